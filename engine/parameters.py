@@ -151,10 +151,21 @@ def _convert(declared: Option, value: Any) -> Any:
     try:
         converted = msgspec.convert(value, declared.type, strict=False)
     except msgspec.ValidationError as error:
-        raise BadOption(f"{declared.key}: {error}") from error
+        raise BadOption(f"{declared.key}: {value_text(value)!r} is not {_wanted(declared.type)}") from error
     for part in converted if isinstance(converted, tuple) else (converted,):
         _check_bounds(declared, part)
     return converted
+
+
+def _wanted(kind: Any) -> str:
+    """Return in an operator's words what a parameter of type ``kind`` takes."""
+    if _takes(kind, int):
+        return "a whole number"
+    if _takes(kind, float):
+        return "a number"
+    if typing.get_origin(kind) is tuple:
+        return f"a list of which each part is {_wanted(typing.get_args(kind)[0])}"
+    return "a text"
 
 
 def _attachment(declared: Option, name: str) -> Attachment:

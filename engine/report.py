@@ -103,12 +103,14 @@ def to_text(view: View, result: Result, only: str | None = None) -> str:
     return harmless("".join(parts))
 
 
-def problems_text(problems: tuple[Problem, ...]) -> str:
-    """Format one line per problem: place, kind, reason, number of occurrences."""
+def problems_text(problems: tuple[Problem, ...], most: int | None = None) -> str:
+    """Format one line per problem: reason, then place, kind and number of occurrences; ``most`` lines, then how many more."""
     lines = [f"{len(problems)} problem{'s' if len(problems) != 1 else ''}:"]
-    for problem in problems:
+    for problem in problems[:most]:
         row = problem.as_row()
         place = f"{problem.path}:{problem.line}" if problem.line is not None else problem.path
-        times = f" ({problem.count} times)" if problem.count > 1 else ""
-        lines.append(f"  {place}: {problem.kind}: {row['reason']}{times}")
+        times = f", {problem.count} times" if problem.count > 1 else ""
+        lines.append(f"  {row['reason']} ({place}: {problem.kind}{times})")
+    if most is not None and len(problems) > most:
+        lines.append(f"  and {len(problems) - most} more; --format json lists all")
     return "\n".join(lines) + "\n"

@@ -7,7 +7,6 @@ becomes a problem and the default stands.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import tomllib
@@ -19,6 +18,7 @@ from typing import Annotated, Any
 from engine.bounded_read import read_bounded
 from engine.live.options import LiveSettings
 from engine.parameters import BadOption, Parameters, option, options, parse
+from engine.private_files import make_folder, read_file, remove_leftovers, replace_file, why_not_writable
 from engine.problems import Problem
 
 CONFIG_VARIABLE = "LOADLENS_CONFIG"
@@ -191,16 +191,19 @@ def documentation(sections: Mapping[str, type[Parameters]]) -> str:
 class State:
     """What the dashboard remembers between runs: nested plain values under string keys, in a TOML file of its own.
 
-    An unreadable or damaged file is taken as empty.
+    An unreadable or damaged file is taken as empty, and so is one of another user. ``problem``: why nothing can be saved, as
+    far as is known; empty if nothing speaks against it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.values: dict[str, Any] = {}
         try:
-            self.values = tomllib.loads(read_bounded(path, MAX_BYTES).decode("utf-8"))
+            self.values = tomllib.loads(read_file(path, MAX_BYTES).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             pass
+        remove_leftovers(path)
+        self.problem = why_not_writable(path)
 
     def get(self, *keys: str, default: Any = None) -> Any:
         """Return the value at the nested ``keys``, or ``default``."""
@@ -225,16 +228,15 @@ class State:
             here[keys[-1]] = value
 
     def save(self) -> bool:
-        """Write the file atomically. Returns False where that fails (a full or read-only disk)."""
+        """Write the file, whole or not at all. Returns False where that fails (a full or read-only disk)."""
         import tomli_w
 
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(tomli_w.dumps(self.values), encoding="utf-8")
-            temporary.replace(self.path)
-        except (OSError, TypeError, ValueError):
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+            data = tomli_w.dumps(self.values).encode()
+            make_folder(self.path.parent)
+            replace_file(self.path, data)
+        except (OSError, TypeError, ValueError) as error:
+            self.problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
             return False
+        self.problem = ""
         return True

@@ -194,6 +194,17 @@ def ratio(value: float) -> str:
     return f"{value:,.0f}×" if size_ >= 100 else f"{value:.2f}×" if size_ >= 0.1 or size_ == 0 else f"{value:.2g}×"
 
 
+def gb_hours(value: float) -> str:
+    """Format megabyte-seconds of memory as a number of GB hours, for columns that name the unit: ``3.420``."""
+    special = _special(float(value))
+    if special:
+        return special
+    hours = value / (1024 * 3600)
+    if abs(hours) >= 100:
+        return f"{hours:,.0f}" if abs(hours) < 1e6 else f"{hours:.2e}"
+    return f"{hours:.3f}" if abs(hours) >= 0.0005 or not value else "<0.001" if value > 0 else ">-0.001"
+
+
 def mb_seconds(value: float) -> str:
     """Format megabyte-seconds of memory, large ones as GB hours, as cluster bills count them: ``3.42 GB·h``."""
     special = _special(float(value))
@@ -312,12 +323,13 @@ def whole_date(typed: str) -> str:
     return whole
 
 
-def amount(kind: Kind, typed: str) -> float:
+def amount(kind: Kind, typed: str, unit: str = "") -> float:
     """Read what an operator typed for a value of ``kind``. Returns it in the column's own unit.
 
     Bytes take ``10MB`` and ``10MiB`` (both binary, as shown), durations ``90s``, ``5m``, ``1h30m`` (no unit: the
-    column's own), percent ``50`` or ``50%``, counts ``10k``, times an ISO date (or its year or month) or epoch
-    milliseconds. Raises ValueError with a sentence.
+    column's own), memory over time ``1.5GBh`` (no unit: GB hours, as shown), percent ``50`` or ``50%``, ratios ``1.5x`` or
+    ``150%``, counts ``10k``, times an ISO date (or its year or month) or epoch milliseconds. A plain number whose column
+    declares a ``unit`` of time or size (``us``, ``KB/s``) takes others of its family. Raises ValueError with a sentence.
     """
     lowered = typed.strip().lower()
     if kind == "time_ms":
@@ -335,7 +347,7 @@ def amount(kind: Kind, typed: str) -> float:
         if lowered in ("inf", "-inf", "nan"):
             return float(lowered)
         raise ValueError(f"{typed!r} is not a number")
-    factor = _unit_factor(kind, match[2].lower())
+    factor = _unit_factor(kind, match[2].lower(), unit.lower())
     if factor is None:
         raise ValueError(f"{match[2]!r} is not a unit of this column")
     value = float(match[1].replace(",", "").replace("_", "")) * factor
@@ -349,16 +361,48 @@ def _instant_ms(typed: str) -> float:
         raise ValueError(f"{typed!r} is not a date such as 2026-01-31 or 2026-01-31T12:00") from None
 
 
-def _unit_factor(kind: Kind, unit: str) -> float | None:
-    """Return by what to multiply a number typed with ``unit`` in a column of ``kind``, None if that is no unit of it."""
+def time_of_day(typed: str, day_ms: float) -> float | None:
+    """Return the epoch milliseconds of ``07:00`` or ``07:00:30``, local time, on the day of ``day_ms``; None for other texts."""
+    match = _TIME_OF_DAY.fullmatch(typed.strip())
+    if match is None:
+        return None
+    hour, minute, second = (int(part or 0) for part in match.groups())
+    try:
+        day = dt.datetime.fromtimestamp(day_ms / 1000)
+        return day.replace(hour=hour, minute=minute, second=second, microsecond=0).timestamp() * 1000
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+_TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
+
+
+def _bytes_of(unit: str) -> float | None:
+    """Return how many bytes a unit of size or rate is, in binary units as shown; None if it is none."""
+    power = _BINARY.get(unit.removesuffix("/s").removesuffix("b").removesuffix("i"))
+    return None if power is None else 1024.0**power
+
+
+def _unit_factor(kind: Kind, unit: str, own: str) -> float | None:
+    """Return by what to multiply a number typed with ``unit`` in a column of ``kind``, None if that is no unit of it.
+
+    ``own``: the unit that a column of plain numbers declares.
+    """
     if kind in ("bytes", "bytes_per_s"):
-        power = _BINARY.get(unit.removesuffix("/s").removesuffix("b").removesuffix("i"))
-        return None if power is None else 1024.0**power
+        return _bytes_of(unit)
     if kind in ("ms", "s"):
         return _TIME_MS.get(unit) if unit else 1.0
     if kind == "mb_s":
-        return {"": 1.0, "mb·s": 1.0, "mbs": 1.0, "gb·h": 1024.0 * 3600, "gbh": 1024.0 * 3600}.get(unit)
-    return 1.0 if unit in ("%", "×", "x") else _SI.get(unit)
+        return {"": 1024.0 * 3600, "gb·h": 1024.0 * 3600, "gbh": 1024.0 * 3600, "mb·s": 1.0, "mbs": 1.0}.get(unit)
+    if kind == "ratio" and unit == "%":
+        return 0.01
+    if kind == "number" and unit and unit != own:
+        if own in _TIME_MS and unit in _TIME_MS:
+            return _TIME_MS[unit] / _TIME_MS[own]
+        if own.removesuffix("/s").endswith("b") and unit.removesuffix("/s").endswith("b"):
+            mine, theirs = _bytes_of(own), _bytes_of(unit)
+            return theirs / mine if mine and theirs else None
+    return 1.0 if unit in ("%", "×", "x", own) else _SI.get(unit)
 
 
 _SIZE = re.compile(r"^\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*([kKmMgGtT]i?)?[bB]?(?:/s)?\s*$")

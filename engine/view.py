@@ -44,6 +44,10 @@ class NoInput(Exception):
     """Raised by compute when the inputs hold nothing this view can use with these parameters: ``report`` exits 3."""
 
 
+class UnknownName(NoInput):
+    """Raised by compute when a parameter names something that the inputs do not have: ``report`` exits 2."""
+
+
 @runtime_checkable
 class View(Protocol):
     """One tab: what it reads, what can be chosen, what it computes.

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.chance import tries
+
 # Read by Textual when it is imported; no test may wait for an animation.
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 if sys.dont_write_bytecode:
@@ -19,14 +21,18 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Nothing is asserted on time: beside other work one example may take as long as it likes.
-settings.register_profile("suite", deadline=None)
+settings.register_profile("suite", tries(50))
 settings.load_profile("suite")
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more process than there are processors: many tests wait for a terminal, a clock or a disk."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Screen tests first: they are the longest files, and with short ones at the end all processes are done together."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/tui/"))
 
 
 def pytest_collection_finish() -> None:

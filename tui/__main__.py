@@ -37,10 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     """Run the command that ``words`` begin with; return the exit code."""
-    from tui.cli.arguments import COMMANDS, parser
+    from tui.cli.arguments import command_of, parser
 
-    command = words[0] if words and words[0] in COMMANDS else ""
-    arguments = parser(command).parse_args(words[1:] if command else words)
+    command, others = command_of(words)
+    if command in ("report", "check") and {"-h", "--help"}.intersection(others):
+        _print_help(command, others)
+        return FINE
+    arguments = parser(command).parse_intermixed_args(others)
     if command == "paths":
         return _print_paths()
     if command in ("report", "check"):
@@ -50,9 +53,26 @@ def _dispatch(words: list[str]) -> int:
 
         with logs.to_file(folders()["log"]):  # a reader's mistake is a problem in the report, its traceback is here
             return report.report_view(arguments) if command == "report" else report.check_view(arguments)
+    if command == "fleet":
+        from tui.cli import fleet
+
+        return fleet.run_fleet(arguments)
     from tui.cli import dashboard
 
     exit_now(dashboard.show_demo(arguments) if command == "demo" else dashboard.show(arguments))
+
+
+def _print_help(command: str, words: list[str]) -> None:
+    """Print the arguments of ``report`` or ``check``; of a view that ``words`` name also its tables and options."""
+    from engine.views import VIEWS
+    from tui.cli.arguments import parser
+
+    write(parser(command).format_help())
+    named = next((entry for entry in VIEWS if entry.name in words and entry.ready), None)
+    if named is not None:
+        from tui.cli.compute import option_help
+
+        write(f"\n{named.name} reads {named.reads}\n\n{option_help(named.load())}\n")
 
 
 def _print_paths() -> int:

@@ -29,6 +29,7 @@ from tui.engine_client import EngineClient, open_session
 from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
 from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
+from tui.process.type_ahead import TypeAhead
 from tui.status_model import StatusModel
 from tui.tabs import Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
@@ -123,6 +124,8 @@ class Dashboard(AppActions):
         complaint = self.choose_looks()
         self.complaints: list[str] = [complaint] if complaint else []
         self.state = State(folders()["state"]) if state is None else state
+        if self.state.problem:
+            self.complaints.append(f"tab and choices cannot be saved: {self.state.problem}")
         self._saved = False
         self._guards = guards
         self._lost = lost
@@ -143,6 +146,7 @@ class Dashboard(AppActions):
         self.status = StatusModel(self.tabs, self.client, settings, clock=clock, demo=demo)
         self._status_line = StatusLine(id="status")
         self._choices = TableChoices(self.state)
+        self._type_ahead = TypeAhead(self)
         self._apply_keys()
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -240,14 +244,23 @@ class Dashboard(AppActions):
         first = not self.tabs.settled
         self.tabs.scanned = True
         self.status.busy.pop(SCAN, None)
-        if first and self.tabs.settle() and not self.tabs.chosen:
+        if self.tabs.settle() and not self.tabs.chosen:
             index = self.tabs.with_data()
             if index is not None:
                 await self.show_tab(index, chosen=False)
+        self._tell_data()
         if self.tabs.mark_changed(names, first=first) and not first:
             self.status.recount()  # the result brings the status line up to date, at the latest the next second does
         else:
             self.update_status(recount=True)
+
+    def _tell_data(self) -> None:
+        """Show which tabs have data: titles of the others are dim, and a tab without data names them."""
+        counts = self.tabs.file_counts()
+        empty = {index for index, files in enumerate(counts) if not files}
+        self.main.query_one("#tabs", TitleBar).fade(frozenset(empty) if len(empty) < len(counts) else frozenset())
+        if self.pane is not None and not self.pane.levels and self.tabs.settled:
+            self.pane.placeholder()
 
     async def on_computed(self, event: Computed) -> None:
         """Show a result."""
@@ -281,6 +294,10 @@ class Dashboard(AppActions):
     def request(self, view: str, *, urgent: bool) -> None:
         """Ask for a new result of ``view``: with its pane's parameters, at its time, on frozen inputs while paused."""
         self.tabs.request(view, urgent=urgent)
+
+    def file_counts(self) -> Sequence[tuple[str, int]]:
+        """Return title and number of files of each tab, in the order of tabs."""
+        return [(entry.title, files) for entry, files in zip(self.entries, self.tabs.file_counts(), strict=True)]
 
     def working(self, view: str) -> bool:
         """Return whether a long computation of ``view`` is under way."""
@@ -341,7 +358,8 @@ class Dashboard(AppActions):
         """Note keys and the mouse as signs of an operator at work, then dispatch as Textual does."""
         if self._collector is not None and isinstance(event, events.InputEvent):
             self._collector.touched()
-        await super().on_event(event)
+        if not self._type_ahead.hold(event):
+            await super().on_event(event)
 
     @on(LiveTable.Highlighted)
     @on(Tabs.Delayed)
@@ -390,6 +408,7 @@ class Dashboard(AppActions):
         """End the application with this exit code."""
         self.save_state()
         self.client.stop()
+        self._type_ahead.drop()
         if self._watchdog is not None:
             self._watchdog.set()
         self.exit(return_code=code, message=None)

@@ -41,6 +41,9 @@ class Host(Protocol):
     def request(self, view: str, *, urgent: bool) -> None:
         """Ask for a new result of ``view`` with its pane's parameters. ``urgent``: the operator waits for it."""
 
+    def file_counts(self) -> Sequence[tuple[str, int]]:
+        """Return title and number of files of each tab, in the order of tabs."""
+
     def working(self, view: str) -> bool:
         """Return whether a long computation of ``view`` is under way."""
 

@@ -82,13 +82,17 @@ class StatusModel:
         reading = status.reading if status is not None else 0
         modes = sorted({root.mode for root in status.roots}) if status is not None else []
         mode = " ".join(WATCH_WORDS[mode] for mode in modes if WATCH_WORDS[mode])
-        at = units.moment(pane.at_ms) if pane.at_ms is not None else ""
+        # What is on screen, which until its result is there is not yet the moment that was asked for.
+        at = units.moment(pane.shown_ms) if pane.shown_ms is not None else ""
+        wanted = units.moment(pane.at_ms) if pane.at_ms is not None else "live"
+        to = f"going to {wanted}" if pane.at_ms != pane.shown_ms else ""
         waiting = f", {client.pending_changes} waiting" if client.pending_changes else ""
         error = self.watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else "")
         problems = self._count_problems()
         facts: list[tuple[object, str, str]] = [
             (client.paused, f"PAUSED{waiting}", "moderate"),
             (at, f"AT {at}", "moderate"),
+            (to, to, "moderate"),
             (error, f"{glyphs.severity['severe']} {error}", "severe"),
             (reading, f"reading {reading} large", ""),
             (pane.stale_files, f"{pane.stale_files} stale", "moderate"),

@@ -99,12 +99,15 @@ class Tabs(Frame):
         pane.focus_content()
         return pane
 
+    def file_counts(self) -> list[int]:
+        """Return how many files each tab has, in the order of tabs; 0 for one that is not loaded."""
+        session = self._client.session
+        loaded = self.views if session is not None else ()
+        return [len(session.inputs(e.name).files) if session and e.name in loaded else 0 for e in self.entries]
+
     def with_data(self) -> int | None:
         """Return the index of the first tab that has files, if the shown one has none; else None."""
-        session = self._client.session
-        if session is None:
-            return None
-        counts = [len(session.inputs(entry.name).files) if entry.name in self.views else 0 for entry in self.entries]
+        counts = self.file_counts()
         if counts[self.active]:
             return None
         return next((index for index, count in enumerate(counts) if count), None)
@@ -185,7 +188,7 @@ class Tabs(Frame):
         pane = self.panes.get(outcome.view)
         if pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:
             return
-        pane.files, pane.stale_files = outcome.files, outcome.stale
+        pane.files, pane.stale_files, pane.shown_ms = outcome.files, outcome.stale, outcome.at_ms
         if outcome.result is None:
             if outcome.error:
                 log.error("%s: %s", outcome.view, outcome.error)

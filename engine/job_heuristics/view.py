@@ -12,10 +12,10 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import insight as insight_tables
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.parameters import Parameters
-from engine.problems import fold
+from engine.problems import Problem, fold
 from engine.result import Headline, Level, Result
 from engine.tables import Table
-from engine.view import Context, NoInput
+from engine.view import Context, NoInput, UnknownName
 
 if TYPE_CHECKING:
     from engine.inputs import Inputs
@@ -79,6 +79,9 @@ class JobHeuristics:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
         more = fleet_tables.extend(model, judged, chosen, job, wanted, context)
         tables.update(more.tables)
+        problems = [*inputs.problems, *chosen.problems]
+        if parameters.compare is not None and parameters.compare not in model.parts:
+            problems.append(Problem.at("-o compare", "bad-option", f"there is no job {parameters.compare!r}"))
         order = [t.name for t in self.tables if t.name in tables]
         summary: dict[str, Any] = dict(more.summary)
         return Result(
@@ -88,7 +91,7 @@ class JobHeuristics:
             headline=_headline(summary),
             findings=judged.findings,
             notes=(*notes, *more.notes),
-            problems=fold((*inputs.problems, *chosen.problems)),
+            problems=fold(problems),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
             detail=more.detail,
@@ -108,19 +111,19 @@ def _rules(parameters: JobParameters) -> heuristic_conf.Rules:
 
     conf = parameters.heuristic_conf
     chosen = heuristic_conf.default_rules() if conf is None else heuristic_conf.read(conf.name, conf.data)
-    chosen = replace(chosen, block_size=parameters.block_size)
+    chosen = replace(chosen, block_size=parameters.block_size).with_own()
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
 
 def _find(model: Model, wanted: str) -> str:
-    """Return the job called ``wanted``, or the only one whose id ends so. Raises NoInput."""
+    """Return the job called ``wanted``, or the only one whose id ends so. Raises UnknownName."""
     names: list[str] = model.jobs["job_id"].to_list()
     if wanted in names:
         return wanted
     near = [name for name in names if name.endswith("_" + wanted.removeprefix("_"))]
     if len(near) == 1:
         return near[0]
-    raise NoInput(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
+    raise UnknownName(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
@@ -129,11 +132,30 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
     share = f"{100 * wasted / used:.1f} %" if used else "-"
     return (
-        Headline("jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running"),
-        Headline("severe or worse", f"{bad:,}", f"{summary['jobs_critical']} critical", level),
-        Headline("used", f"{used / 1024 / 3600:,.1f} GB·h", "containers of the attempts that count, ended tasks"),
-        Headline("wasted", share, "memory above 1.5 x the largest peak of each side"),
-        Headline("failed", f"{summary['jobs_failed']:,}", f"{summary['jobs_killed']} killed"),
+        Headline(
+            "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", short=("jobs", f"{summary['jobs']:,}")
+        ),
+        Headline(
+            "severe or worse", f"{bad:,}", f"{summary['jobs_critical']} critical", level, short=("severe", f"{bad:,}")
+        ),
+        Headline(
+            "used",
+            f"{used / 1024 / 3600:,.1f} GB·h",
+            "containers of the attempts that count, ended tasks",
+            short=("used", f"{used / 1024 / 3600:,.1f} GB·h"),
+        ),
+        Headline(
+            "wasted",
+            f"{wasted / 1024 / 3600:,.1f} GB·h ({share})",
+            "memory above 1.5 x the largest peak of each side",
+            short=("wasted", f"{wasted / 1024 / 3600:,.1f} GB·h"),
+        ),
+        Headline(
+            "failed",
+            f"{summary['jobs_failed']:,}",
+            f"{summary['jobs_killed']} killed",
+            short=("failed", f"{summary['jobs_failed']:,}"),
+        ),
     )
 
 

@@ -36,8 +36,6 @@ __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 
 PATIENCE_S = 5.0
 """Seconds that a scan waits for files that another process reads, after all others."""
-FREEZE_EVERY = 32 << 20
-"""Bytes read between two calls of ``gc.freeze``."""
 
 
 def wall_clock() -> int:
@@ -90,7 +88,6 @@ class Session:
         self._cache: CacheSession | None = None
         if self.settings.cache and self.settings.cache_max_mb > 0:
             self._cache = CacheSession(self.settings, self.views, self._registry)
-        self._frozen_at = 0
         self._watcher = Watcher(self.roots, self.settings, self)
         self._visits.guard.done = self._watcher.wake
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
@@ -146,12 +143,6 @@ class Session:
 
     def idle(self) -> bool:
         """Do a piece of upkeep while nothing changes. Returns whether there was any."""
-        in_memory = max(self._follower.bytes_read, self._stats.bytes)  # what comes from the cache is not read
-        if in_memory - self._frozen_at >= FREEZE_EVERY:
-            # What was read stays: the garbage collector need not go through it again and again, 100 ms each time.
-            gc.freeze()
-            self._frozen_at = in_memory
-            return True
         if self._lock.acquire(blocking=False):
             try:
                 return any(store.tidy() for store in self._registry.stores.values())
@@ -271,18 +262,8 @@ class Session:
             self._general = general
             names.update(self.views)
         for name in names:
-            registry.flush(name)
-            problems: list[Problem] = list(general)
-            for reader in registry.with_problems[name]:
-                problems += (*reader.problems, *reader.late_problems)
-            for file in self._visits.with_problems:
-                if name in file.views(self.views):
-                    problems += file.problems
-            registry.versions[name] += 1
-            version, store = registry.versions[name], registry.stores[name]
-            files, touched = registry.indexes[name].snapshot(version)
-            rows = store.snapshot()
-            self._inputs[name] = Inputs(version, files, fold(problems), rows, rows.of, touched)
+            mine = (file for file in self._visits.with_problems if name in file.views(self.views))
+            self._inputs[name] = registry.publish(name, general, mine)
         registry.touched = set()
         self._problems = (*general, *(problem for file in self._visits.with_problems for problem in file.problems))
         return frozenset(names)

@@ -89,6 +89,10 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
             low=0.0,
         ),
     ] = 0.0
+    mute: Annotated[
+        tuple[str, ...],
+        option("Metrics that are shown but neither counted nor a reason to fail, by name; * and ? match any text."),
+    ] = ()
     regressions: Annotated[int, option("Regressions that check lets pass; it fails above.", low=0)] = 0
     percentiles: Annotated[tuple[str, ...], option("Percentiles that published mode compares.")] = ("90", "95", "99")
     kinds: Annotated[

@@ -82,6 +82,7 @@ METRICS = Table(
             kind="flag",
             priority=4,
         ),
+        Column("muted", pl.Boolean, "option mute names it: shown, never counted", kind="flag", priority=4),
         Column("direction", pl.String, "lower or higher is better", priority=4),
         Column("runs_needed", pl.Int64, "further runs per side for a decision", kind="count", priority=2),
         Column(
@@ -124,7 +125,9 @@ METRICS = Table(
         "perf_tests.comparison": "ratio p_value matched upstream_matched",
         "perf_tests.published": "ratio similarity matched",
         "insight.evidence": "ratio ratio_low ratio_high p_value spread_p cliffs_delta evidence",
-        "insight.statistical": "verdict matched changed effect q_value spread_q runs_needed disagree",
+        "insight.mutes": "muted",
+        "insight.regressions": "effect regression",
+        "insight.statistical": "verdict matched changed q_value spread_q runs_needed disagree",
         "runs.directions": "direction",
         "runs.metric_units": "unit",
         "runs.samples": "n_left n_right mean_left mean_right runs_left runs_right",
@@ -188,10 +191,11 @@ MISSING = Table(
 
 CHANGE_POINTS = Table(
     "change_points",
-    "Where a metric's level changes along the common time axis of both sides",
+    "Where a metric's level changes along the common time axis of both sides, and along the runs of each job alone",
     (
         *_KEY,
         Column("metric", pl.String, "further labels", priority=3),
+        Column("along", pl.String, "both sides, or the job whose runs alone are looked at", priority=1),
         Column("index", pl.Int64, "first point of the new level", kind="count", priority=0),
         Column("job", pl.String, "job of that run", priority=1),
         Column("run", pl.String, "first run of the new level", priority=0),
@@ -202,8 +206,8 @@ CHANGE_POINTS = Table(
         Column("p_value", pl.Float64, "Student's t between the levels", kind="number"),
         Column("inside", pl.String, "side within which the level changes; between: it changes with the side"),
     ),
-    key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
-    order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
+    key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "along", "index"),
+    order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "along", "index"),
     made_in="result.result_tables",
     rules={
         "insight.change_points": "",
@@ -226,7 +230,7 @@ GROUPS = Table(
         Column("ratio", pl.Float64, "median ratio, as in the metrics table", kind="ratio", priority=1),
     ),
     key=("by", "group"),
-    order=("-different", "-worse", "-metrics", "group"),
+    order=("-worse", "-different", "-metrics", "group"),
     made_in="insight.groups",
     rules={
         "insight.statistical": "different worse equivalent not_enough_data missing",

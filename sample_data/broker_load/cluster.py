@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,7 +87,9 @@ class Simulation:
             # How much is read back has a life of its own, so that the regression can separate in from out.
             self.readers[topic] = min(2.5, max(0.1, self.readers[topic] * math.exp(self.random.gauss(0, 0.5))))
         for part in self.partitions:
-            part.size += self.topic_in(part.topic) * 1024 / TOPICS[part.topic][0] * seconds * 0.02
+            count, _, _, _, gigabytes, _ = TOPICS[part.topic]
+            grown = part.size + self.topic_in(part.topic) * 1024 / count * seconds * 0.02
+            part.size = min(grown, 2e9 * gigabytes / count)  # then old segments are deleted
         for broker, cores in CORES.items():
             busy = self.cpu(broker)
             for core in range(cores):
@@ -269,18 +272,27 @@ def host(broker: int) -> str:
 
 def put(path: Path, text: str) -> None:
     """Write a file whole or not at all: through a neighbour and a rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    neighbour = path.with_name(f".{path.name}.new")
-    neighbour.write_text(text)
-    neighbour.replace(path)
+    put_all({path: text})
+
+
+def put_all(files: Mapping[Path, str]) -> None:
+    """Write files whole or not at all, all at the same moment: who watches them looks once."""
+    neighbours = {path: path.with_name(f".{path.name}.new") for path in files}
+    for path, neighbour in neighbours.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        neighbour.write_text(files[path])
+    for path, neighbour in neighbours.items():
+        neighbour.replace(path)
 
 
 def put_scrapes(simulation: Simulation, target: Path) -> None:
-    """The pages of all brokers that are up, named by their time."""
+    """Write the pages of all brokers that are up, named by their time."""
+    pages: dict[Path, str] = {}
+    folder, name = target / "scrape", f"{simulation.now_s}.prom"
     for broker in sorted(set(CORES) - simulation.down):
-        name = f"{simulation.now_s}.prom"
-        put(target / "scrape" / f"{host(broker)}_7071" / name, simulation.scrape(broker))
-        put(target / "scrape" / f"{host(broker)}_9100" / name, simulation.node(broker))
+        pages[folder / f"{host(broker)}_7071" / name] = simulation.scrape(broker)
+        pages[folder / f"{host(broker)}_9100" / name] = simulation.node(broker)
+    put_all(pages)
 
 
 def put_documents(simulation: Simulation, target: Path) -> None:

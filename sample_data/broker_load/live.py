@@ -8,12 +8,15 @@ from pathlib import Path
 from sample_data.broker_load.cluster import Simulation, put, put_documents, put_scrapes
 from sample_data.broker_load.make import write
 
-KEEP = 90
-"""Scrapes kept of each exporter."""
-DIES, RETURNS, ROUND = 25, 40, 60
+STEP_S = 6.0
+"""Seconds between two scrapes."""
+KEEP = 30
+"""Scrapes kept of each exporter: three hours of the story."""
+DIES, RETURNS, ROUND = 6, 12, 20
 """Steps at which a broker dies and returns, and the length of the story."""
 VICTIM = 3
-TICK_S = 120
+TICK_S = 360
+"""Seconds that pass in the cluster from one scrape to the next."""
 
 
 def steps(target: Path) -> Iterator[float]:
@@ -33,7 +36,7 @@ def steps(target: Path) -> Iterator[float]:
             _describe(simulation, target)
         put_scrapes(simulation, target)
         _forget(target)
-        yield 1.5
+        yield STEP_S
 
 
 def _describe(simulation: Simulation, target: Path) -> None:

@@ -14,11 +14,11 @@ from sample_data.job_heuristics.plans import make
 from sample_data.job_heuristics.shapes import HISTORY, LIVE
 
 SEED = 23
-STEP_S = 0.6
+STEP_S = 3.0
 """Seconds between two looks at what happened."""
 AT_ONCE = 2
 """Jobs that run at the same time."""
-KEPT = 40
+KEPT = 20
 """Played jobs kept in the done folder: the oldest go, so that a demonstration can run for days."""
 
 

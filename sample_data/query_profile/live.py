@@ -8,16 +8,19 @@ from pathlib import Path
 
 from sample_data.query_profile.make import Server, first
 
-KEEP = 360
-"""Number of snapshots on disk; older ones are deleted, as a rotation would."""
+STEP_S = 5.0
+"""Seconds between two snapshots."""
 
-ROUND = 90
+KEEP = 120
+"""Number of snapshots on disk, and of lines that a rotation leaves of a log; older ones are deleted."""
+
+ROUND = 30
 """Steps of a round."""
 
-LOST = range(30, 60)
+LOST = range(8, 18)
 """Steps of each round without the index."""
 
-RESET = 75
+RESET = 24
 """Step of each round in which the statistics are reset."""
 
 
@@ -33,8 +36,7 @@ def steps(target: Path) -> Iterator[float]:
         if turn % ROUND == RESET:
             server.reset()
         for name, line in (("db_process_cpu.csv", server.cpu()), ("pgss_info.csv", server.info())):
-            with (target / name).open("a", encoding="utf-8") as file:
-                file.write(line)
+            _append(target / name, line)
         path = target / "pgss" / f"pgss-{server.stamp}.csv"
         partial = path.with_suffix(".tmp")
         partial.write_text(server.snapshot(), encoding="utf-8")
@@ -42,4 +44,15 @@ def steps(target: Path) -> Iterator[float]:
         for old in sorted((target / "pgss").glob("pgss-*.csv"))[:-KEEP]:
             old.unlink(missing_ok=True)
         turn += 1
-        yield 1.2
+        yield STEP_S
+
+
+def _append(path: Path, line: str) -> None:
+    """Append to a log; what is older than twice the snapshots goes."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line)
+    head, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if len(lines) > 2 * KEEP:
+        partial = path.with_suffix(".tmp")
+        partial.write_text(head + "".join(lines[-KEEP:]), encoding="utf-8")
+        partial.replace(path)

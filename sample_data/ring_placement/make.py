@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -183,37 +184,37 @@ def metrics(cluster: Cluster) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def write(cluster: Cluster, target: Path) -> None:
-    """Write the cluster's files below ``target``, each replaced at once."""
+def pages(cluster: Cluster, target: Path) -> dict[Path, bytes]:
+    """Encode the cluster's files, which lie below ``target``."""
     rules, stats = cluster.placement()
-    files = {
-        "ring.json": cluster.page(),
-        "overrides.yaml": OVERRIDES.encode(),
-        "metrics.prom": metrics(cluster),
-        "adaptive_placement/placement_rules.binpb": write_rules(rules),
-        "adaptive_placement/placement_stats.binpb": write_stats(stats),
+    return {
+        target / "ring.json": cluster.page(),
+        target / "overrides.yaml": OVERRIDES.encode(),
+        target / "metrics.prom": metrics(cluster),
+        target / "adaptive_placement/placement_rules.binpb": write_rules(rules),
+        target / "adaptive_placement/placement_stats.binpb": write_stats(stats),
     }
-    for name, data in files.items():
-        put(target / name, data)
 
 
-def put(path: Path, data: bytes) -> None:
-    """Write a file so that no reader sees a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.tmp")
-    part.write_bytes(data)
-    part.replace(path)
+def put(files: Mapping[Path, bytes]) -> None:
+    """Write files so that no reader sees a part of one, all at the same moment: who watches them looks once."""
+    parts = {path: path.with_name(f".{path.name}.tmp") for path in files}
+    for path, part in parts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(files[path])
+    for path, part in parts.items():
+        part.replace(path)
 
 
 def main() -> None:
     """Write the static sample."""
     target = Path(__file__).parent / "files"
     cluster = Cluster.fresh()
-    write(cluster, target)
+    put(pages(cluster, target))
     _, stats = cluster.placement()
     for number, shard in enumerate((3, 17, 30)):
         name, data = segment(cluster, stats, shard, number)
-        put(target / name, data)
+        put({target / name: data})
 
 
 if __name__ == "__main__":

@@ -88,11 +88,15 @@ def metrics(members: list[Ingester], series: dict[str, float], rng: random.Rando
     return ("\n".join(lines) + "\n").encode()
 
 
-def write(members: list[Ingester], series: dict[str, float], now_s: int, target: Path, seed: int = 7) -> None:
-    """Write the cluster's files into the folder ``mimir`` below ``target``, each replaced at once."""
-    put(target / "mimir" / "ingester-ring.json", page(members, now_s))
-    put(target / "mimir" / "overrides.yaml", OVERRIDES.encode())
-    put(target / "mimir" / "ingesters.prom", metrics(members, series, random.Random(seed)))
+def pages(
+    members: list[Ingester], series: dict[str, float], now_s: int, target: Path, seed: int = 7
+) -> dict[Path, bytes]:
+    """Encode the cluster's files, which lie in the folder ``mimir`` below ``target``."""
+    return {
+        target / "mimir" / "ingester-ring.json": page(members, now_s),
+        target / "mimir" / "overrides.yaml": OVERRIDES.encode(),
+        target / "mimir" / "ingesters.prom": metrics(members, series, random.Random(seed)),
+    }
 
 
 def fresh_series() -> dict[str, float]:
@@ -111,7 +115,7 @@ def _rfc3339(seconds: int) -> str:
 
 def main() -> None:
     """Write the static sample."""
-    write(ingesters(), fresh_series(), START_S, Path(__file__).parent / "files")
+    put(pages(ingesters(), fresh_series(), START_S, Path(__file__).parent / "files"))
 
 
 if __name__ == "__main__":

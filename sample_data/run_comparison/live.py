@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sample_data.run_comparison.make import FIRST, JOBS, START, STEP, Mood, finished, reports, started
 
-KEEP = 24
+KEEP = 16
 """Runs per job on disk: older ones are deleted, as a CI deletes them."""
 SLOW = range(14, 20)
 """Days of the regression, of each round of ``ROUND``."""
@@ -41,21 +41,21 @@ def _run(target: Path, side: int, day: int, rng: random.Random) -> Iterator[floa
     folder = target / JOBS[side] / str(number)
     (folder / "artifacts").mkdir(parents=True, exist_ok=True)
     put(folder / "started.json", started(seconds))
-    yield 0.7
+    yield 3.0
     found = reports(side, number, seconds, mood, rng)
     for at, (name, text) in enumerate(found.items()):
         path = folder / "artifacts" / name
         if at == 1:
             path.write_text(text[: len(text) // 2])  # caught while being written
-            yield 0.5
+            yield 2.0
         put(path, text)
         if at % 3 == 2:
-            yield 0.4
+            yield 2.0
     put(folder / "finished.json", finished(seconds + 3600, mood.result or "SUCCESS"))
     old = sorted(path for path in (target / JOBS[side]).iterdir() if path.is_dir())
     for gone in old[:-KEEP]:
         shutil.rmtree(gone, ignore_errors=True)
-    yield 1.2
+    yield 5.0
 
 
 def put(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ from engine.reading import Reading, Source
 from engine.result import Finding, Headline, Level, Result
 from engine.tables import Column, Table
 from engine.text import clean, decode
-from engine.view import Context, NoInput
+from engine.view import Context, NoInput, UnknownName
 
 NUMBERS = Table(
     "numbers",
@@ -88,7 +88,11 @@ class FakeView:
         if parameters.only:
             numbers = numbers.filter(pl.col("name").is_in(list(parameters.only)))
         if numbers.is_empty():
-            raise NoInput("no numbers")
+            raise (
+                UnknownName(f"nothing is called {', '.join(parameters.only)}")
+                if parameters.only
+                else NoInput("no numbers")
+            )
         value = pl.col("value").abs() if parameters.mode == "absolute" else pl.col("value")
         sums = (
             numbers.with_columns(value=value * parameters.scale)

@@ -84,6 +84,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "pgss-1760000000.json",
             b'[{"userid":10,"dbid":5,"queryid":42,"query":"select 1","calls":3,"total_exec_time":4.5,"rows":3}]',
         ),
+        "pg-names": ("pg_roles.csv", b"oid,rolname\n10,postgres\n16385,app\n"),
         "mysql-digest": (
             "digest-1760000000.tsv",
             b"SCHEMA_NAME\tDIGEST\tDIGEST_TEXT\tCOUNT_STAR\tSUM_TIMER_WAIT\nshop\tabc123\tSELECT ?\t5\t9000000\n",
@@ -173,7 +174,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         "sysbench": (
             "sysbench.txt",
             b"sysbench 1.0.20 (using system LuaJIT 2.1.0)\nGeneral statistics:\n    total time:      10.0003s\n"
-            b"Latency (ms):\n         min:      0.50\n         avg:      1.00\n",
+            b"Latency (ms):\n         min:      0.50\n         avg:      1.00\n         sum:      9.00\n",
         ),
     },
     "ring-placement": {

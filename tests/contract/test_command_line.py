@@ -14,6 +14,7 @@ import pytest
 from engine import views
 from engine.parameters import bound
 from tui.__main__ import main
+from tui.cli.arguments import command_of, parser
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,7 +72,7 @@ def test_other_formats(capfdbinary: pytest.CaptureFixture[bytes], data: Path) ->
     ]
     assert b"| x | 11 | 0.647059 |" in report(capfdbinary, data, "--format", "markdown")[1]
     text = report(capfdbinary, data, "--format", "text")[1].decode()
-    assert "total: 17 kg (4 numbers)" in text and "total (kg)" in text and "b.num:2: bad-line" in text
+    assert "total: 17 kg (4 numbers)" in text and "total (kg)" in text and "b.num:2: bad-line)" in text
     assert report(capfdbinary, data, "--format", "upstream")[1] == b"TOTAL\n"
     assert report(capfdbinary, data, "--format", "upstream", "-o", "mode=absolute")[0] == 2
 
@@ -93,6 +94,52 @@ def test_wrong_options_are_usage_errors(
     code, out, err = report(capfdbinary, data, "-o", option)
     assert (code, out) == (2, b"")
     assert wanted in err
+
+
+def test_reasons_come_first_and_speak_to_operators(capfd: pytest.CaptureFixture[str], data: Path) -> None:
+    for words, says in (
+        (["report", "fake-view", str(data), "-o", "scale=abc"], "loadlens: scale: 'abc' is not a number\n"),
+        (
+            ["report", "fake-veiw", str(data)],
+            "loadlens: argument VIEW: 'fake-veiw' is no view; did you mean fake-view?",
+        ),
+        (["report", "fake-view"], "loadlens: which files? loadlens report fake-view PATH"),
+        (
+            ["raport", "fake-view", str(data)],
+            "loadlens: no command, file or folder 'raport'; did you mean loadlens report?",
+        ),
+        (["--theme", "light", "dmo"], "loadlens: no command, file or folder 'dmo'; did you mean loadlens demo?"),
+        (["fake-view", str(data)], "loadlens: 'fake-view' is a view"),
+        (["report", "fake-view", str(data), "-o", "only=nobody"], "loadlens: nothing is called nobody\n"),
+    ):
+        assert main(words) == 2, words
+        out, err = capfd.readouterr()
+        assert not out and err.startswith(says), (words, err)
+
+
+def test_a_command_may_stand_behind_options() -> None:
+    assert command_of(["--theme", "light", "demo"]) == ("demo", ["--theme", "light"])
+    assert parser("report").parse_intermixed_args(["fake-view", "-o", "scale=1", "x", "--no-cache", "y"]).paths == [
+        "x",
+        "y",
+    ]
+    assert command_of(["--poll", "report", "fake-view", "x"]) == ("report", ["--poll", "fake-view", "x"])
+    assert command_of(["--config", "demo"]) == ("", ["--config", "demo"])
+    assert command_of(["./demo", "report"]) == ("", ["./demo", "report"])
+
+
+def test_a_view_tells_of_itself_without_files(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    for words in (["-o", "help"], ["--help"]):
+        code, out, _ = report(capfdbinary, *words)
+        assert code == 0 and b"scale [1]: Multiplies every number (default 1.0)" in out and b"tables: sums" in out
+
+
+def test_no_more_than_ten_problems_are_listed(capfdbinary: pytest.CaptureFixture[bytes], data: Path) -> None:
+    for number in range(12):
+        (data / f"c{number}.num").write_text("broken\n")
+    code, _, err = report(capfdbinary, data, "--format", "csv")
+    assert code == 0 and len(err.splitlines()) == 12
+    assert err.startswith("13 problems:\n") and err.endswith("  and 3 more; --format json lists all\n")
 
 
 def test_options_are_listed_on_request(capfdbinary: pytest.CaptureFixture[bytes], data: Path) -> None:

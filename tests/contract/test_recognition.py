@@ -56,6 +56,10 @@ def test_a_file_is_taken_by_the_readers_expected(files: tuple[str, list[tuple[st
     assert not missing, f"add a sample of {sorted(missing)} to tests/contract/file_samples.py"
 
 
+def test_a_table_of_numbers_is_no_query_profile() -> None:
+    assert not takers("numbers.csv", b"x,y\n1,2\n2,3\n")
+
+
 @pytest.mark.parametrize("key", [(name, kind) for name, kinds in SAMPLES.items() for kind in kinds], ids="/".join)
 def test_a_sample_gives_rows_of_declared_tables(key: tuple[str, str]) -> None:
     name, content = SAMPLES[key[0]][key[1]]

@@ -77,7 +77,7 @@ def test_a_shown_number_reads_back_nearly_the_same(value: float, kind) -> None:
      ("ms", "1h30m", 5_400_000), ("s", "500ms", 0.5), ("s", "7", 7), ("percent", "50%", 50), ("count", "10k", 10_000),
      ("count", "1,234", 1234), ("ratio", "1.5x", 1.5), ("number", "-2e3", -2000), ("number", "inf", math.inf),
      ("time_ms", "1767225600000", 1_767_225_600_000), ("time_ms", "2026-01-01T00:00:00Z", 1_767_225_600_000),
-     ("mb_s", "1GB·h", 1024 * 3600)],
+     ("mb_s", "1GB·h", 1024 * 3600), ("mb_s", "2", 2 * 1024 * 3600), ("mb_s", "5MBs", 5), ("ratio", "50%", 0.5)],
 )  # fmt: skip
 def test_amount(kind, typed, want) -> None:
     assert units.amount(kind, typed) == want

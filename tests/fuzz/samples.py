@@ -202,7 +202,8 @@ def written() -> dict[str, list[Sample]]:
                 {"runs": [{"warmups": [[1, 2.0]]}, {"values": [0.5, 0.6]}], "metadata": {"name": "x", "unit": "second"}}]})),
             ("burner.json", _json([burner, {**burner, "value": 2.5}])),
             ("cpu.txt", b"sysbench 1.0.20\n\nCPU speed:\n    events per second:  3150.00\n\nGeneral statistics:\n"
-             b"    total time:  2.0017s\nLatency (ms):\n         min:     0.18\n         95th percentile:   0.92\n"),
+             b"    total time:  2.0017s\nLatency (ms):\n         min:     0.18\n         95th percentile:   0.92\n"
+             b"         sum:      14.37\n"),
         ],
         "ring-placement": [
             ("ring-key.json", _json(_memberlist())),
@@ -236,7 +237,7 @@ def gather(views: list[View], folder: Path) -> dict[tuple[str, str], list[Sample
             if view.name == entry.name:
                 shared = SAMPLES.get(entry.name, {}).values()
                 files = [
-                    *own[entry.name],
+                    *own.get(entry.name, ()),
                     *shared,
                     *played[entry.name],
                     *itertools.chain(*played.values()),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import dataclasses
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -336,6 +339,16 @@ class ReadOnce(Session):
 def session_over(root: Path, view: Any, made: type[Session] = Session) -> Session:
     """A session of one view on ``root``, without the cache of whoever runs the tests."""
     return made([root], [view], settings=LiveSettings(cache=False), now_ms=lambda: int(NOW * 1000), strict=True)
+
+
+@lru_cache
+def copied(files: Path, seconds: float = 60) -> Path:
+    """The one copy of a folder of sample files for all tests that change none of them, its files of one age."""
+    folder = tempfile.TemporaryDirectory(prefix="loadlens-")
+    atexit.register(folder.cleanup)
+    root = Path(shutil.copytree(files, Path(folder.name) / "data"))
+    still(root, seconds)
+    return root
 
 
 @lru_cache(4)

@@ -286,3 +286,59 @@ def test_the_last_result_stays_and_is_marked_while_the_next_is_computed(tmp_path
             await s.until(lambda: "computing" not in s.text())
 
     play(story)
+
+
+def test_the_status_tells_the_moment_on_screen_not_the_one_that_is_computed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (160, 40)) as s:
+            view = s.session.views["fake-view"]
+            view.delay = 0.5
+            s.app.pane.at(1_767_225_000_000)
+            s.app.update_status()
+            await s.until(lambda: "going to 2025-12-31 23:50:00" in s.text())
+            assert "AT 2025" not in s.text()
+            await s.until(lambda: "AT 2025-12-31 23:50:00" in s.text())
+            assert "going to" not in s.text()
+
+    play(story)
+
+
+def test_a_table_without_rows_says_that_they_are_being_computed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            view = s.session.views["fake-view"]
+            view.rows = 0
+            s.session.change()
+            await s.see("no rows")
+            view.delay, view.rows = 0.5, 3
+            s.app.pane.change(limit=50)
+            await s.until(lambda: "no rows" not in s.text() and "computing…" in s.text())
+            await s.see("node-002")
+
+    play(story)
+
+
+def test_files_of_another_tab_that_come_later_are_shown(tmp_path: Path) -> None:
+    async def story() -> None:
+        session = FakeSession([FakeView("first-view"), FakeView()])
+        counts = {"first-view": 0, "fake-view": 0}
+        original = session.inputs
+
+        def inputs(view: str):
+            session.files = counts[view]
+            if not session.files:
+                session.views[view].error = NoInput("no files")
+            return original(view)
+
+        session.inputs = inputs
+        async with stage(tmp_path, (120, 30), session=session, view=None, ready=False) as s:
+            await s.see("Nothing to show")
+            counts["fake-view"] = 3
+            session.views["fake-view"].error = None
+            session.change()
+            await s.see("node-000")
+            assert s.app.pane.entry.name == "fake-view"
+            await s.press("1")
+            await s.see("There are files for other tabs: Fake view (3)")
+
+    play(story)

@@ -60,15 +60,17 @@ def test_brokers_show_bars_states_trend_and_residuals(
             text = s.text()
             shown = table(s, "#bl-brokers")
             names = {slot.column.name for slot in shown._layout.slots}
-            wanted = {"cpu_pct", "disk_pct", "leader_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs", "residual_cpu_pct",
-                      "flags", "cpu_trend"}  # fmt: skip
-            assert wanted <= names, wanted - names
-            assert "leaders" in names or size == (120, 40)
+            wanted = {"headroom_pct", "cpu_pct", "disk_pct", "leader_nw_in_kbs", "nw_out_kbs", "flags", "cpu_trend"}
+            assert wanted <= names or size == (120, 40), wanted - names
             assert s.app.pane.query_one("#bl-broker-detail").display or size[0] < 100
             rows = shown.window.rows(0, 9)
-            assert [row["broker"] for row in rows] == [1, 2, 3, 4, 5, 6]
+            headroom = [row["headroom_pct"] for row in rows]
+            assert headroom == sorted(headroom) and len(rows) == 6  # the broker nearest to a threshold first
+            topics = [row["topic"] for row in table(s, "#bl-top-topics").window.rows(0, 3)]
+            assert topics == s.app.pane.result.tables["topics"]["topic"].to_list()[:3] and topics[0] in text
+            assert s.app.pane.result.summary["worst_single_failure"].split(":")[0] in text
             if size == (200, 50):
-                for word in ("kafka-1.example.net", "rack-a", "ALIVE", "residual", "CPU modelled"):
+                for word in ("kafka-3.example.net", "rack-c", "ALIVE", "residual", "CPU modelled"):
                     assert word in text, (word, text)
                 assert any(f"{row['residual_cpu_pct']:+.1f}" in text for row in rows)
             compare(f"broker-load-{size[0]}x{size[1]}", text, update)
@@ -117,14 +119,18 @@ def test_drilling_down_from_broker_to_partition_and_back(cluster: Path, tmp_path
 def test_killing_a_broker_shows_who_takes_over_and_can_be_undone(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
+            shown = table(s, "#bl-brokers")
+            first = shown.row["broker"]
             await s.press("space")
             await s.until(lambda: "failover_brokers" in s.app.pane.result.tables)
-            assert s.app.pane.parameters.fail == ("1",)
-            await section(s, WHAT_IF)
+            assert s.app.pane.parameters.fail == (str(first),)
+            assert shown.row["broker"] == first and shown.row_style(shown.row) == "critical"  # marked in place
+            await s.press("enter")  # and one key to its result
+            await s.until(lambda: s.app.pane.query_one("#bl-sections", Sections).chosen == WHAT_IF)
             await s.see("FAILED")
             await s.see("leaders move")
             leaders = table(s, "#bl-what-leaders").window.rows(0, 99)
-            assert leaders and all(row["old_leader"] == 1 and row["new_leader"] != 1 for row in leaders)
+            assert leaders and all(row["old_leader"] == first and row["new_leader"] != first for row in leaders)
             await s.press("u")
             await s.until(lambda: "failover_brokers" not in s.app.pane.result.tables)
             await s.see("Space kills")
@@ -196,7 +202,8 @@ def test_directories_of_a_broker(cluster: Path, tmp_path: Path) -> None:
             await s.until(lambda: isinstance(s.app.pane.levels[-1], BrokerLevel))
             await s.until(lambda: table(s, "#broker-directories").row is not None)
             every = s.app.pane.result.tables["directories"]
-            assert table(s, "#broker-directories").window.rows(0, 9) == every.filter(every["broker"] == 1).to_dicts()
+            mine = every.filter(every["broker"] == s.app.pane.levels[-1].broker)
+            assert table(s, "#broker-directories").window.rows(0, 9) == mine.to_dicts()
             await s.see("/var/lib/kafka")
 
     play(story)

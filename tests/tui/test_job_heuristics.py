@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.job_heuristics.view import VIEW
+from engine.units import gb_hours
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.make import END_MS, put_done
 from sample_data.job_heuristics.plans import Shape, make
@@ -46,9 +47,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @asynccontextmanager
-async def screen(root: Path, tmp_path: Path, size=(120, 40), **ui):
+async def screen(root: Path, tmp_path: Path, size=(120, 40), *, once=True, **ui):
     """The dashboard on ``root``, with its first result."""
-    async with opened(root, VIEW, tmp_path, size, **ui) as s:
+    async with opened(root, VIEW, tmp_path, size, once=once, **ui) as s:
         await s.until(lambda: jobs(s).window is not None and jobs(s).window.height > 0, 10)
         yield s
 
@@ -89,8 +90,15 @@ def test_the_list_shows_every_job_and_state(cluster: Path, tmp_path: Path) -> No
             crawl = next(row for row in rows if row["name"] == CRAWL)
             assert crawl["strip"][2] == "M" and crawl["severity"] == "MODERATE"  # 160 maps of 18 s
             text = s.text()
-            assert "RUNNING" in text and "score-models" in text and "problem" in text
-            assert any(crawl["strip"] in line for line in text.splitlines())
+            assert "running" in text and "score-models" in text and "problem" in text
+            wasted = [row["wasted_mb_s"] for row in rows]
+            assert wasted == sorted(wasted, reverse=True) and wasted[0] > 0  # the most wasteful first, without a key
+            best = s.app.pane.query_one("#best-advice", LiveTable).row
+            saves = s.app.pane.result.tables["recommendations"]["saving_mb_s"].max()
+            assert best["saving_mb_s"] == saves and gb_hours(saves) in text
+            assert s.app.pane.query_one("#wasters", LiveTable).row["wasted_mb_s"] == max(
+                s.app.pane.result.tables["rollup"].filter(by="user")["wasted_mb_s"]
+            )
 
     play(story)
 
@@ -330,7 +338,7 @@ def test_a_job_that_grows_and_ends_while_open(tmp_path: Path) -> None:
     path.write_bytes(writer.head(binary=False) + b"".join(lines[: len(lines) // 2]))
 
     async def story() -> None:
-        async with screen(root, tmp_path) as s:
+        async with screen(root, tmp_path, once=False) as s:
             await open_job(s, "grows")
             assert shown(s).facts.job.running
             with path.open("ab") as out:
@@ -348,7 +356,7 @@ def test_the_open_job_vanishes(tmp_path: Path) -> None:
         put_done(root, make(Shape(name, "ann", "etl", maps=4, reduces=1), number, END_MS + number, 3), binary=False)
 
     async def story() -> None:
-        async with screen(root, tmp_path) as s:
+        async with screen(root, tmp_path, once=False) as s:
             await open_job(s, "goes")
             for path in root.rglob("job_*_0002*"):
                 path.unlink()
@@ -436,7 +444,7 @@ def test_ascii_is_ascii(cluster: Path, tmp_path: Path) -> None:
 
 def test_themes_draw_severities_apart(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
-        async with screen(cluster, tmp_path, (120, 40)) as s:
+        async with screen(cluster, tmp_path, (200, 50)) as s:
             for theme in ("loadlens-dark", "loadlens-light", "ansi-dark", "ansi-light"):
                 s.app.theme = theme
                 await settle(s)

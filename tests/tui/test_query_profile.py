@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from engine.query_profile.view import VIEW
 from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
-from tests.tui.fakes import Stage, compare, opened, play, screen_lines, settle, still
+from tests.tui.fakes import Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
-from tui.views.query_profile.pane import COMPARISON, FIT, Pane
+from tui.views.query_profile.pane import COMPARISON, FIT, INTERVALS, Pane
 from tui.widgets.control import NumberControl
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
@@ -26,12 +26,9 @@ FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
 
 
 @asynccontextmanager
-async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), files: Path = FILES, **ui: Any) -> Any:
-    """The dashboard on a copy of the sample, on this tab, with its first result."""
-    root = tmp_path / "data"
-    shutil.copytree(files, root)
-    still(root, 60)
-    async with opened(root, VIEW, tmp_path, size, **ui) as s:
+async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
+    """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
+    async with opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None) as s:
         await s.see("attr")
         yield s
 
@@ -68,61 +65,60 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
                 "CPU",
                 "434.7",
                 "s",
+                "CPUs",
+                "0.92",
+                "of",
+                "4",
                 "attr.",
                 "99.8",
                 "%",
                 "unattr.",
                 "0.2",
                 "%",
-                "trust",
-                "△",
-                "55",
-                "%",
             ]
-            assert second.strip() == "used 47, 0 left out"
+            assert second.split() == ["trust", "△", "fair", "used", "47,", "0", "left", "out"]
 
     play(story)
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "see"),
+    "looks",
     [
-        ("fit", ["right_square_bracket"], "predicted over actual"),
-        ("methods", ["right_square_bracket"] * 2, "wlr"),
-        ("class", ["enter"], "WLR slope"),
-        ("scatter", ["enter", "right_square_bracket"], "1:1"),
-        ("what-if", ["w"], "utilisation"),
-        ("compare", ["z"], "before"),
+        [
+            ("fit", ["right_square_bracket"], "predicted over actual"),
+            ("methods", ["right_square_bracket"], "wlr"),
+        ],
+        [("class", ["enter"], "WLR slope"), ("scatter", ["right_square_bracket"], "1:1")],
+        [("what-if", ["w"], "utilisation")],
+        [("compare", ["0"], "before")],
     ],
+    ids=lambda looks: looks[0][0],
 )
-def test_sections_look(tmp_path: Path, name: str, keys: list[str], see: str, update: bool) -> None:
+def test_sections_look(tmp_path: Path, looks: list[tuple[str, list[str], str]], update: bool) -> None:
     async def story() -> None:
         async with tab(tmp_path, (100, 30)) as s:
-            await s.press(*keys)
-            await s.see(see)
-            await settle(s)
-            compare(f"query-profile-{name}", s.text(), update)
+            for name, keys, see in looks:
+                await s.press(*keys)
+                await s.see(see)
+                await settle(s)
+                compare(f"query-profile-{name}", s.text(), update)
 
     play(story)
 
 
-@pytest.mark.parametrize(
-    ("name", "ui"),
-    [("ascii", {"glyphs": "ascii"}), ("light", {"theme": "textual-light"}), ("ansi", {"theme": "ansi-dark"})],
-)
-def test_other_terminals(tmp_path: Path, name: str, ui: dict[str, Any], update: bool) -> None:
+def test_other_terminals(tmp_path: Path, update: bool) -> None:
     async def story() -> None:
         async with tab(tmp_path, (80, 24)) as s:
-            if "glyphs" in ui:
-                await s.press("f6", "f6")
-                await s.until(lambda: s.app.pane.glyphs.ascii)
-            else:
-                s.app.theme = ui["theme"]
+            for name, theme in (("light", "textual-light"), ("ansi", "ansi-dark")):
+                s.app.theme = theme
+                await settle(s)
+                compare(f"query-profile-{name}-80x24", s.text(), update)
+            s.app.theme = "loadlens-dark"
+            await s.press("f6", "f6")
+            await s.until(lambda: s.app.pane.glyphs.ascii)
             await settle(s)
-            text = s.text()
-            if name == "ascii":
-                assert text.isascii()
-            compare(f"query-profile-{name}-80x24", text, update)
+            assert s.text().isascii()
+            compare("query-profile-ascii-80x24", s.text(), update)
 
     play(story)
 
@@ -235,25 +231,67 @@ def test_compare_and_fit_sections(tmp_path: Path) -> None:
             sections = pane.query_one("#profile", Sections)
             await s.press("right_square_bracket")
             assert sections.chosen == FIT
-            await s.press("z")
+            await s.press("0")
             await s.until(lambda: "comparison" in pane.result.tables)
             assert sections.chosen == COMPARISON
             assert summary(s)["intervals"] < 47
-            await s.press("z")
+            await s.press("0")
             await s.until(lambda: "comparison" not in pane.result.tables)
             assert summary(s)["intervals"] == 47
 
     play(story)
 
 
+def test_windows_are_chosen_by_their_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            pane = s.app.pane
+            await s.press("6")  # shows where to choose
+            await s.until(lambda: pane.query_one("#profile", Sections).chosen == INTERVALS)
+            table = s.app.pane.query_one("#intervals", LiveTable)
+            await s.until(lambda: table.row is not None)
+            for key, begin, end in (("6", 40, 31), ("7", 11, 20)):
+                table.move_to(begin - 1)
+                await s.press(key)
+                await s.see(f"begins at interval {begin}")
+                table.move_to(end - 1)
+                await s.press(key)
+                await s.until(lambda k=key: (pane.parameters.window if k == "6" else pane.parameters.compare) != "")
+            assert (pane.parameters.window, pane.parameters.compare) == ("31..40", "11..20")
+            await s.until(lambda: "comparison" in pane.result.tables)
+            await s.see("intervals 31..40")
+            await s.see("intervals 11..20")
+            assert table.window.height == 47  # windows are chosen among all intervals
+            await s.press("8")
+            await s.until(lambda: "comparison" not in pane.result.tables)
+            assert (pane.parameters.window, pane.parameters.compare) == ("", "")
+
+    play(story)
+
+
+def test_the_bar_of_a_share_shows_its_interval() -> None:
+    from tui.glyphs import ASCII
+    from tui.widgets.table.window import Cell
+
+    row = {"cpu_low": 20.0, "cpu_high": 40.0}
+    cell = Cell("cpu_share", 30.0, row, 26, ASCII, lambda name: 40.0)
+    assert "".join(text for text, _ in drawing.share_cell(cell)) == "#" * 10 + ":" * 5 + "." * 5 + "  30.0"
+    for odd in ({"cpu_low": float("nan"), "cpu_high": 1.0}, {"cpu_low": None, "cpu_high": None}, {}):
+        text = "".join(
+            text for text, _ in drawing.share_cell(Cell("cpu_share", 30.0, odd, 26, ASCII, lambda name: 40.0))
+        )
+        assert text == "#" * 15 + " " * 5 + "  30.0"
+
+
 def test_a_new_snapshot_extends_the_view_and_a_reset_is_left_out(tmp_path: Path) -> None:
     player = live.steps(tmp_path / "made")
     next(player)
+    root = Path(shutil.copytree(tmp_path / "made", tmp_path / "data"))
+    still(root, 60)
 
     async def story() -> None:
-        async with tab(tmp_path, files=tmp_path / "made") as s:
+        async with tab(tmp_path, root=root) as s:
             assert summary(s)["intervals"] == 47
-            root = tmp_path / "data"
             next(player)
             shutil.copytree(tmp_path / "made", root, dirs_exist_ok=True)
             await s.press("f5")

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from engine.live.session import Session
 from engine.ring_placement.view import VIEW
-from engine.views import entry
 from sample_data.ring_placement.make import Cluster, put
-from tests.tui.fakes import Stage, compare, play, stage
+from tests.tui.fakes import Stage, compare, copied, opened, play, session_over
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.views.ring_placement.tables import NUMBER, TABLES
@@ -26,15 +24,11 @@ SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
 
 @asynccontextmanager
-async def ring(tmp_path: Path, size: tuple[int, int] = (80, 24), **ui: Any) -> AsyncIterator[Stage]:
-    data = tmp_path / "data"
-    if not data.exists():
-        shutil.copytree(SAMPLE, data)
-    session = Session([data], [VIEW])
-    session.scan(final=True)
-    async with stage(
-        tmp_path, size, session=session, entries=(entry("ring-placement"),), view="ring-placement", **ui
-    ) as found:
+async def ring(
+    tmp_path: Path, size: tuple[int, int] = (80, 24), root: Path | None = None, **ui: Any
+) -> AsyncIterator[Stage]:
+    """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
+    async with opened(root or copied(SAMPLE), VIEW, tmp_path, size, once=root is None, **ui) as found:
         await found.until(lambda: table(found, "nodes").window is not None)
         yield found
 
@@ -126,12 +120,57 @@ def test_the_map_is_right_after_a_change_made_in_another_section(tmp_path: Path)
             await s.press("space")
             await s.see("fail segment-writer-0")
             await s.press("]")
-            await s.until(lambda: pane(s).query_one(Sections).chosen == NUMBER["shards"])
+            await s.until(lambda: pane(s).query_one(Sections).chosen == NUMBER["tenants"])
             await s.press("0")
             await down(s)
             await s.press("[")
             await s.see("nothing fails")
             assert "sign and colour per owner" in s.text(), "the shard map has no failed node any more"
+
+    play(story)
+
+
+def test_one_node_more_and_one_fewer_is_no_change(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("plus")
+            await s.see("13 nodes")
+            await s.press("minus")
+            await s.see("nothing fails")
+            assert pane(s).parameters == pane(s).defaults
+            await s.press("plus", "minus", "minus")
+            await s.see("11 nodes")
+            await s.press("0")
+            await s.see("nothing fails")
+            assert pane(s).parameters == pane(s).defaults
+
+    play(story)
+
+
+def test_failed_nodes_are_marked_where_they_are(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            before = table(s, "nodes").window.shown()["instance"].to_list()
+            await s.press("space", "j", "j", "space", "j")
+            await down(s, before[0], before[2])
+            await s.see("FAILED")
+            lines = [line for line in s.text().split("\n") if "segment-writer-" in line and "zone-" not in line]
+            marked = [line.split()[1] for line in lines if " FAILED " in line]
+            assert marked == [before[0], before[2]], "both rows stand where they stood"
+            assert table(s, "nodes").window.shown()["instance"].to_list() == before
+            assert table(s, "nodes").cursor == 3, "the cursor stays"
+
+    play(story)
+
+
+def test_a_tall_screen_shows_the_tenants_below_the_nodes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path, (160, 45)) as s:
+            await s.see("payments")
+            tenants = pane(s).query_one("#ring-top-tenants", LiveTable)
+            assert tenants.display and table(s, "nodes").size.height >= 13
+            await s.pilot.resize_terminal(80, 24)
+            await s.until(lambda: not tenants.display)
 
     play(story)
 
@@ -249,7 +288,7 @@ def test_enter_on_a_key_explains_it(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path, (120, 40)) as s:
             sections = pane(s).query_one("#ring-sections", Sections)
-            await s.press("right_square_bracket", "right_square_bracket", "right_square_bracket")
+            await s.press(*["right_square_bracket"] * 4)
             assert sections.chosen == NUMBER["placements"]
             await s.until(lambda: table(s, "placements").row is not None)
             row = table(s, "placements").row
@@ -279,8 +318,10 @@ def test_every_section_draws(tmp_path: Path) -> None:
 
 
 def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
+    root = Path(shutil.copytree(SAMPLE, tmp_path / "data"))
+
     async def story() -> None:
-        async with ring(tmp_path) as s:
+        async with ring(tmp_path, root=root) as s:
             await s.press("space")
             await down(s, "segment-writer-0")
             cluster = Cluster.fresh(size=15)
@@ -288,7 +329,7 @@ def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
             cluster.members = [
                 type(m)(m.id, m.state, m.zone, m.tokens, m.address, cluster.now_s) for m in cluster.members
             ]
-            put(tmp_path / "data" / "ring.json", cluster.page())
+            put({root / "ring.json": cluster.page()})
             await s.until(lambda: pane(s).result.summary["members"] == 15, 15)
             assert pane(s).result.summary["down"] == ["segment-writer-0"]
             assert pane(s).parameters.fail == ("segment-writer-0",)
@@ -310,7 +351,7 @@ def test_hostile_and_odd_rings(tmp_path: Path) -> None:
         ]
         (data / "ring.json").write_text(json.dumps({"shards": shards, "now": "2026-01-01T00:00:10Z"}))
         (data / "l.csv").write_text("tenant,dataset,bytes_per_s\n[bold]t,\x1b]0;x\x07,5\n")
-        async with ring(tmp_path) as s:
+        async with ring(tmp_path, root=data) as s:
             for _ in range(5):
                 await s.press("space", "j", "z")
             await s.press("d", "d", "x", "t")
@@ -392,7 +433,7 @@ def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
         async with ring(tmp_path) as s:
             await s.press("z", "t")
             await s.until(lambda: pane(s).result.summary["regime"] == "left")
-            session = Session([tmp_path / "data"], [VIEW])
+            session = session_over(copied(SAMPLE), VIEW)
             session.scan(final=True)
             plain = session.compute("ring-placement", pane(s).parameters)
             assert plain.summary == pane(s).result.summary
@@ -437,15 +478,17 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
 
 
 def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
+    root = Path(shutil.copytree(SAMPLE, tmp_path / "data"))
+
     async def story() -> None:
-        async with ring(tmp_path, (120, 40)) as s:
-            shutil.rmtree(tmp_path / "data" / "mimir")
+        async with ring(tmp_path, (120, 40), root) as s:
+            shutil.rmtree(root / "mimir")
             for name in ("overrides.yaml", "metrics.prom"):
-                (tmp_path / "data" / name).unlink()
+                (root / name).unlink()
             for name in ("adaptive_placement", "segments"):
-                shutil.rmtree(tmp_path / "data" / name)
-            text = (tmp_path / "data" / "ring.json").read_text().replace("segment-writer", "node")
-            put(tmp_path / "data" / "ring.json", text.encode())
+                shutil.rmtree(root / name)
+            text = (root / "ring.json").read_text().replace("segment-writer", "node")
+            put({root / "ring.json": text.encode()})
             await s.until(lambda: pane(s).result.summary.get("strategy") == "")
             await s.see("of unknown kind")
             await s.press("space", "t", "x", "v", "escape")

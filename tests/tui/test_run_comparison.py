@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from engine.run_comparison.view import VIEW
 from sample_data.run_comparison.make import FIRST, JOBS, STEP, Mood, write_run
-from tests.tui.fakes import Stage, compare, opened, play, screen_lines, screen_styles, settle, still
+from tests.tui.fakes import Stage, compare, copied, opened, play, screen_lines, screen_styles, settle
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.run_comparison.pane import MetricLevel, Pane
 from tui.views.run_comparison.strip import strip
@@ -25,12 +25,9 @@ FILES = Path(__file__).parents[2] / "sample_data" / "run_comparison" / "files"
 
 
 @asynccontextmanager
-async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), **ui: Any) -> Any:
-    """The dashboard on a copy of the sample, on this tab, with its first result."""
-    root = tmp_path / "data"
-    shutil.copytree(FILES, root)
-    still(root, 60)
-    async with opened(root, VIEW, tmp_path, size, **ui) as s:
+async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
+    """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
+    async with opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None) as s:
         await s.see("Verdict")
         yield s
 
@@ -52,7 +49,7 @@ def test_what_the_metrics_look_like(tmp_path: Path, size: tuple[int, int], updat
     async def story() -> None:
         async with tab(tmp_path, size) as s:
             await settle(s)
-            compare(f"run-comparison-{size[0]}x{size[1]}", _without_root(s.text(), tmp_path), update)
+            compare(f"run-comparison-{size[0]}x{size[1]}", s.text(), update)
 
     play(story)
 
@@ -66,7 +63,7 @@ def test_what_the_sections_look_like(tmp_path: Path, update: bool) -> None:
                     await s.press(key)
                 await s.until(until)
                 await settle(s)
-                compare(f"run-comparison-{name}", _without_root(s.text(), tmp_path), update)
+                compare(f"run-comparison-{name}", s.text(), update)
 
             following = "right_square_bracket"
             opened = lambda: bool(s.app.pane.query(MetricLevel))  # noqa: E731
@@ -113,17 +110,17 @@ def test_other_themes_change_colours_only(tmp_path: Path) -> None:
     play(story)
 
 
-def _without_root(text: str, root: Path) -> str:
-    return text.replace(str(root), "/tmp")
-
-
-def test_strongest_evidence_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
+def test_the_worst_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             table = metrics(s)
-            assert (table.choice.sort, table.choice.descending) == ("evidence", True)
-            first = table.row
-            assert first is not None and first["verdict"] == "different"
+            rows = table.window.rows(0, table.window.height)
+            worse = [row["verdict"] == "different" and row["effect"] == "worse" for row in rows]
+            assert worse == sorted(worse, reverse=True)
+            evidence = [row["evidence"] for row in rows[: sum(worse)]]
+            assert evidence == sorted(evidence, reverse=True)
+            assert sum(worse) == summary(s)["worse"] > 0
+            assert f"{summary(s)['worse']} worse, {summary(s)['better']} better" in s.text()
             assert "Mann-Whitney p" in s.text()
             await s.press("down")
             await s.until(lambda: s.app.pane.facts(metrics(s).row)[0][0] in s.text().replace("…", ""))
@@ -174,19 +171,36 @@ def test_a_threshold_moves_live_from_the_table_and_from_its_control(tmp_path: Pa
     play(story)
 
 
-def test_modes_disagree_filter(tmp_path: Path) -> None:
+def test_one_key_shows_only_worse_then_better_then_where_modes_disagree(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             table = metrics(s)
             whole = table.window.height
-            await s.press("m")
-            await s.until(lambda: table.choice.filter == "disagree=yes")
-            expected = s.app.pane.result.tables["metrics"]["disagree"].fill_null(False).sum()
-            assert table.window.height == expected < whole
-            assert expected > 0
+            found = s.app.pane.result
+            disagree = found.tables["metrics"]["disagree"].fill_null(False).sum()
+            for expected in (found.summary["worse"], found.summary["better"], disagree):
+                await s.press("m")
+                await s.until(lambda expected=expected: table.window.height == expected)
+                assert 0 < expected < whole
             await s.press("m")
             assert table.choice.filter == ""
             assert table.window.height == whole
+
+    play(story)
+
+
+def test_space_mutes_a_metric_and_0_copies_the_line_for_a_review(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            table, before = metrics(s), summary(s)
+            await s.press("space")
+            await s.until(lambda: summary(s)["muted"] == 1)
+            assert summary(s)["worse"] == before["worse"] - 1 and not table.row["regression"]
+            await s.see("muted")
+            await s.press("space")
+            await s.until(lambda: summary(s) == before)
+            await s.press("0")
+            await s.see(before["review"][:40])
 
     play(story)
 
@@ -278,13 +292,15 @@ def test_a_side_is_never_emptied(tmp_path: Path) -> None:
 def test_a_run_that_finishes_joins_its_side(tmp_path: Path) -> None:
     import random
 
+    root = Path(shutil.copytree(FILES, tmp_path / "data"))
+
     async def story() -> None:
-        async with tab(tmp_path) as s:
-            folder = write_run(tmp_path / "data", 0, 20, Mood(1.0, None), random.Random(1))
+        async with tab(tmp_path, root=root) as s:
+            folder = write_run(root, 0, 20, Mood(1.0, None), random.Random(1))
             s.app.client.rescan()
             await s.until(lambda: (JOBS[0], folder.name) in sides(s))
             assert sides(s)[JOBS[0], folder.name] == ""
-            write_run(tmp_path / "data", 0, 20, Mood(), random.Random(1))
+            write_run(root, 0, 20, Mood(), random.Random(1))
             s.app.client.rescan()
             await s.until(lambda: sides(s)[JOBS[0], folder.name] == "left")
             assert summary(s)["runs_left"] == 8

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -21,6 +21,7 @@ from textual.color import Color
 from textual.dom import DOMNode
 from textual.strip import Strip
 
+from tests.chance import tries
 from tests.tui.fakes import play, stage
 from tui.textual_internals import render_spans
 from tui.widgets.drawing.canvas import COMPONENTS
@@ -56,7 +57,7 @@ def update(pieces: list[list[str]], spans: list[tuple[int, int, int]]) -> ChopsU
     return ChopsUpdate(chops, spans, ends)
 
 
-@settings(max_examples=150, deadline=None)
+@tries(75)
 @given(st.data())
 def test_every_cell_of_a_span_is_written_as_it_is(data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.lists(st.text("abc界", min_size=1, max_size=8), min_size=1, max_size=3), min_size=1,

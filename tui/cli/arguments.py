@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine import __version__
 from tui.cli.output import UsageError, message, write
@@ -16,7 +16,7 @@ from tui.cli.output import UsageError, message, write
 if TYPE_CHECKING:
     from engine.settings import Settings
 
-COMMANDS = ("demo", "report", "check", "paths")
+COMMANDS = ("demo", "report", "check", "fleet", "paths")
 """Words that begin a command; any other first word is a path for the dashboard."""
 
 EPILOG = """commands:
@@ -24,6 +24,7 @@ EPILOG = """commands:
   loadlens demo                  the dashboard on sample data that moves
   loadlens report VIEW PATH ...  one view computed once: json, csv, markdown, text, upstream
   loadlens check VIEW PATH ...   exit 1 with one line per finding, for cron and CI
+  loadlens fleet VIEW PATH ...   job heuristics of years of histories, on Apache Spark
   loadlens paths                 where settings, state, log and cache lie
 
 exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
@@ -32,6 +33,10 @@ exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
 class Parser(argparse.ArgumentParser):
     """Writes help as any other output: wholly, or the program fails with a message."""
 
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError with the reason alone: the usage in front of it would push it off the screen."""
+        raise UsageError(f"{message}; {self.prog} --help tells more")
+
     def _print_message(self, text: str, file: Any = None) -> None:
         if file is sys.stdout:
             write(text)
@@ -39,13 +44,67 @@ class Parser(argparse.ArgumentParser):
             message(text)
 
 
+WITH_VALUE = ("--theme", "--glyphs", "--view", "--config", "--speed", "-o", "--option", "--at", "--table", "--format",
+              "--fail-on", "--junit")  # fmt: skip
+"""Options whose next word is their value."""
+
+
+def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the command, wherever it stands among the options, and the other words. Raises UsageError for a misspelt one.
+
+    Without a command (an empty text) the words are options and paths of the dashboard. A folder that is called like a
+    command is named by its path (``./demo``).
+    """
+    value = False
+    for index, word in enumerate(words):
+        if value or (word.startswith("-") and word != "--"):
+            value = not value and word in WITH_VALUE
+            continue
+        if word in COMMANDS:
+            return word, [*words[:index], *words[index + 1 :]]
+        _refuse_misspelt(word)
+        break
+    return "", list(words)
+
+
+def _refuse_misspelt(word: str) -> None:
+    """Raise UsageError for the first word without option if it is no path, but nearly a command, or the name of a view."""
+    import difflib
+
+    from engine.views import VIEWS
+
+    if os.path.lexists(word) or "/" in word:
+        return
+    if word in {entry.name for entry in VIEWS}:
+        raise UsageError(f"{word!r} is a view; loadlens report {word} PATH, or loadlens --view {word} PATH")
+    near = difflib.get_close_matches(word, COMMANDS, 1)
+    if near:
+        raise UsageError(f"no command, file or folder {word!r}; did you mean loadlens {near[0]}?")
+
+
 def parser(command: str) -> Parser:
     """Return the parser of what follows ``command`` (one of ``COMMANDS``, or empty for the dashboard)."""
     if command in ("report", "check"):
         return _one_shot_parser(command)
+    if command == "fleet":
+        return _fleet_parser()
     if command == "paths":
         return Parser("loadlens paths", description="Print where settings, state, log and cache lie.")
     return _dashboard_parser(demo=command == "demo")
+
+
+def _view_name(word: str) -> str:
+    """Return ``word`` if it is the name of a view. Raises argparse.ArgumentTypeError with the nearest name."""
+    import difflib
+
+    from engine.views import VIEWS
+
+    names = [entry.name for entry in VIEWS]
+    if word in names:
+        return word
+    near = difflib.get_close_matches(word, names, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    raise argparse.ArgumentTypeError(f"{word!r} is no view; {hint}")
 
 
 def _one_shot_parser(command: str) -> Parser:
@@ -58,16 +117,10 @@ def _one_shot_parser(command: str) -> Parser:
         "check": "Compute one view once; exit 1 with a line per finding at or above a level.",
     }[command]
     made = Parser(f"loadlens {command}", description=about, allow_abbrev=False)
-    made.add_argument("view", choices=names, metavar="VIEW", help=", ".join(names))
-    made.add_argument("paths", nargs="+", metavar="PATH", help="files or folders, any number, read recursively")
-    made.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a choice of the view; -o help lists them",
-    )
+    made.set_defaults(command=command)
+    made.add_argument("view", type=_view_name, metavar="VIEW", help=", ".join(names))
+    made.add_argument("paths", nargs="*", metavar="PATH", help="files or folders, any number, read recursively")
+    _add_options(made)
     made.add_argument("--at", metavar="TIME", help="look at the data as they were then (ISO 8601 or epoch)")
     if command == "report":
         made.add_argument("--table", metavar="NAME", help="only this table")
@@ -80,6 +133,48 @@ def _one_shot_parser(command: str) -> Parser:
         made.add_argument("--junit", metavar="FILE", help="also write the findings as JUnit XML")
     _add_common(made)
     return made
+
+
+def _fleet_parser() -> Parser:
+    """Return the parser of ``fleet``."""
+    made = Parser(
+        "loadlens fleet",
+        description="Compute the job heuristics of many histories on Apache Spark and write the tables of a report as "
+        "Parquet, row for row the same.",
+        allow_abbrev=False,
+    )
+    made.add_argument(
+        "view", choices=("job-heuristics",), metavar="VIEW", help="job-heuristics; no other view needs it"
+    )
+    made.add_argument(
+        "paths", nargs="+", metavar="PATH", help="folders or URIs that Spark can list (hdfs:, s3a:, file:)"
+    )
+    made.add_argument("--out", required=True, metavar="URI", help="where the tables go: URI/table=NAME/*.parquet")
+    made.add_argument("--day", metavar="YYYY-MM-DD", help="write to URI/day=YYYY-MM-DD, in place of what is there")
+    made.add_argument("--master", metavar="URL", help="master of a new session (yarn, k8s://..., local[4])")
+    made.add_argument("--remote", metavar="URL", help="Spark Connect server (sc://HOST)")
+    made.add_argument(
+        "--partitions", type=int, default=0, metavar="N", help="tasks (default: one per 64 MB, two a core)"
+    )
+    made.add_argument("--pack", metavar="URI", help="also keep the files packed as Parquet there, for a later --packed")
+    made.add_argument("--packed", action="store_true", help="PATHs hold what --pack has written")
+    _add_options(made)
+    levels = ("low", "moderate", "severe", "critical")
+    made.add_argument(
+        "--fail-on", metavar="LEVEL", choices=levels, help="exit 1 if there is a finding from this level on"
+    )
+    return made
+
+
+def _add_options(made: Parser) -> None:
+    made.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a choice of the view; loadlens report VIEW -o help lists them",
+    )
 
 
 def _dashboard_parser(*, demo: bool) -> Parser:

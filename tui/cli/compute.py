@@ -10,6 +10,7 @@ from tui.cli.output import FINE, UsageError, message
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from engine.live.files.first_scan import FirstScan
     from engine.live.pool.reading_pool import ReadingPool
@@ -37,14 +38,16 @@ def compute(arguments: argparse.Namespace) -> Computation:
     from engine.live.files.first_scan import FirstScan
     from engine.views import entry
 
+    wanted = entry(arguments.view)
+    if arguments.option in (["help"], ["list"]):
+        raise UsageError(option_help(_view(wanted)), code=FINE)
+    if not arguments.paths:
+        raise UsageError(f"which files? loadlens {arguments.command} {wanted.name} PATH ...; it reads {wanted.reads}")
     check_paths(arguments.paths)
     settings = load_settings(arguments)
     if arguments.config and settings.unread:
         # The usual file may be odd; one that was asked for must not be passed over for other numbers.
         raise UsageError(f"--config {arguments.config}: {settings.problems[0].reason}")
-    wanted = entry(arguments.view)
-    if arguments.option in (["help"], ["list"]):
-        raise UsageError(option_help(_view(wanted)), code=FINE)
     # Worker processes begin to read while this one still loads what it needs.
     scan = FirstScan(arguments.paths, settings.live)
     pool = _start_reading(scan, wanted, settings) if wanted.ready else None
@@ -82,20 +85,14 @@ def _computed(
     import time
 
     from engine import report, units
-    from engine.parameters import BadOption, parse
+    from engine.parameters import BadOption
     from engine.problems import fold
     from engine.settings import view_parameters
-    from engine.view import NoInput
+    from engine.view import NoInput, UnknownName
 
     parameters, wrong = view_parameters(settings, view.name, view.parameters)
     try:
-        pairs = []
-        for pair in arguments.option:
-            key, equals, value = pair.partition("=")
-            if not equals:
-                raise BadOption(f"-o {pair}: wanted KEY=VALUE")
-            pairs.append((key, value))
-        parameters = parse(view.parameters, pairs, parameters)
+        parameters = chosen_parameters(view, arguments.option, parameters)
     except BadOption as error:
         raise UsageError(str(error)) from error
     try:
@@ -120,20 +117,41 @@ def _computed(
             raise
         try:
             result = session.compute(view.name, parameters, at_ms=at_ms, now_ms=now_ms)
+        except UnknownName as error:
+            raise UsageError(str(error)) from error
         except NoInput as error:
             problems = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
             reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
             return Computation(view, parameters, instant, fold(problems), reason=reason)
+        wrong_options = [
+            f"{problem.path}: {problem.reason}" for problem in result.problems if problem.kind == "bad-option"
+        ]
+        if wrong_options:  # its numbers would answer another question
+            raise UsageError("; ".join(wrong_options))
         return Computation(view, parameters, instant, result.problems, result)
     finally:
         session.close()
 
 
+def chosen_parameters(view: View, words: Sequence[str], base: Any = None) -> Any:
+    """Return the view's parameters with those that ``words`` (KEY=VALUE) set. Raises BadOption."""
+    from engine.parameters import BadOption, parse
+
+    pairs = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise BadOption(f"-o {word}: wanted KEY=VALUE; loadlens report {view.name} -o help lists the keys")
+        pairs.append((key, value))
+    return parse(view.parameters, pairs, base)
+
+
 def option_help(view: View) -> str:
-    """Return the text of ``-o help``: one line per option."""
+    """Return the text of ``-o help``: the tables, then one line per option."""
     from engine.parameters import options, value_text
 
-    lines = [f"options of {view.name} (-o KEY=VALUE):"]
+    tables = ", ".join(table.name for table in view.tables)
+    lines = [f"{view.title}; tables: {tables}", "", f"options of {view.name} (-o KEY=VALUE):"]
     for option in options(view.parameters):
         unit = f" [{option.unit}]" if option.unit else ""
         choices = f" ({'|'.join(option.choices)})" if option.choices else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.cli.arguments import check_paths, load_settings
-from tui.cli.output import UsageError
+from tui.cli.output import UsageError, message
 from tui.process import lifecycle
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ def _run(roots: list[Path], arguments: argparse.Namespace, feeder: Feeder | None
     0 after quit, 129 after a hang-up, 143 after SIGTERM, 1 after a crash.
     """
     settings = load_settings(arguments)
+    if feeder is not None:  # its folder is gone when it ends
+        import msgspec
+
+        settings = dataclasses.replace(settings, live=msgspec.structs.replace(settings.live, cache=False))
     lifecycle.draw_on_standard_output()
     lifecycle.prepare(os.environ, settings.ui.frames_per_second)
     lifecycle.use_time_zone(settings.ui.time_zone, os.environ)
@@ -81,4 +86,6 @@ def _run(roots: list[Path], arguments: argparse.Namespace, feeder: Feeder | None
             with lifecycle.loop_handles_signals():
                 app.run(mouse=app.wants_mouse)
         app.client.close()
+        if app.state.problem:
+            message(f"loadlens: tab and choices were not saved: {app.state.problem}")
     return app.return_code or 0

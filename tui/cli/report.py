@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import argparse
 
 
+MOST_PROBLEMS = 10
+"""Number of problems that are listed on standard error; JSON and text have all."""
+
+
 def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
     """Say why nothing could be computed and what the view reads; return the exit code."""
     from engine import report
@@ -22,7 +26,7 @@ def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
     message(f"loadlens: {done.reason or 'no usable input'} in {clean(', '.join(arguments.paths))}")
     message(f"loadlens: {arguments.view} reads {entry(arguments.view).reads}")
     if done.problems:
-        message(report.problems_text(done.problems))
+        message(report.problems_text(done.problems, MOST_PROBLEMS))
     return NO_INPUT
 
 
@@ -56,7 +60,7 @@ def report_view(arguments: argparse.Namespace) -> int:
         text = export.FORMATS[arguments.format](frame, declared[name])
     write(harmless(text) if arguments.format == "upstream" else text)
     if arguments.format != "text" and done.problems:
-        message(report.problems_text(done.problems))
+        message(report.problems_text(done.problems, MOST_PROBLEMS))
     return FINE
 
 

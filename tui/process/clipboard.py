@@ -52,13 +52,12 @@ def save_copy(text: str, folder: Path | None = None) -> Path | None:
         from engine.settings import folders
 
         folder = folders()["cache"]
+    from engine.private_files import make_folder, replace_file
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         path = folder / "copied.txt"
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-            os.fchmod(fd, 0o600)
-            file.write(text)
+        replace_file(path, text.encode(errors="replace"))
     except OSError:
         return None
     return path

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import time
 from collections import deque
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
 
 LINES = 500
 """Number of log lines kept for the screen."""
 MAX_BYTES = 1 << 20
 """Size in bytes at which the log file is rotated."""
+PAUSE_S = 5.0
+"""Seconds without a try after a line that could not be written: a disk that is full or read-only."""
 BACKUPS = 2
 """Number of older log files."""
 LOGGERS = ("loadlens", "engine", "tui", "sample_data")
@@ -40,15 +45,18 @@ class Ring(logging.Handler):
 
 
 class File(logging.Handler):
-    """The log file. It never fails: after a line that cannot be written no other is tried."""
+    """The log file. It never fails: a line that cannot be written is lost, and so are those of the next ``PAUSE_S``."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.INFO)
         self._path = path
         self._inner: logging.Handler | None = None
+        self._again_at = 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line; the first one creates the file."""
+        if time.monotonic() < self._again_at:
+            return
         try:
             if self._inner is None:
                 self._inner = self._open()
@@ -60,20 +68,30 @@ class File(logging.Handler):
         """Create the file, readable by its owner alone, and return its handler."""
         from logging.handlers import RotatingFileHandler  # a dozen modules, for a line that seldom comes
 
+        from engine.private_files import make_folder, open_file
+
         give_up = self._give_up
 
         class Quiet(RotatingFileHandler):
             def handleError(self, record: logging.LogRecord) -> None:
                 give_up()
 
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            def _open(self) -> TextIOWrapper:
+                descriptor = open_file(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
+
+        make_folder(self._path.parent)
         inner = Quiet(self._path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace")
         inner.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
         return inner
 
     def _give_up(self) -> None:
-        """Refuse all further lines."""
-        self.setLevel(logging.CRITICAL + 1)
+        """Close the file, whatever state it is in; a line later opens it again."""
+        self._again_at = time.monotonic() + PAUSE_S
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            with contextlib.suppress(OSError, ValueError):
+                inner.close()
 
     def close(self) -> None:
         """Close the file; lines that cannot be flushed are lost."""

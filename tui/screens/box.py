@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.reactive import Reactive
 from textual.screen import ModalScreen
@@ -48,6 +49,10 @@ class Box(ModalScreen[T], NeverScrolls, Generic[T]):
     def content(self) -> list[Widget]:
         """Return the widgets between heading and keys."""
         return []
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close with ``result``; a box that is closed already, or has another one over it, stays as it is."""
+        return super().dismiss(result) if self.is_current else AwaitComplete()
 
     def action_close(self) -> None:
         """Close without a result."""

@@ -14,6 +14,7 @@ from textual.widgets import Input
 from tui.screens.box import Box
 from tui.widgets.drawing.fragments import Line
 from tui.widgets.pick import PickList
+from tui.widgets.prompt import OneLine
 
 if TYPE_CHECKING:
     from tui.widgets.table.window import Window
@@ -55,7 +56,7 @@ class ExportScreen(Box[None]):
     def content(self) -> list[Widget]:
         """Return the formats, then the file name."""
         lines: list[Line] = [[(f" {title}", "")] for _, title, _ in FORMATS]
-        return [PickList(lines, id="formats"), Input(str(self._proposed), id="path")]
+        return [PickList(lines, id="formats"), OneLine(str(self._proposed), id="path")]
 
     def _free(self, ending: str) -> Path:
         """Return a path named after the table that does not exist yet, in the folder the program was started in."""

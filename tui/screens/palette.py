@@ -14,6 +14,7 @@ from tui.screens.box import Box, about
 from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
 from tui.widgets.pick import PickList
+from tui.widgets.prompt import OneLine
 
 
 def matches(action: Action, typed: str) -> int | None:
@@ -58,7 +59,7 @@ class PaletteScreen(Box[Action]):
 
     def content(self) -> list[Widget]:
         """Return input, list, and the description of the chosen action."""
-        return [Input(placeholder="pause, theme, export ..."), PickList(id="matching"), about()]
+        return [OneLine(placeholder="pause, theme, export ..."), PickList(id="matching"), about()]
 
     def on_mount(self) -> None:
         """Show all actions at first."""

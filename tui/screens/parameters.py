@@ -104,14 +104,14 @@ class ParametersScreen(Box[None]):
             self._fill()
 
     @on(PickList.Picked)
-    def _edit(self) -> None:
+    async def _edit(self) -> None:
         """Ask for a value, or take the next word."""
         option = self._option
         if option is None:
             return
         value = self._value(option)
         if isinstance(value, bool) or (option.choices and not isinstance(value, tuple)):
-            self.action_step(1)
+            await self.action_step(1)
             return
         hint = ", ".join(option.choices) or option.sentence
 
@@ -119,9 +119,9 @@ class ParametersScreen(Box[None]):
             if text is not None:
                 self._set(text)
 
-        ask(self.query_one(PickList), f"{option.key} = ", value_text(value), hint, done=set_text)
+        await ask(self.query_one(PickList), f"{option.key} = ", value_text(value), hint, done=set_text)
 
-    def action_step(self, by: int) -> None:
+    async def action_step(self, by: int) -> None:
         """Take the next word, the other switch, or the next round number."""
         option = self._option
         if option is None:
@@ -136,7 +136,7 @@ class ParametersScreen(Box[None]):
         elif isinstance(value, (int, float)):
             self._set(stepped(value, by, option.low, option.high))
         else:
-            self._edit()
+            await self._edit()
 
     def action_default(self) -> None:
         """Set the declared default."""

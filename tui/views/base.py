@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
+from tui.views.overview import Overview
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
@@ -89,7 +90,8 @@ class ViewPane(Frame):
     """One tab. docs/screen.md tells how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
-    ``at_ms`` (None: live), ``error`` and ``empty`` (why the newest request gave no result, else empty).
+    ``at_ms`` (the moment asked for, None: live), ``shown_ms`` (the moment on screen), ``error`` and ``empty``
+    (why the newest request gave no result, else empty).
     """
 
     VIEW: ClassVar[str] = ""
@@ -108,6 +110,7 @@ class ViewPane(Frame):
         self.defaults: Any = None
         self.result: Result | None = None
         self.at_ms: int | None = None
+        self.shown_ms: int | None = None
         self.error = ""
         self.empty = ""
         self.files = 0
@@ -263,6 +266,10 @@ class ViewPane(Frame):
         missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
         lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
         there = ", ".join(root for root in self.host.watched if root not in missing)
+        others = [(title, files) for title, files in self.host.file_counts() if files and title != self.entry.title]
+        if others and not progress:
+            found = ", ".join(f"{title} ({files:,})" for title, files in others)
+            lines.append((f"There are files for other tabs: {found}.", "ok"))
         if there:
             lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
         self.query_one("#placeholder", TextPanel).show(lines)
@@ -277,7 +284,13 @@ class ViewPane(Frame):
         with self.app.batch_update():
             await self._receive(result)
 
+    def _wait(self, waiting: bool) -> None:
+        """Let tables without rows say that a result is being computed, or no longer."""
+        for table in self.query(LiveTable):
+            table.wait(waiting)
+
     async def _receive(self, result: Result) -> None:
+        self._wait(False)
         self.result = result
         self.error = self.empty = ""
         self.query_one(HeadlineBar).show(result.headline)
@@ -294,6 +307,8 @@ class ViewPane(Frame):
                 focus_first(root)
         for draw in (self.show, *(level.show for level in self.levels[1:])):
             self._safely(draw, result)
+        for overview in self.query(Overview):  # rows came or went
+            overview.fit()
 
     def _safely(self, draw: Callable[[Result], None], result: Result) -> None:
         """Call ``draw`` with ``result``; a bug there is reported and must not end the program."""
@@ -310,6 +325,7 @@ class ViewPane(Frame):
         ``empty``: why there is no input any more, then the old result goes. ``error``: why the computation failed.
         """
         self.empty, self.error = empty, error
+        self._wait(False)
         if empty and self.levels:
             # The inputs are gone (not broken): showing old numbers would be wrong.
             gone, self.levels = self.levels, []
@@ -336,6 +352,7 @@ class ViewPane(Frame):
 
     def _ask(self, urgent: bool = True) -> None:
         """Ask for a result with the parameters and the moment in force."""
+        self._wait(True)
         self.host.request(self.entry.name, urgent=urgent)
 
     def _crumbs(self) -> None:

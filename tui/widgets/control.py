@@ -154,7 +154,7 @@ class NumberControl(Control[float]):
         """Restore the start value."""
         self._set(self.start)
 
-    def action_type(self) -> None:
+    async def action_type(self) -> None:
         """Ask for a number, with or without a unit."""
         from tui.widgets.prompt import ask
 
@@ -168,7 +168,7 @@ class NumberControl(Control[float]):
                 return
             self._set(int(value) if isinstance(self.value, int) and value == int(value) else value)
 
-        ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=set_text)
+        await ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=set_text)
 
 
 class WordControl(Control[str]):

@@ -16,6 +16,14 @@ from textual.widgets import Input, Static
 Done = Callable[[str | None], object]
 
 
+class OneLine(Input):
+    """An input whose cursor does not blink: nothing is sent while nothing changes."""
+
+    def on_mount(self) -> None:
+        """Stop the cursor."""
+        self.cursor_blink = False
+
+
 class Prompt(Horizontal):
     """A label and an input. Enter passes the text to ``done``, Escape passes None; ``changed`` gets each typed text."""
 
@@ -30,7 +38,7 @@ class Prompt(Horizontal):
     def __init__(
         self, origin: Widget, label: str, value: str, hint: str, changed: Callable[[str], object] | None, done: Done
     ) -> None:
-        super().__init__(id="prompt")
+        super().__init__()
         self._origin = origin
         self._label = label
         self._value = value
@@ -42,11 +50,11 @@ class Prompt(Horizontal):
     def compose(self) -> ComposeResult:
         """Yield label and input."""
         yield Static(self._label, markup=False)
-        yield Input(self._value, placeholder=self._hint, select_on_focus=False)
+        yield OneLine(self._value, placeholder=self._hint, select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Focus the input."""
-        self.query_one(Input).focus()
+        """Focus the input, at once: the next key is meant for it."""
+        self.screen.set_focus(self.query_one(Input))
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -58,29 +66,29 @@ class Prompt(Horizontal):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._finish(event.value)
+        self.finish(event.value)
 
     def action_cancel(self) -> None:
         """Close without a text."""
-        self._finish(None)
+        self.finish(None)
 
     def on_descendant_blur(self) -> None:
         """Close without a text: the focus went elsewhere (a click, another screen)."""
         if self.app.screen is self.screen:
-            self._finish(None, refocus=False)
+            self.finish(None, refocus=False)
 
-    def _finish(self, text: str | None, refocus: bool = True) -> None:
+    def finish(self, text: str | None, refocus: bool = True) -> None:
         """Pass the text on and close; later calls do nothing."""
         if self._finished:
             return
         self._finished = True
         self._done(text)
         if refocus and self._origin.is_attached:
-            self._origin.focus(scroll_visible=False)
+            self.screen.set_focus(self._origin, scroll_visible=False)
         self.remove()
 
 
-def ask(
+async def ask(
     origin: Widget,
     label: str,
     value: str = "",
@@ -89,13 +97,16 @@ def ask(
     changed: Callable[[str], object] | None = None,
     done: Done,
 ) -> None:
-    """Ask for one line at the bottom of ``origin``'s screen; the focus returns to ``origin``."""
+    """Ask for one line at the bottom of ``origin``'s screen; the focus returns to ``origin``.
+
+    It returns when the line takes keys. Another line that is being asked for on this screen is closed without a text.
+    """
     screen = origin.screen
     for old in screen.query(Prompt):
-        old.remove()
+        old.finish(None, refocus=False)
     prompt = Prompt(origin, label, value, hint, changed, done)
     try:
-        screen.query_one("#bottom").mount(prompt, before=0)
+        await screen.query_one("#bottom").mount(prompt, before=0)
     except NoMatches:
         prompt.styles.dock = "bottom"
-        screen.mount(prompt)
+        await screen.mount(prompt)

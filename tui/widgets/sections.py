@@ -51,6 +51,13 @@ class TitleBar(Canvas):
         self.chosen = 0
         self.numbered = numbered
         self.hidden: frozenset[int] = frozenset()
+        self.faded: frozenset[int] = frozenset()
+
+    def fade(self, indices: frozenset[int]) -> None:
+        """Draw these titles dim: there is nothing behind them."""
+        if indices != self.faded:
+            self.faded = indices
+            self.repaint()
 
     def choose(self, index: int) -> None:
         """Highlight the title ``index``."""
@@ -79,7 +86,7 @@ class TitleBar(Canvas):
                 if index != self.chosen and cells(shown) > limit:
                     words = shown.split(" ")
                     shown = words[0] if cells(words[0]) <= limit else shown[:limit].rstrip()
-                style = "cursor" if index == self.chosen else ""
+                style = "cursor" if index == self.chosen else "dim" if index in self.faded else ""
                 line: Line = [(f" {number}", style or "key"), (f"{shown} ", style)]
                 if index in self.marks:
                     text, mark_style = self.marks[index]

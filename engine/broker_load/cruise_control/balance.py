@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
-from engine.broker_load.model.topology import Flags
+from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, Cluster
+from engine.broker_load.model.topology import Flags, Floats
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.verdicts import BALANCE
 
@@ -43,14 +43,31 @@ def band(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> B
     return Band(average, average * max(0.0, 1.0 - margin), upper, False)
 
 
-def over_capacity(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Flags:
-    """Return flags [B] of alive brokers above the capacity threshold: disk per broker, network per host, CPU per either."""
+class Usage(NamedTuple):
+    """Load over capacity [B] (NaN where unknown, infinite on none), and which brokers are over the capacity threshold."""
+
+    share: Floats
+    over: Flags
+
+
+def usage(cluster: Cluster, resource: str, load: Floats, counted: Flags, parameters: BrokerLoadParameters) -> Usage:
+    """Compare a raw ``load`` [B] with the capacities as the capacity goals do: disk per broker, network per host, CPU per
+    either, whichever is fuller. ``counted`` [B]: whose loads and capacities count; dead brokers are never over."""
     limit = parameters.capacity_threshold(resource)
-    with np.errstate(invalid="ignore"):
-        over = cluster.load(resource) > limit * cluster.room(resource)
+    load, room = np.where(counted, load, 0.0), np.where(counted, cluster.capacity(resource), 0.0)
+    compared, whole = cluster.compared(resource, load), cluster.by_host(room) if resource in HOST_RESOURCES else room
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, over = compared / whole, compared > limit * whole
         if resource == "CPU":
-            over |= cluster.sums.of(resource) > limit * cluster.capacity(resource)
-    return over & cluster.topology.alive
+            own = np.maximum(load, 0.0)
+            share, over = np.fmax(share, own / room), over | (own > limit * room)
+    return Usage(share, over & counted & cluster.topology.alive)
+
+
+def over_capacity(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Flags:
+    """Return flags [B] of alive brokers above the capacity threshold."""
+    everyone = np.ones(cluster.topology.brokers, np.bool_)
+    return usage(cluster, resource, cluster.sums.raw(resource), everyone, parameters).over
 
 
 def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
@@ -106,7 +123,7 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
 
     Under-provisioned: the cluster's load exceeds the capacity threshold; the number of typical brokers to add is the
     missing capacity over a typical broker's usable one, rounded up. Over-provisioned: a resource is under the
-    low-utilisation threshold everywhere.
+    low-utilisation threshold. All of it judges the cluster's mean: single brokers may be over their thresholds.
     """
     topology = cluster.topology
     racks = {topology.racks[i] for i in np.flatnonzero(topology.alive).tolist()}
@@ -128,12 +145,12 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
             missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
             needed = missing / typical if typical > 0 else 0.0
             brokers = 0 if math.isnan(needed) else math.ceil(min(needed, 2**31 - 1))
-            why = f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
+            why = f"mean {resource} is over its threshold: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
             return "UNDER_PROVISIONED", why
         if limits.low:
             low.append(resource)
     if low:
-        return "OVER_PROVISIONED", f"{', '.join(low)} at or under the low-utilisation threshold"
+        return "OVER_PROVISIONED", f"the cluster's mean {', '.join(low)} is at or under the low-utilisation threshold"
     if not decided:
         return "UNDECIDED", "capacities are unknown"
-    return "RIGHT_SIZED", "no resource is beyond its threshold"
+    return "RIGHT_SIZED", "the cluster's mean load is within every threshold"

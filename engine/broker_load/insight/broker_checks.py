@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
-from engine.broker_load.cruise_control.balance import over_capacity
-from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
+from engine.broker_load.cruise_control.balance import over_capacity, usage
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model.topology import Flags, Floats
 from engine.broker_load.parameters import BrokerLoadParameters
@@ -87,13 +90,31 @@ def breaches(
     """
     words: list[list[str]] = [[] for _ in range(cluster.topology.brokers)]
     for resource in RESOURCES:
-        room = np.where(counted, cluster.capacity(resource), 0.0)
-        load = cluster.compared(resource, np.where(counted, sums.raw(resource), 0.0))
-        if resource in HOST_RESOURCES:
-            room = cluster.by_host(room)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            over = judged & (load > parameters.capacity_threshold(resource) * room)
-            share = 100.0 * load / room
-        for index in np.flatnonzero(over).tolist():
-            words[index].append(f"{resource} {share[index]:.1f}%")
+        found = usage(cluster, resource, sums.raw(resource), counted, parameters)
+        for index in np.flatnonzero(found.over & judged).tolist():
+            words[index].append(f"{resource} {100.0 * found.share[index]:.1f}%")
     return [", ".join(each) for each in words]
+
+
+@dataclass(frozen=True, eq=False)
+class Tightest:
+    """The resource [B] of each broker that is nearest to (or furthest over) its capacity threshold, empty where none is
+    known, and the distance [B] in % of the capacity, NaN there."""
+
+    resource: list[str]
+    headroom: Floats
+
+
+def tightest(
+    cluster: Cluster, loads: Mapping[str, Floats], counted: Flags, parameters: BrokerLoadParameters
+) -> Tightest:
+    """Return the tightest resource of each counted, living broker under raw ``loads`` [B] by resource."""
+    brokers = cluster.topology.brokers
+    room, names = np.full(brokers, np.nan), np.full(brokers, "", dtype=object)
+    for resource in RESOURCES:
+        share = usage(cluster, resource, loads[resource], counted, parameters).share
+        here = np.where(np.isfinite(share), (parameters.capacity_threshold(resource) - share) * 100.0, np.nan)
+        here[~(counted & cluster.topology.alive)] = np.nan
+        nearer = ~np.isnan(here) & ~(room <= here)
+        room, names = np.where(nearer, here, room), np.where(nearer, resource, names)
+    return Tightest(names.tolist(), room)

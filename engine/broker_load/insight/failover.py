@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
+from engine.broker_load.cruise_control.balance import over_capacity, usage
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster
+from engine.broker_load.insight.broker_checks import tightest
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
 from engine.broker_load.parameters import BrokerLoadParameters
 
@@ -214,38 +216,32 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """The survivor nearest to (or furthest over) a capacity threshold: in words, the distance in % of the capacity,
-    and how many thresholds are newly broken."""
+    """The survivor nearest to (or furthest over) a capacity threshold: in words, and the distance in % of the capacity; how
+    many thresholds survivors are over, and how many of these only since the failure."""
 
     worst: str
     percent: float | None
-    breaches: int
+    over: int
+    newly_over: int
 
 
 def headroom(
     cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], parameters: BrokerLoadParameters
 ) -> Headroom:
-    """Compare survivors' loads ``after_sums`` (by resource) with the capacity thresholds; hosts where they count."""
+    """Compare survivors' loads ``after_sums`` (by resource) with the capacity thresholds."""
     topology = cluster.topology
     survivors = topology.alive & ~failed
-    worst, percent, breaches = "", None, 0
+    over = newly_over = 0
     for resource in RESOURCES:
-        capacity = np.where(survivors, cluster.capacity(resource), 0.0)
-        load = cluster.compared(resource, np.where(survivors, after_sums[resource], 0.0))
-        was = cluster.compared(resource, np.where(survivors, cluster.sums.raw(resource), 0.0))
-        if resource in HOST_RESOURCES:
-            capacity = cluster.by_host(capacity)
-        limit = parameters.capacity_threshold(resource)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(survivors & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
-            breaches += int((survivors & (load > limit * capacity) & ~(was > limit * capacity)).sum())
-        if np.isnan(room).all():
-            continue
-        place = int(np.nanargmin(room))
-        if percent is None or room[place] < percent:
-            percent = float(room[place])
-            worst = f"{resource} of broker {topology.ids[place]}"
-    return Headroom(worst, percent, breaches)
+        now = usage(cluster, resource, after_sums[resource], survivors, parameters).over
+        over += int(now.sum())
+        newly_over += int((now & ~over_capacity(cluster, resource, parameters)).sum())
+    nearest = tightest(cluster, after_sums, survivors, parameters)
+    if np.isnan(nearest.headroom).all():
+        return Headroom("", None, over, newly_over)
+    place = int(np.nanargmin(nearest.headroom))
+    worst = f"{nearest.resource[place]} of broker {topology.ids[place]}"
+    return Headroom(worst, float(nearest.headroom[place]), over, newly_over)
 
 
 def single_headroom(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> list[Headroom]:

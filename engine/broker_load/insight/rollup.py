@@ -61,17 +61,36 @@ def topics(cluster: Cluster) -> pl.DataFrame:
     top[topic] = value  # within a topic the largest comes last, and the last assignment stays
     with np.errstate(divide="ignore", invalid="ignore"):
         share = top / whole
+    sums = {
+        "cpu_pct_cores": total(loads.cpu),
+        "nw_in_kbs": total(loads.nw_in),
+        "nw_out_kbs": total(loads.nw_out),
+        "disk_mb": total(loads.disk),
+    }
     frame = pl.DataFrame(
         {
             "topic": list(topology.topics),
             "partitions": np.bincount(topology.topic, minlength=count),
             "replicas": np.bincount(topology.topic, weights=across(loads.held), minlength=count),
-            "cpu_pct_cores": total(loads.cpu),
-            "disk_mb": total(loads.disk),
-            "nw_in_kbs": total(loads.nw_in),
-            "nw_out_kbs": total(loads.nw_out),
+            **sums,
+            **{name: known(name, _shares(sums[of])) for name, of in _SHARES.items()},
             "gini_cpu": known("g", np.where(np.isfinite(gini), np.maximum(gini, 0.0), np.nan)),
             "top_share_cpu": known("s", share),
         }
     )
-    return TOPICS.frame(frame)
+    return TOPICS.sorted(TOPICS.frame(frame))
+
+
+_SHARES = {
+    "cpu_share_pct": "cpu_pct_cores",
+    "nw_in_share_pct": "nw_in_kbs",
+    "nw_out_share_pct": "nw_out_kbs",
+    "disk_share_pct": "disk_mb",
+}
+
+
+def _shares(value: Floats) -> Floats:
+    """Return each of ``value`` in % of their sum; NaN where there is none. Readings below 0 count as 0."""
+    value = np.maximum(value, 0.0)
+    whole = float(np.nansum(value))
+    return value * 100.0 / whole if whole > 0 else np.full(len(value), np.nan)

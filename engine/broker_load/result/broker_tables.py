@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control.broker_stats import load_columns
-from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import broker_checks
 from engine.broker_load.model.measured import cpu_trend
@@ -35,7 +36,12 @@ def brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) ->
     trend = cpu_trend(inside, ends, total.window_ms, model.topology, model.capacities.cores)
     measured, residual = broker_checks.cpu_residuals(model, cluster)
     columns = who(cluster) | load_columns(cluster, cluster.sums)
+    everyone = np.ones(cluster.topology.brokers, np.bool_)
+    raw = {resource: cluster.sums.raw(resource) for resource in RESOURCES}
+    nearest = broker_checks.tightest(cluster, raw, everyone, parameters)
     columns |= {
+        "headroom_pct": known("h", nearest.headroom),
+        "tightest": nearest.resource,
         "flags": broker_checks.flags(model, cluster, parameters),
         "measured_cpu_pct": known("m", measured),
         "residual_cpu_pct": known("r", residual),

@@ -20,12 +20,13 @@ from engine.view import Context
 @dataclass(frozen=True)
 class Detail:
     """Observed and predicted CPU [N] in %, whether each was used for the fit, the ends (epoch ms) of all windows that could
-    be looked at, and the model for Cruise Control's answers."""
+    be looked at and of those in the brokers' trend, oldest first, and the model for Cruise Control's answers."""
 
     observed: tuple[float, ...]
     predicted: tuple[float, ...]
     used: tuple[bool, ...]
     window_ends: tuple[int, ...]
+    trend_ends: tuple[int, ...]
     model: Model | None = field(compare=False)
     cluster: Cluster | None = field(compare=False)
     log_dirs: pl.DataFrame = field(compare=False)
@@ -46,6 +47,9 @@ def detail_of(
         tuple(fitted_weights.predict(observations, fit.coefficients).tolist()),
         tuple(bool(used) for used in fit.chosen.tolist()),
         _window_ends(inputs, context, parameters) if model is not None else (),
+        tuple(window.index * model.aggregate.window_ms for window in reversed(model.aggregate.windows))
+        if model
+        else (),
         model,
         cluster,
         inputs.table("log_dirs"),

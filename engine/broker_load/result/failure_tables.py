@@ -21,6 +21,8 @@ from engine.broker_load.tables import whatif
 from engine.problems import Problem
 from engine.result import Finding, Headline, Level
 
+_OUTCOME = ("moved", "leaderless", "under_min_isr", "over", "newly_over", "survivable")
+"""Columns of a failure's row that the summary has as ``failover_...``."""
 BROKER_LIMIT = 3000
 """Most brokers of which every single failure is computed: arrays have their square in numbers."""
 MATRIX_LIMIT = 250
@@ -30,7 +32,9 @@ MATRIX_LIMIT = 250
 def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
     """Add tables ``failures`` (worst first) and ``rolling_restart``, and whether one failure cannot be survived."""
     topology = cluster.topology
-    builder.summary |= {"unsurvivable_single_failures": None, "n_plus_1_headroom_pct": None}
+    builder.summary |= {
+        "unsurvivable_single_failures": None, "n_plus_1_headroom_pct": None, "worst_single_failure": None,
+    }  # fmt: skip
     if topology.brokers > BROKER_LIMIT:
         builder.notes.append(f"single failures are left out: there are more than {BROKER_LIMIT} brokers")
         return
@@ -51,20 +55,17 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
     if topology.brokers <= MATRIX_LIMIT:
         builder.frames["rolling_restart"] = _rolling(cluster, failures, parameters)
     single = [row for row in rows if str(row["failure"]).startswith("broker ")]
-    lost = [row for row in single if row["leaderless"] or row["breaches"]]
-    for row in lost:
-        what = []
-        if row["leaderless"]:
-            what.append(plural(row["leaderless"], "partition") + " without a leader")
-        if row["breaches"]:
-            what.append(plural(row["breaches"], "capacity threshold") + f" newly broken, {row['worst']}")
-        builder.findings.append(Finding("severe", f"loss of {row['failure']}", "not survivable: " + "; ".join(what)))
+    lost = [row for row in single if not row["survivable"]]
+    builder.findings.extend(
+        Finding("severe", f"loss of {row['failure']}", "not survivable: " + _in_words(row)) for row in lost
+    )
     percents = [row["headroom_pct"] for row in single if row["headroom_pct"] is not None]
     builder.summary["unsurvivable_single_failures"] = len(lost)
     builder.summary["n_plus_1_headroom_pct"] = min(percents) if percents else None
     if single:
         worst = rows[0]
         text = f"{len(lost)} of {len(single)} not survivable" if lost else "each survivable"
+        builder.summary["worst_single_failure"] = f"{worst['failure']}: {_in_words(worst)}"
         builder.headline.append(
             Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok")
         )
@@ -72,7 +73,20 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
 
 def _badness(row: dict[str, Any]) -> tuple[float, ...]:
     room = math.inf if row["headroom_pct"] is None else row["headroom_pct"]
-    return -row["leaderless"], -row["breaches"], -row["under_min_isr"], room, -row["moved"]
+    return -row["leaderless"], -row["over"], -row["newly_over"], room, -row["under_min_isr"], -row["moved"]
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    """Return what a failure does: leaderless partitions, thresholds exceeded, and how near the nearest is."""
+    words = [plural(row["leaderless"], "partition") + " without a leader"] if row["leaderless"] else []
+    words.append(_over(row))
+    if row["worst"]:
+        words.append(f"headroom {row['headroom_pct']:.1f} % ({row['worst']})")
+    return "; ".join(words)
+
+
+def _over(row: dict[str, Any]) -> str:
+    return f"{row['over']} over capacity" + (f" ({row['newly_over']} new)" if row["over"] else "")
 
 
 def _outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: BrokerLoadParameters) -> dict[str, Any]:
@@ -85,9 +99,18 @@ def _outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: Brok
         "leaderless": int((election.moved & (election.new < 0)).sum()),
         "unclean": int((election.moved & election.unclean).sum()),
         "under_min_isr": int((election.under & ~election.under_before).sum()),
-        "breaches": room.breaches,
+        **_capacity(room, int((election.moved & (election.new < 0)).sum())),
+    }
+
+
+def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
+    """Return the columns of a failure's row on capacity, and whether the failure can be survived."""
+    return {
+        "over": room.over,
+        "newly_over": room.newly_over,
         "worst": room.worst,
         "headroom_pct": room.percent,
+        "survivable": not (leaderless or room.over),
     }
 
 
@@ -133,17 +156,17 @@ def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: Res
     names = ", ".join(map(str, ids)) or "none"
     outcome = _outcome(cluster, aftermath, names, parameters)
     builder.summary |= {"failed_brokers": ids}
-    builder.summary |= {f"failover_{n}": outcome[n] for n in ("moved", "leaderless", "under_min_isr", "breaches")}
-    leaderless, broken = outcome["leaderless"], outcome["breaches"]
-    level: Level = "severe" if leaderless or broken else "ok"
-    text = f"{outcome['moved']} leaders move, {leaderless} leaderless, {outcome['under_min_isr']} under min ISR"
+    builder.summary |= {f"failover_{n}": outcome[n] for n in _OUTCOME}
+    builder.summary["failover"] = (
+        f"{_in_words(outcome)}; {outcome['moved']} leaders move, {outcome['under_min_isr']} under min ISR"
+    )
+    level: Level = "ok" if outcome["survivable"] else "severe"
+    text = f"{outcome['leaderless']} leaderless, {_over(outcome)}"
+    basis = f"{outcome['moved']} leaders move, {outcome['under_min_isr']} under min ISR"
     # First, as what was just asked: a narrow screen shows the first entries only.
-    builder.headline.insert(0, Headline(f"if {names} fail", text, f"{broken} breaches", level))
-    if leaderless or broken:
-        detail = (
-            f"{plural(leaderless, 'partition')} without a leader, {plural(broken, 'capacity threshold')} newly broken"
-        )
-        builder.findings.append(Finding("severe", f"failure of {names}", detail))
+    builder.headline.insert(0, Headline(f"if {names} fail" + ("" if len(ids) > 1 else "s"), text, basis, level))
+    if not outcome["survivable"]:
+        builder.findings.append(Finding("severe", f"failure of {names}", "not survivable: " + _in_words(outcome)))
 
 
 def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:
@@ -210,9 +233,7 @@ def _single(cluster: Cluster, failures: failover.SingleFailures, room: list[fail
             "leaderless": int(failures.leaderless[index]),
             "unclean": int(failures.unclean[index]),
             "under_min_isr": int(failures.under[index]),
-            "breaches": room[index].breaches,
-            "worst": room[index].worst,
-            "headroom_pct": room[index].percent,
+            **_capacity(room[index], int(failures.leaderless[index])),
         }
         for index in np.flatnonzero(topology.alive).tolist()
     ]

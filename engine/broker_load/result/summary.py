@@ -44,17 +44,33 @@ def add(
     for resource in RESOURCES:
         share = cluster.utilisation(resource)
         builder.summary[f"{resource.lower()}_utilization_pct"] = None if math.isnan(share) else share * 100.0
+    over = _over_capacity(cluster, parameters)
+    builder.summary |= {"brokers_over_capacity": len(set().union(*over.values())) if over else 0}
     violated = [v for v in decided if v.violated]
     builder.summary |= {"violated_goals": len(violated), "violated_hard_goals": sum(v.hard for v in violated)}
-    _headline(model, builder)
+    words = ", ".join(f"{resource} of broker {_some(ids)}" for resource, ids in over.items())
+    _headline(model, builder, words)
     builder.findings.extend(
         Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated
     )
     _notes(model, parameters, builder)
-    builder.notes.append(f"mode {parameters.mode}; {provision}: {why}")
+    single = f"; single brokers are over capacity: {words}" if words else ""
+    builder.notes.append(f"mode {parameters.mode}; {provision}: {why}{single}")
 
 
-def _headline(model: Model, builder: ResultBuilder) -> None:
+def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[int]]:
+    """Return by resource the ids of the brokers that are over its capacity threshold, where there are any."""
+    over = {name: cluster.topology.ids[balance.over_capacity(cluster, name, parameters)].tolist() for name in RESOURCES}
+    return {name: ids for name, ids in over.items() if ids}
+
+
+def _some(ids: list[int]) -> str:
+    """Return the first few ids."""
+    return ", ".join(map(str, ids[:6])) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
+
+
+def _headline(model: Model, builder: ResultBuilder, over: str) -> None:
+    """Add the headline; ``over`` names the brokers over capacity, worst news first."""
     summary, topology, total = builder.summary, model.topology, model.aggregate
     span = f"{plural(len(total.windows), 'window')} of {total.window_ms / 60000:g} min"
     cpu, skipped = summary["cpu_utilization_pct"], summary["skipped_partitions"]
@@ -65,6 +81,12 @@ def _headline(model: Model, builder: ResultBuilder) -> None:
             f"{int(topology.alive.sum())}/{topology.brokers} alive",
             f"{topology.size} partitions",
             "critical" if summary["dead_brokers"] else "ok",
+        ),
+        Headline(
+            "over capacity",
+            str(summary["brokers_over_capacity"]),
+            over,
+            "severe" if over else "ok",
         ),
         Headline("CPU", "–" if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"),
         Headline(

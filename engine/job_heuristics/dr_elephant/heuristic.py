@@ -25,7 +25,8 @@ class Heuristic:
 
     Identity: ``class_name`` is what HeuristicConf.xml calls it, ``name`` what is shown, ``application`` its type there,
     ``order`` its place among all heuristics (a strip of letters reads in this order), ``default`` whether Dr. Elephant
-    ships it switched on.
+    ships it switched on. ``own``: it is not one of Dr. Elephant's; it is judged and shown beside them in both modes, and
+    counts in no job's severity and score.
 
     Judging: ``limits`` and ``numbers`` are the defaults of its parameters by name; ``measures`` declares statistics over
     tasks and ``settings`` numbers from a job's properties, both looked up by name in the gates of ``branches``.
@@ -43,6 +44,7 @@ class Heuristic:
     order: int
     application: str = "mapreduce"
     default: bool = True
+    own: bool = False
     side: str = ""
     limits: Mapping[str, Limits] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -119,7 +121,7 @@ def verdict(rule: Rule, jobs: Jobs, *, published: bool = False) -> Verdict:
     branches = heuristic.branches_of(published=published)
     scoring = Tree(tuple(readings for branch, readings in zip(branches, tree.branches, strict=True) if branch.scores))
     scored = scoring.levels() if scoring.branches != tree.branches else severity
-    score = np.where(scored >= 2, scored * subject["n"], 0)
+    score = np.where((scored >= 2) & (not heuristic.own), scored * subject["n"], 0)
     given = jobs.judged if heuristic.defined is None else jobs.judged & heuristic.defined(subject)
     details = heuristic.details
     assert details is not None, f"{heuristic.name} has gates and no details"

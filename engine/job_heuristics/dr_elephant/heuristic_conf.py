@@ -58,7 +58,7 @@ class Rules:
         rules = []
         for heuristic in registry.heuristics():
             in_force = [rule for rule in self.rules if rule.heuristic is heuristic]
-            rules += in_force or [Rule.of(heuristic)]
+            rules += in_force or ([] if heuristic.own else [Rule.of(heuristic)])
         return tuple(rule for rule in rules if rule.heuristic.branches)
 
     @cached_property
@@ -72,6 +72,12 @@ class Rules:
         if heuristic is None or any(rule.heuristic is heuristic for rule in self.rules):
             return self
         return replace(self, rules=(*self.rules, Rule.of(heuristic)))
+
+    def with_own(self) -> Rules:
+        """Return these rules, and behind them the heuristics of our own that they do not name."""
+        named = {rule.heuristic.class_name for rule in self.rules}
+        own = [each for each in registry.heuristics() if each.own and each.default and each.class_name not in named]
+        return replace(self, rules=(*self.rules, *map(Rule.of, own))) if own else self
 
     def changed(self, wishes: Collection[str]) -> tuple[Rules, tuple[str, ...]]:
         """Return these rules with other limits, and a sentence for each wish that cannot be.
@@ -113,7 +119,8 @@ def _wanted(text: str, limits: Limits) -> Limits | None:
 
 def default_rules() -> Rules:
     """Return what Dr. Elephant ships switched on, with its default parameters."""
-    return Rules(tuple(Rule.of(heuristic) for heuristic in registry.heuristics() if heuristic.default))
+    shipped = (heuristic for heuristic in registry.heuristics() if heuristic.default and not heuristic.own)
+    return Rules(tuple(Rule.of(heuristic) for heuristic in shipped))
 
 
 # --- HeuristicConf.xml -----------------------------------------------------------------------------------------------

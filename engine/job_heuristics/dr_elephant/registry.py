@@ -7,16 +7,32 @@ import pkgutil
 from collections.abc import Iterator
 from functools import cache
 
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.dr_elephant.side_stats import Measure
+import numpy as np
 
-PACKAGES = ("engine.job_heuristics.dr_elephant.mapreduce",)
-"""Packages with declarations, one module per topic."""
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic
+from engine.job_heuristics.dr_elephant.side_stats import Measure, SideTasks
+from engine.job_heuristics.model.arrays import OF_ALL_TASKS, TASK_NUMBERS
+
+PACKAGES = ("engine.job_heuristics.dr_elephant.mapreduce", "engine.job_heuristics.insight.heuristics")
+"""Packages with declarations, one module per topic; those of our own last. They are named, not imported, because what is
+our own stands above this room."""
 
 
 @cache
 def _declared() -> dict[str, Heuristic]:
-    return {heuristic.class_name: heuristic for heuristic in _collected()}
+    return {heuristic.class_name: checked(heuristic) for heuristic in _collected()}
+
+
+def checked(heuristic: Heuristic) -> Heuristic:
+    """Return ``heuristic``. Raises ValueError for a measure of a column that tasks do not have."""
+    nothing = np.zeros(0, dtype=np.int64)
+    for measure in heuristic.measures:
+        columns = (*(OF_ALL_TASKS if measure.of_all else (*TASK_NUMBERS, "peak")), "data")
+        try:
+            measure.compute(SideTasks(nothing, 2, dict.fromkeys(columns, nothing)))
+        except KeyError as unknown:
+            raise ValueError(f"{heuristic.name}: tasks have no column {unknown}, only {', '.join(columns)}") from None
+    return heuristic
 
 
 def _collected() -> Iterator[Heuristic]:
@@ -36,8 +52,8 @@ def by_class(class_name: str) -> Heuristic | None:
 
 
 def register(heuristic: Heuristic) -> None:
-    """Add a heuristic from outside the packages, or replace the one with its class name."""
-    _declared()[heuristic.class_name] = heuristic
+    """Add a heuristic from outside the packages, or replace the one with its class name. Raises as ``checked``."""
+    _declared()[heuristic.class_name] = checked(heuristic)
 
 
 def unregister(heuristic: Heuristic) -> None:

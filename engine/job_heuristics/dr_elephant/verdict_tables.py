@@ -155,10 +155,12 @@ def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
 
 
 def _totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:
-    """Return the severity (None: no verdict at all) and score of each job."""
+    """Return the severity (None: no verdict at all) and score of each job, by Dr. Elephant's heuristics alone."""
     worst = np.full(jobs.count, -1, dtype=np.int64)
     score = np.zeros(jobs.count, dtype=np.int64)
-    for _, verdict in made:
+    for rule, verdict in made:
+        if rule.heuristic.own:
+            continue
         worst = np.where(verdict.given, np.maximum(worst, verdict.severity), worst)
         score = score + np.where(verdict.given, verdict.score, 0)
     without_data = idle(jobs)

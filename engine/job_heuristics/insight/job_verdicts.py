@@ -28,6 +28,7 @@ def columns_of(side: Side) -> dict[str, Array]:
     is_map = side.name == "map"
     none = np.zeros(len(side.total), dtype=np.int64)
     return {
+        **side.others,
         **{column: getattr(side, name) for name, column in SIDE_COLUMNS.items()},
         "data": side.size,
         "input_bytes": side.size if is_map else none,

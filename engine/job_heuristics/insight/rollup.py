@@ -67,7 +67,9 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
             for column in listing.select(each.cast(pl.Int64).alias(name) for name, each in _COUNTED.items())
         ]
     )
-    weighed = [listing[name].fill_null(0.0).to_numpy() for name in _WEIGHED]
+    # Fractions are added in the order of job ids: equal to the last bit wherever the jobs came from.
+    by_job = listing["job_id"].arg_sort().to_numpy()
+    weighed = [listing[name].fill_null(0.0).to_numpy()[by_job] for name in _WEIGHED]
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
     for by in GROUPS:
         names, group = _groups(listing, by)
@@ -76,8 +78,7 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
         begins = np.flatnonzero(np.diff(group[order], prepend=-1))
         if len(begins):
             sums = np.add.reduceat(counted[:, order], begins, axis=1)
-        # bincount adds in the order of rows, so that the fractions are the same to the last bit in any order of groups.
-        fractions = [np.bincount(group, weights=values, minlength=len(names)) for values in weighed]
+        fractions = [np.bincount(group[by_job], weights=values, minlength=len(names)) for values in weighed]
         used, wasted = (sums[list(_COUNTED).index(name)] for name in ("used_mb_s", "wasted_mb_s"))
         at = np.lexsort((np.arange(len(names)), -used, -wasted))
         rows["by"] += [by] * len(at)

@@ -148,9 +148,19 @@ def predict(job: Job, scenario: Scenario, rules: Rules) -> Prediction:
         row["finish_ms"] = max(int(row["submit_ms"] or 0), int(row["finish_ms"]) + moved)
     changed = replace(job, row=row, maps=maps, reduces=reduces)
     if shift or longer:
-        assumptions.append(f"containers: as many as ran at the peak ({map_slots} maps), dealt greedily")
+        assumptions.append("containers at once, dealt greedily: " + ", ".join(_at_once(job, maps, reduces)))
     levels = {verdict.name: verdict.level for verdict in job_verdicts(changed, rules)}
     return Prediction(changed, metrics(changed), levels, tuple(assumptions), tuple(warnings))
+
+
+def _at_once(job: Job, maps: Side, reduces: Side) -> list[str]:
+    """Return for each side with tasks how many containers the prediction gives it at once, and how many it had at the peak."""
+    found = []
+    for old, new, word in ((job.maps, maps, "maps"), (job.reduces, reduces, "reducers")):
+        if len(new.total):
+            peak = peak_slots(old.start, old.finish)
+            found.append(f"{_slots(peak, old, new):,} {word} (at the peak it had {peak:,})")
+    return found
 
 
 def _slots(slots: int, old: Side, new: Side) -> int:
@@ -296,7 +306,7 @@ def _reduces(
         side = replace(changed, start=start)
     total = idle + tail + sort + code
     after = total - idle
-    longer = makespan(after, max(slots, len(after)) if n <= slots else slots) - before_span
+    longer = makespan(after, _slots(slots, job.reduces, side)) - before_span
     return replace(side, total=total, shuffle=idle + tail, sort=sort, start=start, finish=start + total), longer
 
 

@@ -24,7 +24,7 @@ TASK_NUMBERS: tuple[str, ...] = (
     "total_ms", "shuffle_ms", "sort_ms", "start_ms", "finish_ms", "input_bytes", "cpu_ms", "gc_ms", "physical_bytes",
     "virtual_bytes", "spilled_records", "map_output_records", "map_output_bytes", "reduce_shuffle_bytes",
 )  # fmt: skip
-"""Columns of the task model that are taken as they are, null as 0."""
+"""Columns of the task model that are taken as they are, null as 0: what heuristics may look at."""
 OF_ALL_TASKS: tuple[str, ...] = (
     "input_bytes", "reduce_shuffle_bytes", "spilled_records", "map_output_records",
 )  # fmt: skip

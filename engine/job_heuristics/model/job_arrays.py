@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.model.arrays import OF_ALL_TASKS
+from engine.job_heuristics.model.arrays import OF_ALL_TASKS, TASK_NUMBERS
 from engine.job_heuristics.model.job_conf import DEFAULT_MB, stated_mb
 from engine.job_heuristics.model.model import Model
 
@@ -89,7 +89,8 @@ class Side:
     of the side that the history ended, ``planned`` those the job will have; ``size`` is bytes read by a map or fetched
     by a reduce; ``peak`` the best known peak of physical memory in bytes (Hadoop 3's maximum where there, else the last
     snapshot); ``container_mb`` as the metrics see it, ``stated_mb`` as the Memory heuristic does (-1: its default).
-    ``untimed``: the counters ``OF_ALL_TASKS`` of the tasks without times."""
+    ``untimed``: the counters ``OF_ALL_TASKS`` of the tasks without times; ``others``: the columns of ``TASK_NUMBERS``
+    that have no array of their own here."""
 
     name: str
     n: int
@@ -97,6 +98,7 @@ class Side:
     container_mb: int
     stated_mb: int
     untimed: Mapping[str, Ints]
+    others: Mapping[str, Ints]
     total: Ints
     shuffle: Ints
     sort: Ints
@@ -119,7 +121,8 @@ class Side:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         taken: dict[str, Any] = {name: v[places] for name, v in values.items() if isinstance(v, np.ndarray)}
         hosts, racks = (tuple(names[i] for i in places.tolist()) for names in (self.hosts, self.racks))
-        return replace(self, **taken, hosts=hosts, racks=racks)
+        others = {name: v[places] for name, v in self.others.items()}
+        return replace(self, **taken, hosts=hosts, racks=racks, others=others)
 
     @property
     def memory_container_mb(self) -> int:
@@ -198,6 +201,7 @@ SIDE_COLUMNS = {
     "out_bytes": "map_output_bytes",
 }
 """Arrays of ``Side`` that are columns of TASK_MODEL as they are."""
+_OTHERS = tuple(column for column in TASK_NUMBERS if column not in SIDE_COLUMNS.values())
 
 
 def _ints(frame: pl.DataFrame, column: str) -> Ints:
@@ -221,6 +225,7 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
         container_mb=DEFAULT_MB if container is None else int(container),
         stated_mb=stated_mb(conf, name),
         untimed={column: _ints(untimed, column) for column in OF_ALL_TASKS},
+        others={column: _ints(timed, column) for column in _OTHERS},
         size=_ints(timed, "input_bytes" if name == "map" else "reduce_shuffle_bytes"),
         peak=peak,
         hosts=tuple(timed["host"].fill_null("").to_list()),

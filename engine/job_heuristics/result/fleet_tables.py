@@ -19,9 +19,8 @@ from engine.job_heuristics.insight import cost, recommend, rollup
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
-from engine.job_heuristics.tables.result import JOBS
+from engine.job_heuristics.tables.result import JOBS, SEVERITIES
 from engine.tables import Table
-from engine.text import clean
 from engine.view import Context
 
 if TYPE_CHECKING:
@@ -80,8 +79,6 @@ def extend(
 
         job_detail, of_job = job_tables.of_job(model, verdicts, (rules, changed), job_id, parameters, context)
         tables.update(of_job)
-        if parameters.compare is not None and parameters.compare not in model.parts:
-            complaints += (f"Nothing is compared: there is no job {clean(parameters.compare, 100)!r}.",)
     stamp = (*versions, parameters, job_detail.stamp if job_detail is not None else None)
     return Extension(tables, Detail(stamp, names, listing, LISTING, job_detail), rollup.summary(listing), complaints)
 
@@ -119,6 +116,10 @@ _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
 
 
 def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
-    """LISTING rows of all jobs."""
+    """LISTING rows of all jobs, the most wasteful first, the worse verdict first where they waste the same."""
     jobs = verdicts.jobs.select(_FROM_JOBS)
-    return LISTING.frame(jobs.with_columns(verdicts.strips["strip"], *totals.drop("job_id").get_columns()))
+    places = pl.col("severity").replace_strict({word: place for place, word in enumerate(SEVERITIES, 1)}, default=0)
+    listed = jobs.with_columns(
+        verdicts.strips["strip"], *totals.drop("job_id").get_columns(), places.cast(pl.Int64).alias("rank")
+    )
+    return LISTING.sorted(LISTING.frame(listed))

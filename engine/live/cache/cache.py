@@ -23,9 +23,10 @@ import polars as pl
 import xxhash
 
 from engine import __version__
-from engine.live.cache.location import parsed_folder, prefix
+from engine.live.cache.location import make_folders, parsed_folder, prefix
 from engine.live.cache.manifest import Entry, Manifest, Unread
 from engine.live.options import LiveSettings
+from engine.private_files import open_file, replace_file
 from engine.view import View
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Cache:
     """Reads and writes folders of parsed files, at most ``cache_max_mb`` of them."""
 
     def __init__(self, settings: LiveSettings) -> None:
+        self._settings = settings
         self._directory = parsed_folder(settings)
         self._limit = settings.cache_max_mb << 20
 
@@ -92,10 +94,8 @@ class Cache:
         ``reused``: segments that are there already, by table the XXH3 of their files.
         """
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if folder.stat().st_uid != os.geteuid():
-                return False
-            with (folder / "lock").open("w") as lock:
+            make_folders(self._settings, folder)
+            with open(open_file(folder / "lock", os.O_WRONLY | os.O_CREAT), "wb") as lock:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -112,9 +112,9 @@ class Cache:
                         if size > self._limit:
                             return False
                         segments[name][table] = _sum(data)
-                        _write(folder / f"{name}.{number}.parquet", data)
+                        replace_file(folder / f"{name}.{number}.parquet", data)
                 body = msgspec.msgpack.encode(Manifest(tuple(entries), tuple(unread), segments))
-                _write(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
+                replace_file(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
                 for path in folder.iterdir():
                     if path.name not in (_MANIFEST, "lock") and path.name.split(".")[0] not in segments:
                         path.unlink()
@@ -147,17 +147,3 @@ def new_segment() -> str:
 
 def _sum(data: bytes | memoryview) -> int:
     return xxhash.xxh3_64_intdigest(data)
-
-
-def _write(path: Path, data: bytes | memoryview) -> None:
-    """Write all of it or nothing, readable by the user only."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise

@@ -9,6 +9,7 @@ from pathlib import Path
 import xxhash
 
 from engine.live.options import LiveSettings
+from engine.private_files import make_folder
 
 
 def default_folder() -> str:
@@ -21,6 +22,14 @@ def default_folder() -> str:
 def parsed_folder(settings: LiveSettings) -> Path:
     """Return the folder of all parsed files."""
     return Path(settings.cache_dir or default_folder()) / "parsed"
+
+
+def make_folders(settings: LiveSettings, folder: Path) -> None:
+    """Create ``folder``, which lies in ``parsed_folder``, and what is missing above it. Raises OSError."""
+    if not settings.cache_dir:  # one that the operator names may be shared
+        make_folder(Path(default_folder()))
+    make_folder(parsed_folder(settings))
+    make_folder(folder)
 
 
 def prefix(root: str, view: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from engine.live.files.compression import PACKED, group_of
+from engine.live.files.opening import Open
 from engine.live.files.paths import label
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.file_content import MARK, Content
@@ -19,8 +20,9 @@ assert HEAD >= MARK
 class CompressedTwins:
     """Files by folder and bare name: those of one group may be copies of each other."""
 
-    def __init__(self, settings: LiveSettings) -> None:
+    def __init__(self, settings: LiveSettings, open_file: Open) -> None:
         self.settings = settings
+        self._open = open_file
         self.groups: dict[tuple[str, str], set[TrackedFile]] = {}
 
     def place(self, file: TrackedFile, path: str, root: str) -> None:
@@ -68,7 +70,7 @@ class CompressedTwins:
     def _holds(self, other: TrackedFile, file: TrackedFile, content: Content, head: bytes) -> bool:
         limit = self.settings.max_unpacked_mb << 20
         try:
-            with Content(other.path, max_unpacked=limit, max_document=limit) as beside:
+            with Content(other.path, max_unpacked=limit, max_document=limit, open_file=self._open) as beside:
                 front = beside.head()[: len(head)]
                 if front != head:
                     return False

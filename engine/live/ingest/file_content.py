@@ -6,13 +6,12 @@ stopped tells an append from a rewrite that happens to be larger.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import xxhash
 
 from engine.live.files.compression import Damaged, Packing, sniff
-from engine.live.files.opening import open_regular
+from engine.live.files.opening import Open, RegularFile
 from engine.live.ingest.unpack import TooBig, unpacked
 from engine.reading import HEAD, HEAD_RESUMED, Resumable
 
@@ -36,22 +35,25 @@ def fingerprint(data: bytes) -> int:
 class Content:
     """An open file as its unpacked bytes. Use as a context manager.
 
-    Opening never blocks (a FIFO in the place of a file is refused) and nothing is mapped into memory, so that a file
-    truncated meanwhile is short, not fatal. ``damage`` is set when packed content turned out broken or cut.
+    Opening never blocks (a FIFO in the place of a file is refused). ``damage`` is set when packed content turned out
+    broken or cut.
     """
 
-    def __init__(self, path: str, *, max_unpacked: int, max_document: int, eager: bool = False) -> None:
+    def __init__(
+        self, path: str, *, max_unpacked: int, max_document: int, eager: bool = False, open_file: Open = RegularFile
+    ) -> None:
         whole: bytes | None = None
-        self._fd, self.status = open_regular(path)
+        self._file = open_file(path)
+        self.status = self._file.status
         try:
             size = self.status.st_size
             if eager and HEAD < size <= EAGER:
-                whole = _pread(self._fd, size, 0)  # a small file that is new: one call instead of two
+                whole = self._file.read(size, 0)  # a small file that is new: one call instead of two
                 self.raw_head = whole[:HEAD]
             else:
-                self.raw_head = os.pread(self._fd, HEAD, 0)
+                self.raw_head = self._file.read(HEAD, 0)
         except BaseException:
-            os.close(self._fd)
+            self._file.close()
             raise
         self.packing: Packing = sniff(self.raw_head)
         self.damage: Damaged | None = None
@@ -66,7 +68,7 @@ class Content:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        self._file.close()
 
     @property
     def size(self) -> int:
@@ -75,7 +77,7 @@ class Content:
 
     def raw(self, offset: int, length: int) -> bytes:
         """Return bytes as they are on disk, fewer at the end of the file."""
-        return _pread(self._fd, length, offset)
+        return self._file.read(length, offset)
 
     def head(self) -> bytes:
         """Return the first 8 KB of content. Raises TooBig."""
@@ -83,7 +85,7 @@ class Content:
             return self.raw_head
         parts, total = [], 0
         try:
-            for piece in unpacked(self._fd, self.packing, self._max_unpacked):
+            for piece in unpacked(self._file.read, self.packing, self._max_unpacked):
                 parts.append(piece)
                 total += len(piece)
                 if total >= HEAD:
@@ -102,14 +104,14 @@ class Content:
                 yield self._whole[offset:] if offset else self._whole
         elif not self.packing:
             if offset == 0 and self.size <= WHOLE:
-                self._whole = _pread(self._fd, self.size, 0)
+                self._whole = self._file.read(self.size, 0)
                 self.bytes_read += len(self._whole)
                 self._counted = True
                 if self._whole:
                     yield self._whole
                 return
             while offset < self.size:
-                data = _pread(self._fd, min(BLOCK, self.size - offset), offset)
+                data = self._file.read(min(BLOCK, self.size - offset), offset)
                 if not data:
                     return
                 offset += len(data)
@@ -124,7 +126,7 @@ class Content:
             return self.size - offset > limit
         total = 0
         try:
-            for piece in unpacked(self._fd, self.packing, self._max_unpacked):
+            for piece in unpacked(self._file.read, self.packing, self._max_unpacked):
                 total += len(piece)
                 if total > offset + limit:
                     return True
@@ -144,7 +146,7 @@ class Content:
 
     def piece(self, offset: int, length: int) -> bytes:
         """Return some bytes of a file that is not packed."""
-        data = _pread(self._fd, length, offset)
+        data = self._file.read(length, offset)
         self.bytes_read += len(data)
         return data
 
@@ -153,7 +155,7 @@ class Content:
         total = 0
         skip = offset
         try:
-            for piece in unpacked(self._fd, self.packing, self._max_unpacked):
+            for piece in unpacked(self._file.read, self.packing, self._max_unpacked):
                 self.bytes_read += len(piece)
                 if skip >= len(piece):
                     skip -= len(piece)
@@ -208,19 +210,4 @@ class Content:
     def mark(self, offset: int) -> int:
         """Return the fingerprint of the bytes (at most MARK) before ``offset`` of a file that is not packed."""
         begin = max(0, offset - MARK)
-        return fingerprint(_pread(self._fd, offset - begin, begin))
-
-
-def _pread(fd: int, length: int, offset: int) -> bytes:
-    data = os.pread(fd, length, offset)
-    if len(data) == length or not data:
-        return data
-    parts = [data]
-    done = len(data)
-    while done < length:
-        data = os.pread(fd, min(length - done, 1 << 30), offset + done)
-        if not data:
-            break
-        parts.append(data)
-        done += len(data)
-    return b"".join(parts)
+        return fingerprint(self._file.read(offset - begin, begin))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.live.files.compression import stem
-from engine.live.files.opening import NotRegular
+from engine.live.files.opening import NotRegular, Open, RegularFile
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.compressed_twins import CompressedTwins
 from engine.live.ingest.document_reader import DocumentReader
@@ -59,13 +59,15 @@ class Follower:
         now_ms: Callable[[], int],
         *,
         strict: bool = False,
+        open_file: Open = RegularFile,
     ) -> None:
         self.recogniser = Recogniser(kinds, strict=strict)
         self.registry = Registry(stores, self.recogniser)
-        self.twins = CompressedTwins(settings)
+        self.twins = CompressedTwins(settings, open_file)
         self.settings = settings
         self.now_ms = now_ms
         self.bytes_read = 0
+        self._open = open_file
         self._logs = LogReader(self.registry)
         self._documents = DocumentReader(self.registry)
 
@@ -101,7 +103,7 @@ class Follower:
             "max_document": self.settings.max_file_mb << 20,
         }
         try:
-            content = Content(file.path, eager=file.stat is None, **limits)
+            content = Content(file.path, eager=file.stat is None, open_file=self._open, **limits)
         except NotRegular:
             self.registry.release_all(file)
             file.reason = "not a regular file"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import polars as pl
 
-from engine.inputs import FileInfo
+from engine.inputs import FileInfo, Inputs
 from engine.live.files.file_index import FileIndex
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.file_content import Content
 from engine.live.ingest.recognise import Recogniser
 from engine.live.store import BadRows, Store
-from engine.problems import Problem
+from engine.problems import Problem, fold
 from engine.reading import Reading, Source
 
 log = logging.getLogger(__name__)
@@ -174,6 +174,22 @@ class Registry:
         reader.digest = None
         file.problems = (*file.problems, Problem.at(file.path, "too-big", reason))
         self.touched.add(reader.view)
+
+    def publish(self, view: str, general: Iterable[Problem], files: Iterable[TrackedFile]) -> Inputs:
+        """Return a new version of the view's inputs.
+
+        ``general``: problems of no file; ``files``: those with problems of their own that no reader has.
+        """
+        self.flush(view)
+        problems = list(general)
+        for reader in self.with_problems[view]:
+            problems += (*reader.problems, *reader.late_problems)
+        for file in files:
+            problems += file.problems
+        self.versions[view] += 1
+        version, rows = self.versions[view], self.stores[view].snapshot()
+        infos, touched = self.indexes[view].snapshot(version)
+        return Inputs(version, infos, fold(problems), rows, rows.of, touched)
 
     def flush(self, view: str) -> None:
         """Make frames of the gathered rows; files whose rows do not fit their tables get a problem."""

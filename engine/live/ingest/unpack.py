@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import zstandard
 
@@ -87,8 +86,8 @@ def _bounded(total: int, limit: int, packed: int) -> None:
         raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
 
 
-def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:
-    """Yield the unpacked content of an open file, from its beginning, in pieces.
+def unpacked(read: Callable[[int, int], bytes], packing: Packing, limit: int) -> Iterator[bytes]:
+    """Yield the unpacked content of an open file, from its beginning, in pieces; ``read`` gives some bytes from an offset on.
 
     Concatenated members and frames count as one content; zero bytes or garbage behind a complete member end it
     (garbage raises Damaged). Raises TooBig above ``limit`` bytes or an absurd ratio, Damaged for cut or broken input.
@@ -97,7 +96,7 @@ def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:
     offset = total = 0
     try:
         while True:
-            raw = os.pread(fd, _CHUNK, offset)
+            raw = read(_CHUNK, offset)
             if not raw:
                 break
             offset += len(raw)

@@ -203,7 +203,8 @@ def _falling(y: np.ndarray, s: np.ndarray) -> np.ndarray:
     """Return the nearest function (T,) to y/s that falls with y (isotonic regression), its largest value 1."""
     from scipy.optimize import isotonic_regression
 
-    ratio = y / np.maximum(s, 1e-300)
+    with np.errstate(over="ignore"):
+        ratio = np.minimum(y / np.maximum(s, 1e-300), 1e300)  # without work a share of any size: large, but a number
     order = np.argsort(y, kind="stable")
     falling: np.ndarray = np.empty(len(y))
     falling[order] = isotonic_regression(ratio[order], increasing=False).x

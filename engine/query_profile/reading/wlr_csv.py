@@ -80,8 +80,9 @@ class WlrCsv:
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise a comma-separated header with ``user_us`` and no time column, or class-like names, or numbers throughout.
-        Blank lines before it do not matter, as for VividCortex' program."""
+        """Recognise a comma-separated header with ``user_us`` and no time column, or class-like names, or numbers throughout
+        under a resource in microseconds (``cpu_us``): numbers alone say nothing of queries. Blank lines before it do not
+        matter, as for VividCortex' program."""
         lines = head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n")
         if b"," not in lines[0]:
             return False
@@ -104,6 +105,8 @@ class WlrCsv:
             return False
         if DEFAULT_TARGET in names:
             return True
+        if not any(field.endswith("_us") for field in names):
+            return False
         rows = [line.split(b",") for line in lines[1:-1][:5] if line.strip()]
         return any(
             len(row) == len(names) and all(go_number(decode(field).strip()) is not None for field in row)

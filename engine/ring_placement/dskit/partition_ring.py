@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.ring_placement.dskit.shuffle_shards import draws, seed_of
+from engine.ring_placement.dskit.shuffle_shards import Owners, draws, seed_of
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, gaps
 
 UNKNOWN, PENDING, ACTIVE, INACTIVE, DELETED = range(5)
@@ -79,13 +79,8 @@ class PartitionRing:
         return np.array([p.state for p in self.partitions], dtype=np.int64)
 
     @cached_property
-    def _owners(self) -> list[int]:
-        return self.owner.tolist()  # type: ignore[no-any-return]
-
-    @cached_property
-    def _holders(self) -> frozenset[int]:
-        """Partitions that have tokens."""
-        return frozenset(self._owners)
+    def _owners(self) -> Owners:
+        return Owners(self.owner)
 
     @cached_property
     def ownership(self) -> np.ndarray:
@@ -128,23 +123,20 @@ class PartitionRing:
         chosen: set[int] = set()
         excluded: set[int] = set()
         drawn = draws(seed_of(tenant), size)
-        owners = self._owners
-        holders = len(self._holders)
+        holders = len(self._owners.positions)
         # Once every partition with tokens is chosen or excluded, no round finds another one.
         while total and len(chosen) < size and len(chosen) + len(excluded) < holders:
             start = int(np.searchsorted(self.tokens, next(drawn), side="right"))
-            for step in range(total):
-                if len(chosen) + len(excluded) == holders:
-                    break
-                number = owners[(start + step) % total]
-                if number in chosen or number in excluded:
-                    continue
+            for number in self._owners.walk(start, lambda n: n in chosen or n in excluded):
                 partition = self.partitions[number]
                 if partition.state == PENDING or not (partition.state == ACTIVE or within[number]):
                     excluded.add(number)
-                    continue
-                chosen.add(number)
-                if not within[number]:
+                elif within[number]:
+                    chosen.add(number)
+                    size += 1
+                else:
+                    chosen.add(number)
                     break
-                size += 1
+                if len(chosen) + len(excluded) == holders:
+                    break
         return np.array(sorted(chosen), dtype=np.int64)

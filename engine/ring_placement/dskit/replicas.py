@@ -15,9 +15,11 @@ import numpy as np
 from engine.ring_placement.dskit.token_ring import Operation, TokenRing
 
 STEPS = 64
-"""Most tokens that a walk visits one by one; what is left then goes from instance to instance."""
+"""Most steps of walks that are taken at once; what is left then follows the order of instances from its place on."""
+_FEW_ZONES = 16
+"""Zones up to which the next token of each is looked up."""
 _CELLS = 4_000_000
-"""Cells of the largest array made for walks from instance to instance."""
+"""Cells of the largest array made for walks."""
 
 TOO_MANY = "too many unhealthy instances in the ring"
 """Upstream's error where a whole-ring request finds too few healthy instances."""
@@ -56,7 +58,7 @@ def replica_sets(ring: TokenRing, operation: Operation, starts: np.ndarray | Non
         return ReplicaSets(np.empty((len(starts), 0), dtype=np.int32), ring.replication)
     extending = np.array([i.state in operation.extend for i in ring.instances], dtype=bool)
     zoned = np.array([zone != "" for zone in ring.zones])
-    if ring.zone_aware and zoned.all() and not extending.any():
+    if ring.zone_aware and zoned.all() and not extending.any() and len(ring.zones) <= _FEW_ZONES:
         return ReplicaSets(_one_per_zone(ring, starts), ring.replication)
     limits_zones = ring.zone_aware and bool(zoned.any())
     width = min(len(ring.instances), ring.replication + int(extending.sum()))
@@ -102,23 +104,30 @@ def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: n
     ``extending``: bool per instance; ``limited``: bool per zone, whether it holds at most one instance that does not
     extend. Returns members (int32, shape (starts, ``width``)), -1 where a set ends.
     """
-    total, count = len(ring.tokens), len(ring.instances)
-    steps = min(total, STEPS, 8 * count)
-    out, left = _visit(
-        ring,
-        len(starts),
-        lambda rows, step: ring.owner[(starts[rows] + step) % total],
-        steps,
-        extending,
-        limited,
-        width,
-    )
-    # Where few instances have most of the tokens, others are far away: those walks go from instance to instance.
-    for low in range(0, len(left) if total > steps else 0, max(_CELLS // count, 1)):
-        rows = left[low : low + max(_CELLS // count, 1)]
-        order = _order(ring, starts[rows])
-        out[rows] = _visit(ring, len(rows), partial(_column_of, order), order.shape[1], extending, limited, width)[0]
-    return out
+    # Neighbouring tokens of one instance are one step of every walk, wherever among them it begins.
+    begins = np.append(True, ring.owner[1:] != ring.owner[:-1])
+    owner, run_of = ring.owner[begins], np.cumsum(begins) - 1
+    needed, row_of = np.unique(run_of[starts], return_inverse=True)
+    out = np.empty((len(needed), width), dtype=np.int32)
+    steps = min(len(owner), STEPS)
+    at_once = max(_CELLS // max(len(ring.zones), width), 1)
+    orders: np.ndarray | None = None
+    for low in range(0, len(needed), at_once):
+        here = needed[low : low + at_once]
+
+        def node_at(rows: np.ndarray, step: int, here: np.ndarray = here) -> np.ndarray:
+            found: np.ndarray = owner[(here[rows] + step) % len(owner)]
+            return found
+
+        sets, left = _visit(ring, len(here), node_at, steps, extending, limited, width)
+        if len(left) and len(owner) > steps:
+            # Few instances have nearly all tokens here, and the others are far away.
+            orders = _orders(ring, owner, extending, limited) if orders is None else orders
+            column = partial(_column_of, orders[here[left]])
+            sets[left] = _visit(ring, len(left), column, orders.shape[1], extending, limited, width)[0]
+        out[low : low + at_once] = sets
+    members: np.ndarray = out[row_of]
+    return members
 
 
 def _visit(
@@ -136,14 +145,14 @@ def _visit(
     """
     most = len(ring.instances)
     out = np.full((count, width), -1, dtype=np.int32)
-    in_zone = np.bincount(ring.zone_of, minlength=len(ring.zones))
+    in_zone = np.bincount(ring.zone_of, minlength=len(ring.zones)).astype(np.int32)
     open_rows = np.arange(count)
     taken = np.zeros(count, dtype=np.int32)
     wanted = np.full(count, ring.replication, dtype=np.int32)
-    # Zones still to be visited; those without a limit are never done.
+    # Zones still to be visited; those without a limit are never done, and sets of many zones are full before that.
     found = np.zeros((count, len(ring.zones)), dtype=bool)
-    examined = np.zeros((count, len(ring.zones)), dtype=np.int32)
-    limits = bool(limited.any())
+    limits, runs_dry = bool(limited.any()), len(ring.zones) < width
+    examined = np.zeros((count if runs_dry else 0, len(ring.zones)), dtype=np.int32)
     for step in range(steps):
         node = node_at(open_rows, step)
         zone = ring.zone_of[node]
@@ -157,9 +166,10 @@ def _visit(
         wanted[rows[extends]] += 1
         if limits:
             at_limit = limited[zone]
-            examined[rows[at_limit], zone[at_limit]] += 1
             settled = at_limit & ~extends
             found[rows[settled], zone[settled]] = True
+        if limits and runs_dry:
+            examined[rows[at_limit], zone[at_limit]] += 1
             visited = (found[open_rows] | (examined[open_rows] >= in_zone)) & limited
             open_rows = open_rows[~visited.all(axis=1)]
         open_rows = open_rows[taken[open_rows] < np.minimum(wanted[open_rows], most)]
@@ -173,16 +183,44 @@ def _column_of(order: np.ndarray, rows: np.ndarray, step: int) -> np.ndarray:
     return column
 
 
-def _order(ring: TokenRing, starts: np.ndarray) -> np.ndarray:
-    """Return for each start the instances with tokens in the order of their next ones (shape (starts, instances))."""
-    holders = [member for member, positions in enumerate(ring.positions) if len(positions)]
-    following = np.empty((len(starts), len(holders)), dtype=np.int64)
-    for column, member in enumerate(holders):
-        positions = ring.positions[member]
-        around = np.append(positions, positions[0] + len(ring.tokens))
-        following[:, column] = around[np.searchsorted(positions, starts)]
-    order: np.ndarray = np.array(holders)[np.argsort(following, axis=1)]
-    return order
+def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: np.ndarray) -> np.ndarray:
+    """Return for each position of ``owner`` the instances that a walk from there may take, in order (int32; the last one
+    is repeated behind the end).
+
+    Going backwards, the instance of a position moves to the front of what follows it. Behind it, an instance that no walk
+    can take any more is dropped: one of a zone that is full, and what comes after as many as there are replicas.
+    """
+    nodes = owner.tolist()
+    zone_of, full = ring.zone_of.tolist(), (limited[ring.zone_of] & ~extending).tolist()
+    extends = extending.tolist()
+    number: dict[tuple[int, ...], int] = {}
+    order: tuple[int, ...] = ()
+    at = np.zeros(len(nodes), dtype=np.int64)
+    for around in range(2):  # the first time finds what lies behind the end
+        for position in range(len(nodes) - 1, -1, -1):
+            node = nodes[position]
+            if not order or order[0] != node:
+                order = _in_front(node, order, ring.replication, full[node], zone_of, extends)
+            if around:
+                at[position] = number.setdefault(order, len(number))
+    width = max(map(len, number))
+    table = np.array([(*found, *found[-1:] * (width - len(found))) for found in number], dtype=np.int32)
+    orders: np.ndarray = table[at]
+    return orders
+
+
+def _in_front(
+    node: int, order: tuple[int, ...], replication: int, fills: bool, zone_of: list[int], extends: list[bool]
+) -> tuple[int, ...]:
+    """Put ``node`` in front of ``order``; ``fills``: whether its zone takes nobody after it."""
+    zone = zone_of[node]
+    behind = [other for other in order if other != node and not (fills and zone_of[other] == zone)]
+    left = replication - (not extends[node])
+    for place, other in enumerate(behind):
+        if left <= 0:
+            return (node, *behind[:place])
+        left -= not extends[other]
+    return (node, *behind)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ Source: ``grafana/dskit/ring`` (``Ring.ShuffleShard``, ``ShuffleShardWithLookbac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import md5
 
@@ -68,6 +68,44 @@ def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:
         yield from drawn.astype(np.int64).tolist()
 
 
+class Owners:
+    """Who owns the sorted tokens of a ring (``owner``: indices), for walks that pass over most of them. ``patience``: steps
+    that are taken one by one before the next owner is looked up."""
+
+    def __init__(self, owner: np.ndarray, patience: int = 64) -> None:
+        self._patience = patience
+        self.by_token: list[int] = owner.tolist()
+        order = np.argsort(owner, kind="stable")
+        holders, begins = np.unique(owner[order], return_index=True)
+        self.positions = dict(zip(holders.tolist(), np.split(order, begins[1:]), strict=True)) if len(owner) else {}
+
+    def walk(self, start: int, passes: Callable[[int], bool]) -> Iterator[int]:
+        """Walk once around from token ``start`` on. Yields each owner that ``passes`` says is not to be passed over, which may
+        change on the way."""
+        total, step, idle = len(self.by_token), 0, 0
+        while step < total:
+            owner = self.by_token[(start + step) % total]
+            if not passes(owner):
+                yield owner
+                idle = 0
+            elif idle < self._patience:
+                idle += 1
+            else:  # few owners have nearly all tokens here
+                ahead = (self._steps_to(start, step, holder) for holder in self.positions if not passes(holder))
+                step = min(ahead, default=total)
+                idle = 0
+                continue
+            step += 1
+
+    def _steps_to(self, start: int, step: int, holder: int) -> int:
+        """Count the steps from ``start`` to the first token of ``holder`` that is at least ``step`` away."""
+        total, own = len(self.by_token), self.positions[holder]
+        now = (start + step) % total
+        found = int(np.searchsorted(own, now))
+        ahead = own[found] - now if found < len(own) else own[0] + total - now
+        return step + int(ahead)
+
+
 class ShardRing:
     """A token ring prepared for the shuffle shards of many tenants, as seen at ``now_s`` (epoch seconds)."""
 
@@ -75,14 +113,13 @@ class ShardRing:
         self.ring, self.now_s = ring, now_s
         zone = ring.zone_of[ring.owner] if len(ring.tokens) else np.empty(0, dtype=np.int64)
         groups = range(len(ring.zones)) if ring.zone_aware else (None,)
-        self._groups: list[tuple[str, np.ndarray, np.ndarray, list[int], list[int]]] = []
-        """Per zone, or once for all: its name, members, tokens, their owners, and the members that have tokens."""
+        self._groups: list[tuple[str, np.ndarray, np.ndarray, Owners]] = []
+        """Per zone, or once for all: its name, members, tokens and their owners."""
         for group in groups:
             at = np.arange(len(ring.tokens)) if group is None else np.flatnonzero(zone == group)
             members = np.arange(len(ring.instances)) if group is None else np.flatnonzero(ring.zone_of == group)
             name = "" if group is None else ring.zones[group]
-            owner = ring.owner[at]
-            self._groups.append((name, members, ring.tokens[at], owner.tolist(), np.unique(owner).tolist()))
+            self._groups.append((name, members, ring.tokens[at], Owners(ring.owner[at])))
         self.everyone = np.arange(len(ring.instances))
         self._flags: dict[int, tuple[list[bool], list[bool]]] = {}
 
@@ -120,11 +157,11 @@ class ShardRing:
                 return self.everyone
         share = -(-size // max(len(ring.zones), 1)) if ring.zone_aware else size
         chosen: list[int] = []
-        for zone, members, tokens, owners, holders in self._groups:
+        for zone, members, tokens, owners in self._groups:
             if ring.zone_aware and share >= len(members):
                 chosen += [m for m in members.tolist() if is_in[m]]
-            elif owners:
-                possible = sum(is_in[m] for m in holders)
+            elif len(tokens):
+                possible = sum(is_in[m] for m in owners.positions)
                 chosen += _draw_shard(seed_of(tenant, zone), (share, possible), tokens, owners, is_in, on_top)
         return np.array(sorted(chosen), dtype=np.int64)
 
@@ -139,24 +176,20 @@ def _is_recent(instance: Instance, since: int) -> bool:
 
 
 def _draw_shard(
-    seed: int, size: tuple[int, int], tokens: np.ndarray, owners: list[int], is_in: list[bool], on_top: list[bool]
+    seed: int, size: tuple[int, int], tokens: np.ndarray, owners: Owners, is_in: list[bool], on_top: list[bool]
 ) -> list[int]:
     """Draw members, each the next one that may be chosen from a random place on. ``size``: how many, and how many there
     are."""
     chosen: set[int] = set()
-    total = len(owners)
     rounds, possible = size
     drawn = draws(seed, min(rounds, possible))
     for _ in range(rounds):
         if len(chosen) == possible:
             break
         start = int(np.searchsorted(tokens, next(drawn), side="right"))
-        for step in range(total):
-            member = owners[(start + step) % total]
-            if member in chosen or not is_in[member]:
-                continue
+        for member in owners.walk(start, lambda m: m in chosen or not is_in[m]):
             # A member that came or changed within the lookback is taken on top.
             chosen.add(member)
-            if not on_top[member]:
+            if not on_top[member] or len(chosen) == possible:
                 break
     return list(chosen)

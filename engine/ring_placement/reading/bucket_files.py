@@ -31,6 +31,7 @@ class _PlacementFile(Document):
     """Recognises the bucket's two placement files."""
 
     kind: ClassVar[str]
+    closes = True  # no line ends it
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it is this file, by content; by name where the beginning (only tenants, or damaged) does not tell."""
@@ -281,6 +282,7 @@ class Blocks(Document):
     id = "block"
     title = "block.bin of segments and blocks (metadata footer)"
     tables = (tables.BLOCKS,)
+    closes = True  # by its footer
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it has the name Pyroscope gives it, or begins like Parquet and is not called so."""

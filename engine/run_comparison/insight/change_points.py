@@ -1,4 +1,4 @@
-"""Find change points of the metrics along the common time axis of both sides.
+"""Find change points of the metrics along the common time axis of both sides, and along the runs of each job.
 
 See docs/models/run-comparison.md, Change points.
 """
@@ -44,6 +44,17 @@ def time_axis(left: Sequence[Run], right: Sequence[Run]) -> Axis:
     return Axis(tuple(runs[i] for i in order.tolist()), sides[order], places[order])
 
 
+def axes_by_job(axis: Axis) -> dict[str, Axis]:
+    """Split an axis by job, in the order of the names; empty where all runs are of one job."""
+    jobs = np.array([run.job for run in axis.runs], dtype=object)
+    names = sorted(set(jobs.tolist()))
+    parts = {name: np.flatnonzero(jobs == name) for name in names} if len(names) > 1 else {}
+    return {
+        name: Axis(tuple(axis.runs[i] for i in at.tolist()), axis.sides[at], axis.places[at])
+        for name, at in parts.items()
+    }
+
+
 def series_of(samples: Samples, axis: Axis, metric: int) -> tuple[Floats, Ints]:
     """Return a metric's mean per run along the axis, and the positions on the axis that have one."""
     series = all_series(samples, axis, np.array([metric]))[0]
@@ -56,6 +67,9 @@ def all_series(samples: Samples, axis: Axis, metrics: Ints) -> Floats:
     both = np.concatenate([side.run_means(metrics) for side in (samples.left, samples.right)], axis=1)
     return np.take(both, np.where(axis.sides == 0, 0, samples.left.n_runs) + axis.places, axis=1)
 
+
+_AXES_KEPT = 9
+"""Number of axes whose change points stay in memory: both sides and up to eight jobs."""
 
 _CHECKS = 32
 """Positions along the axis, at least, at which a drift is measured; up to twice as many."""
@@ -119,8 +133,13 @@ def find_changes(
     parameters: ComparisonParameters,
     memo: Memo,
     check: Callable[[], None] = lambda: None,
+    *,
+    along: str = "",
 ) -> Changes:
-    """Find the change points of the metrics that drift most, ``change_limit`` at most, among the ``eligible``."""
+    """Find the change points of the metrics that drift most, ``change_limit`` at most, among the ``eligible``.
+
+    ``along`` names the axis for the memo: empty for both sides, else a job.
+    """
     choices = (
         parameters.change_limit, parameters.change_window, parameters.change_p, parameters.change_magnitude,
         eligible.tobytes(),
@@ -152,4 +171,4 @@ def find_changes(
                 changes.append(MetricChanges(metric, points[metric], positions))
         return Changes(tuple(changes), chosen.size)
 
-    return memo.value("change points", (samples, choices), search)
+    return memo.value("change points", (samples, choices, along), search, _AXES_KEPT)

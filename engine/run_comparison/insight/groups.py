@@ -8,11 +8,11 @@ from engine.run_comparison.tables import GROUPS
 
 
 def verdicts_by_label(metrics: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Return table ``groups``: verdicts of the ``metrics`` table by one of its labels, most differences first."""
+    """Return table ``groups``: verdicts of the ``metrics`` table by one of its labels, most worse ones first."""
     verdict = pl.col("verdict")
     return GROUPS.sorted(
         GROUPS.frame(
-            metrics.filter(~pl.col("pooled"))
+            metrics.filter(~pl.col("pooled") & ~pl.col("muted"))
             .group_by(pl.col(by).alias("group"), maintain_order=True)
             .agg(
                 pl.len().cast(pl.Int64).alias("metrics"),

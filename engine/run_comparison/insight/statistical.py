@@ -1,4 +1,4 @@
-"""Decide each metric (different, equivalent or not enough data; worse or better) and the comparison as a whole.
+"""Decide each metric (different, equivalent or not enough data) and the comparison as a whole.
 
 See docs/models/run-comparison.md, Verdicts.
 """
@@ -6,7 +6,6 @@ See docs/models/run-comparison.md, Verdicts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -113,19 +112,6 @@ def in_runs(values: Floats, samples: Samples) -> list[int | None]:
         )
         needed = np.ceil(values / np.maximum(per_run, 1.0))
     return [None if np.isnan(value) else int(value) for value in needed]
-
-
-def effects(
-    ratio: Floats, words: NDArray[np.object_], changed: NDArray[np.bool_], directions: Sequence[str]
-) -> list[str]:
-    """Return ``worse`` or ``better`` for each significant change, by the direction of the metric, else an empty text."""
-    found = []
-    for value, word, moved, better in zip(ratio.tolist(), words.tolist(), changed.tolist(), directions, strict=True):
-        if not (moved or word == DIFFERENT) or value != value or value == 1.0:
-            found.append("")
-        else:
-            found.append("worse" if (value > 1.0) == (better == "lower") else "better")
-    return found
 
 
 def disagrees(words: NDArray[np.object_], matched: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -51,7 +51,7 @@ class CsvSeries:
     id = "csv-series"
     title = "CSV with a time column (one run per row)"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -74,8 +74,14 @@ class CsvSeries:
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read rows with a readable time; a last line without its end waits unless nothing will follow."""
+        """Read rows with a readable time; a last line without its end waits unless nothing will follow.
+
+        Then it is taken, for many programs end no last line, with a problem: half a number would be one, too.
+        """
         out = Collected(source)
+        if final and (last := data.rpartition(b"\n")[2].strip()):
+            line = data.count(b"\n") + 1
+            out.problem("cut-file", f"the last line has no end: {clean(decode(last[-20:]))} may be cut", line=line)
         text = decode(whole_lines(data, final)).lstrip("\ufeff")
         separator = max(",;\t", key=text.partition("\n")[0].count)
         header = [cell.strip() for cell in next((row for _, row in rows(source, text, separator, True, [])), [])]

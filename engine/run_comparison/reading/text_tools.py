@@ -21,7 +21,7 @@ class GoBenchmark:
     id = "go-benchmark"
     title = "Go benchmark text (go test -bench)"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -33,10 +33,13 @@ class GoBenchmark:
         return head.startswith(b"goos: ") and b"\ngoarch: " in head[:400] and b"\npkg: " in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read every result line; other lines are ignored, half a line waits for its end."""
+        """Read every result line with its end: in half a line the unit may be cut, and the value is of something else."""
         out = Collected(source)
         config: dict[str, str] = {}
-        for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), start=1):
+        whole = decode(whole_lines(data, final=False))
+        if final and data.rpartition(b"\n")[2].strip():
+            out.problem("cut-file", "the last line has no end and is left out", line=whole.count("\n") + 1)
+        for number, line in enumerate(whole.split("\n"), start=1):
             if line.startswith("Benchmark"):
                 self._result(out, line.split(), config, number)
             elif line.startswith("Unit "):
@@ -76,6 +79,7 @@ _SYSBENCH_STATISTICS = {
     "95th percentile": "Perc95",
     "99th percentile": "Perc99",
 }
+_LATENCIES_END = re.compile(r"^ *sum:", re.MULTILINE)
 
 
 class Sysbench:
@@ -84,7 +88,7 @@ class Sysbench:
     id = "sysbench"
     title = "sysbench text"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -92,11 +96,11 @@ class Sysbench:
         return head.startswith(b"sysbench ")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read events per second, latency statistics and the total time; nothing while the run has not ended."""
+        """Read events per second, latency statistics and the total time; nothing before the last of them is a whole line."""
         out = Collected(source)
-        text = data.decode("utf-8", errors="replace")
-        if "Latency (ms):" not in text:
-            out.problem("cut-file", "the run has not printed its latencies")
+        text = whole_lines(data, final=False).decode("utf-8", errors="replace")  # half a number would be one, too
+        if not _LATENCIES_END.search(text.partition("Latency (ms):")[2]):
+            out.problem("cut-file", "the run has not printed its latencies up to their sum")
             return out.reading(len(data), complete=False)
         section = ""
         for line in text.split("\n"):

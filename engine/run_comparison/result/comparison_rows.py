@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from engine.incremental import Memo
 from engine.problems import Problem
-from engine.run_comparison.insight import change_points, influence, resampling, statistical
+from engine.run_comparison.insight import change_points, influence, regressions, resampling, statistical
 from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
 from engine.run_comparison.insight.evidence import Evidence, as_ratio, gather
 from engine.run_comparison.insight.influence import RunScores
+from engine.run_comparison.insight.mutes import muted
 from engine.run_comparison.insight.unit_aware_pooling import UnitAwarePool
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import comparison, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.result.row_names import RowNames, name_keys, name_metrics, own_name
 from engine.run_comparison.runs.measurements import Floats, Ints, Measurements
-from engine.run_comparison.runs.metric_units import is_time
 from engine.run_comparison.runs.pooling import Pool
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Samples
@@ -35,7 +35,8 @@ class Comparison:
     """An answer in the shape that all modes share.
 
     ``columns``: columns of the metrics table by name. ``samples``: samples by the ``row`` column. ``counted``,
-    ``matched``: per row of the columns. ``share``: matched ones of those counted, with its ``interval``.
+    ``matched``: per row of the columns. ``share``: matched ones of those counted, with its ``interval``. ``changes`` are
+    along ``axis``, those of ``by_job`` along the runs of one job each.
     """
 
     columns: dict[str, Any]
@@ -52,15 +53,17 @@ class Comparison:
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+    by_job: tuple[tuple[str, Axis, tuple[MetricChanges, ...]], ...] = ()
 
 
-def _base_columns(names: RowNames, samples: Samples) -> dict[str, Any]:
+def _base_columns(names: RowNames, samples: Samples, mute: Sequence[str]) -> dict[str, Any]:
     columns: dict[str, Any] = dict(names.columns)
     columns["n_left"], columns["n_right"] = samples.left.sizes, samples.right.sizes
     columns["runs_left"], columns["runs_right"] = samples.left.runs_behind, samples.right.runs_behind
     columns["mean_left"], columns["mean_right"] = samples.left.means, samples.right.means
     columns["row"] = np.arange(samples.count)
     columns["pooled"] = np.arange(samples.count) >= names.metrics
+    columns["muted"] = muted(names.columns, mute)
     return columns
 
 
@@ -84,6 +87,10 @@ def _words(compared: NDArray[np.bool_], matched: NDArray[np.bool_]) -> list[str]
     ]
 
 
+def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
+    return regressions.effects(shift, real, samples, names.columns["unit"], names.directions)
+
+
 def benchmark_comparison(
     pool: Pool[BenchmarkKey], measurements: Measurements, parameters: ComparisonParameters, memo: Memo
 ) -> Comparison:
@@ -99,22 +106,21 @@ def benchmark_comparison(
         (pool.keys, pool.codes, parameters.direction),
         lambda: name_keys(pool, measurements, parameters.direction),
     )
-    columns = _base_columns(names, pool.samples)
+    columns = _base_columns(names, pool.samples, parameters.mute)
+    counted = ~columns["muted"]
     columns["mean_left"], columns["mean_right"] = left.mean, right.mean
     columns["ratio"], columns["p_value"], columns["matched"] = answer.ratio, answer.p_value, answer.matched
     columns["upstream_matched"] = answer.matched
     columns["verdict"] = _words((left.n > 0) & (right.n > 0), answer.matched)
     columns["effect"] = _effects(right.mean - left.mean, ~answer.matched, names, pool.samples)
-    total = pool.samples.count
-    share = float(answer.matched.sum()) / total if total else None
+    total = int(counted.sum())
+    share = float((answer.matched & counted).sum()) / total if total else None
     verdict, passed = published.passes(share, parameters.pass_share)
     notes = (
         "As perf-tests' benchmark tool: APIResponsiveness_ and PodStartupLatency_ files only; a metric that one side lacks "
         "is matched, as in the tool; the pass rule is the published description's, the tool has none.",
     )
-    return Comparison(
-        columns, pool.samples, np.ones(total, dtype=bool), answer.matched, verdict, passed, share, notes=notes
-    )
+    return Comparison(columns, pool.samples, counted, answer.matched, verdict, passed, share, notes=notes)
 
 
 def published_comparison(
@@ -134,7 +140,7 @@ def published_comparison(
         (pooled.keys, pool.keys, pool.codes, parameters.direction),
         lambda: name_metrics(pooled, pool, measurements, (), parameters.direction, with_pools=False),
     )
-    columns = _base_columns(names, pooled.samples)
+    columns = _base_columns(names, pooled.samples, parameters.mute)
     for side in ("left", "right"):
         means = getattr(answer, f"mean_{side}")
         columns[f"mean_{side}"] = np.where(part & ~answer.compared, columns[f"mean_{side}"], means)
@@ -143,8 +149,9 @@ def published_comparison(
     mismatched = answer.compared & ~answer.matched
     columns["effect"] = _effects(answer.mean_right - answer.mean_left, mismatched, names, pooled.samples)
     rows = np.flatnonzero(part)
-    total = int(answer.compared.sum())
-    share = float(answer.matched.sum()) / total if total else None
+    counted = answer.compared & ~columns["muted"]
+    total = int(counted.sum())
+    share = float((answer.matched & counted).sum()) / total if total else None
     verdict, passed = published.passes(share, parameters.pass_share)
     similarity = float(answer.similarity[answer.compared].mean()) if total else None
     notes = (
@@ -152,7 +159,7 @@ def published_comparison(
         f"count as that; matched from {parameters.threshold:g} to {parameters.upper:g}.",
     )
     return Comparison(
-        _take(columns, rows), pooled.samples, answer.compared[rows], answer.matched[rows], verdict, passed, share,
+        _take(columns, rows), pooled.samples, counted[rows], answer.matched[rows], verdict, passed, share,
         notes=notes, extra={"similarity": similarity}, problems=_mixed_units(pooled, part),
     )  # fmt: skip
 
@@ -227,21 +234,32 @@ def statistical_comparison(
         "evidence", (pooled, parameters.alpha), lambda: gather(pooled.samples, parameters.alpha, check)
     )
     progress(0.6, "resampling runs")
-    resamples = resampling.resample(pooled.samples, evidence, part, parameters.draws, parameters.seed, memo, check)
+    rows = _statistical_rows(pooled, pool, measurements, runs, parameters, memo, check)
+    counted = part & ~muted(rows.names.columns, parameters.mute)[: len(part)]
+    resamples = resampling.resample(pooled.samples, evidence, counted, parameters.draws, parameters.seed, memo, check)
     progress(0.8, "change points")
     axis = change_points.time_axis(sides.left, sides.right)
     changes = change_points.find_changes(pooled.samples, axis, part, parameters, memo, check)
+    by_job = tuple(
+        (
+            job,
+            of_job,
+            change_points.find_changes(pooled.samples, of_job, part, parameters, memo, check, along=job).metrics,
+        )
+        for job, of_job in change_points.axes_by_job(axis).items()
+    )
     check()
-    rows = _statistical_rows(pooled, pool, measurements, runs, parameters, memo, check)
     scores = influence.score_runs(resamples, evidence, statistical.usable_margin(parameters.threshold))
     benchmark, _, _ = comparison.compare(pool, parameters.scheme, parameters.threshold, parameters.min_average, memo)
-    return _judge(rows, pooled, part, evidence, resamples, scores, axis, changes, benchmark, parameters)
+    answer = _judge(rows, pooled, part, counted, evidence, resamples, scores, axis, changes, benchmark, parameters)
+    return replace(answer, by_job=by_job)
 
 
 def _judge(
     rows: _Rows,
     pooled: UnitAwarePool,
     part: NDArray[np.bool_],
+    taken: NDArray[np.bool_],
     evidence: Evidence,
     resamples: resampling.Resamples,
     scores: tuple[RunScores, RunScores],
@@ -250,17 +268,20 @@ def _judge(
     benchmark: comparison.Answer,
     parameters: ComparisonParameters,
 ) -> Comparison:
-    """Return the answer for one threshold: verdicts of all rows, the share matched and its interval."""
+    """Return the answer for one threshold: verdicts of all rows, the share matched and its interval.
+
+    ``part``: metrics that are shown; ``taken``: those of them that count.
+    """
     margin = statistical.usable_margin(parameters.threshold)
     pools = rows.pools.count
     parts = (
-        (evidence, statistical.decide(evidence, pooled.samples, margin, parameters.alpha, part)),
+        (evidence, statistical.decide(evidence, pooled.samples, margin, parameters.alpha, taken)),
         (
             rows.pool_evidence,
             statistical.decide(rows.pool_evidence, rows.pools, margin, parameters.alpha, np.ones(pools, dtype=bool)),
         ),
     )
-    columns = _base_columns(rows.names, rows.samples)
+    columns = _base_columns(rows.names, rows.samples, parameters.mute)
     for name, shift in (("ratio", "shift"), ("ratio_low", "low"), ("ratio_high", "high")):
         columns[name] = np.concatenate([as_ratio(each, getattr(each, shift)) for each, _ in parts])
     for name in ("p_value", "spread_p", "cliffs_delta"):
@@ -285,7 +306,7 @@ def _judge(
     columns["upstream_matched"] = _where_known(benchmark_matched, has_key)
     columns["disagree"] = _where_known(statistical.disagrees(words, benchmark_matched), has_key)
     shown = np.concatenate([np.flatnonzero(part), np.arange(len(pooled.keys), rows.samples.count)])
-    counted = np.concatenate([(part & evidence.compared)[part], np.zeros(pools, dtype=bool)])
+    counted = np.concatenate([(taken & evidence.compared)[part], np.zeros(pools, dtype=bool)])
     matched = inside[shown]
     total = int(counted.sum())
     share = float((matched & counted).sum()) / total if total else None
@@ -309,20 +330,3 @@ def _judge(
 
 def _where_known(values: NDArray[np.bool_], known: NDArray[np.bool_]) -> list[bool | None]:
     return [value if is_known else None for value, is_known in zip(values.tolist(), known.tolist(), strict=True)]
-
-
-def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
-    """Return ``worse`` or ``better`` for each ``real`` change, by the sign of its shift from left to right and the direction of
-    the metric, else an empty text.
-
-    A time of zero everywhere on a side was not measured: going to or from it is neither.
-    """
-    unmeasured = (samples.left.means == 0) | (samples.right.means == 0)
-    effects = []
-    rows = zip(shift.tolist(), real.tolist(), unmeasured.tolist(), names.columns["unit"], names.directions, strict=True)
-    for moved, is_real, zeros, unit, better in rows:
-        if not is_real or moved != moved or moved == 0 or (zeros and is_time(unit)):
-            effects.append("")
-        else:
-            effects.append("worse" if (moved > 0) == (better == "lower") else "better")
-    return effects

@@ -5,8 +5,9 @@ from __future__ import annotations
 from engine.export import at_least
 from engine.junit import Case, Suite
 from engine.result import Level, Result
+from engine.run_comparison.insight.regressions import level_of
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.result.regressions import level_of, subject_of
+from engine.run_comparison.result.findings import subject_of
 
 
 def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
@@ -25,7 +26,19 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
         cases = [Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)]
     level = level_of(summary, parameters)
     worse_fails = bool(at_least((overall.__class__(level, "", ""),), failing))
-    names = ("test", "verb", "resource", "subresource", "scope", "bucket", "verdict", "pooled", "metric", "regression")
+    names = (
+        "test",
+        "verb",
+        "resource",
+        "subresource",
+        "scope",
+        "bucket",
+        "verdict",
+        "pooled",
+        "metric",
+        "regression",
+        "muted",
+    )
     for row in result.tables["metrics"].select(names).iter_rows(named=True):
         if row["pooled"]:
             continue
@@ -37,8 +50,8 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
         if row["regression"] and worse_fails:
             finding = gates.get(subject_of(row))
             cases.append(Case(group, name, "failure", finding.text if finding else "worse", level))
-        elif row["verdict"] in ("missing", "not enough data"):
-            cases.append(Case(group, name, "skipped", row["verdict"]))
+        elif row["muted"] or row["verdict"] in ("missing", "not enough data"):
+            cases.append(Case(group, name, "skipped", "muted" if row["muted"] else row["verdict"]))
         else:
             cases.append(Case(group, name))
     properties = {key: str(value) for key, value in summary.items() if value is not None}

@@ -13,14 +13,14 @@ import polars as pl
 from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.result import Headline, Result
-from engine.run_comparison.insight import change_points, statistical
+from engine.run_comparison.insight import change_points, regressions
 from engine.run_comparison.insight.evidence import size_times_evidence
+from engine.run_comparison.insight.geometric_mean import geometric_mean
 from engine.run_comparison.insight.groups import verdicts_by_label
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.result import regressions
 from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
-from engine.run_comparison.result.regressions import percent
+from engine.run_comparison.result.findings import changed_in_words, findings, percent, review_line, worse_by
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
 from engine.run_comparison.runs.selection import Sides, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
@@ -50,6 +50,7 @@ def build_result(
         "groups": verdicts_by_label(metrics, parameters.group_by),
     }
     summary = _summary(tables, parameters, sides, runs, comparison)
+    summary["review"] = review_line(summary, metrics, parameters)
     notes = [sides.note] if sides.note else []
     notes += [_selection_note(parameters, sides), *comparison.notes]
     upper = parameters.upper if parameters.mode == "published" else 1.0 / max(parameters.threshold, 1e-9)
@@ -58,7 +59,7 @@ def build_result(
         summary=summary,
         tables=tables,
         headline=_headline(summary, parameters),
-        findings=regressions.findings(summary, metrics, parameters),
+        findings=findings(summary, metrics, parameters),
         notes=tuple(notes),
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
@@ -87,7 +88,8 @@ def _summary(
     verdicts = Counter(compress(comparison.columns["verdict"], comparison.counted.tolist()))
     matched = int((comparison.matched & comparison.counted).sum())
     total = int(comparison.counted.sum())
-    for_worse = (pl.col("effect") == "worse") & (pl.col("verdict") == statistical.DIFFERENT)
+    metrics = tables["metrics"]
+    mean, of = geometric_mean(metrics, right_over_left=parameters.mode == "statistical")
     strict, failed = parameters.mode == "upstream", parameters.include_failed
     left, right = (
         in_words(shorten(patterns, runs, strict=strict, failed=failed))
@@ -113,9 +115,12 @@ def _summary(
         "different": verdicts.get("different", 0),
         "equivalent": verdicts.get("equivalent", 0),
         "not_enough_data": verdicts.get("not enough data", 0),
-        "worse": tables["metrics"].filter(for_worse & ~pl.col("pooled")).height,
-        "better": tables["metrics"].filter(regressions.IMPROVED).height,
-        "regressions": int(tables["metrics"]["regression"].sum()),
+        "worse": metrics.filter(regressions.WORSENED).height,
+        "better": metrics.filter(regressions.IMPROVED).height,
+        "regressions": int(metrics["regression"].sum()),
+        "muted": metrics.filter(pl.col("muted") & ~pl.col("pooled")).height,
+        "geometric_mean": mean,
+        "geometric_mean_of": of,
         "change_points": tables["change_points"].height,
         "bad_runs": int(tables["runs"].get_column("bad").fill_null(False).sum()),
         **comparison.extra,
@@ -189,21 +194,23 @@ def _missing_table(metrics: pl.DataFrame) -> pl.DataFrame:
 
 
 def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame:
-    axis = comparison.axis
-    if axis is None or not comparison.changes:
+    if comparison.axis is None:
         return CHANGE_POINTS.empty()
+    parts = [("both sides", comparison.axis, comparison.changes), *comparison.by_job]
+    found = [(along, axis, changes) for along, axis, every in parts for changes in every]
     names = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric")
-    wanted = pl.Series("row", [changes.metric for changes in comparison.changes], dtype=pl.Int64)
+    wanted = pl.Series("row", sorted({changes.metric for _, _, changes in found}), dtype=pl.Int64)
     named = {
         row[0]: row[1:]
         for row in metrics.filter(pl.col("row").is_in(wanted.implode())).select("row", *names).iter_rows()
     }
     columns: dict[str, list[Any]] = defaultdict(list)
-    for changes in comparison.changes:
+    for along, axis, changes in found:
         for point, position in zip(changes.points, changes.positions, strict=True):
             run = axis.runs[position]
             for name, value in zip(names, named[changes.metric], strict=True):
                 columns[name].append(value)
+            columns["along"].append(along)
             columns["index"].append(position)
             columns["job"].append(run.job)
             columns["run"].append(run.name)
@@ -222,18 +229,23 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
     if summary["share_low"] is not None:
         interval = f"{percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs; "
     basis = f"{interval}{summary['runs_left']} against {summary['runs_right']} runs"
+    changed = changed_in_words(summary)
     shown = [
+        Headline(
+            "Changed",
+            changed,
+            f"{summary['muted']} muted" if summary["muted"] else "",
+            regressions.level_of(summary, parameters) if summary["regressions"] else "ok",
+            short=("", changed),
+        ),
         Headline("Verdict", str(summary["verdict"]), f"passes from {percent(parameters.pass_share)}", level),
         Headline("Matched", f"{summary['matched']} of {summary['total']} ({percent(summary['share'])})", basis),
     ]
+    if summary["geometric_mean"] is not None:
+        basis = f"of {summary['geometric_mean_of']} ratios"
+        shown.append(Headline("geometric mean", worse_by(summary["geometric_mean"]), basis))
     if parameters.mode == "statistical":
         shown += [
-            Headline(
-                "Different",
-                str(summary["different"]),
-                f"{summary['worse']} for the worse, {summary['better']} for the better",
-                regressions.level_of(summary, parameters) if summary["regressions"] else "",
-            ),
             Headline("Equivalent", str(summary["equivalent"]), "interval inside the margin"),
             Headline("Not enough data", str(summary["not_enough_data"])),
         ]

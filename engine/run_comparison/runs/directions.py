@@ -12,7 +12,11 @@ from engine.run_comparison.reading.series import Direction
 from engine.run_comparison.runs.measurements import MetricKey
 from engine.run_comparison.runs.metric_units import canonical_unit
 
-_HIGHER_UNIT = re.compile(r"(/s|/sec|pps|iops|ops)$", re.IGNORECASE)
+_RATE_UNIT = re.compile(r"(/s|/sec|pps|iops|ops)$", re.IGNORECASE)
+_TROUBLE = re.compile(
+    r"lost|loss|error|fail|restart|blocked|unavailab|drop|reject|timeout|retr(y|ies|ans)|gc\.alloc", re.IGNORECASE
+)
+"""What is better when there is less of it, even per second."""
 _HIGHER_NAME = re.compile(
     r"throughput|availab|per.second|events.per|bandwidth|iops|\bbw\b|ops\b|success|checks|hit.?rate", re.IGNORECASE
 )
@@ -21,11 +25,14 @@ _LOWER_NAME = re.compile(
 )
 
 
-def better_direction(name: str, unit: str, stated: str = "", rules: Sequence[DirectionRule] = ()) -> str:
+def better_direction(
+    name: str, unit: str, stated: str = "", rules: Sequence[DirectionRule] = (), quantity: str = ""
+) -> str:
     """Return ``lower`` or ``higher``, whichever values of a metric are better.
 
-    The operator's ``rules`` decide first, then what its tool ``stated``, then name and unit. Latencies and everything
-    unknown are better when lower.
+    The operator's ``rules`` decide first, then what its tool ``stated``. A rate is better when higher, unless its
+    ``quantity`` is failures: words in the names of what was run (benchmarks, requests, files) do not turn it round. Without
+    a rate, words in the whole ``name`` decide. Latencies and everything unknown are better when lower.
     """
     lowered = name.lower()
     for rule in rules:
@@ -33,11 +40,21 @@ def better_direction(name: str, unit: str, stated: str = "", rules: Sequence[Dir
             return rule.better
     if stated:
         return stated
-    if _LOWER_NAME.search(name):
-        return "lower"
-    if _HIGHER_UNIT.search(unit) or _HIGHER_NAME.search(name):
-        return "higher"
-    return "lower"
+    if _RATE_UNIT.search(unit):
+        return "lower" if _TROUBLE.search(f"{quantity} {unit}") else "higher"
+    return "higher" if _HIGHER_NAME.search(name) and not _LOWER_NAME.search(name) else "lower"
+
+
+_VERB_IS_QUANTITY = frozenset({"csv", "k6", "kube-burner"})
+"""Tools whose ``verb`` is the name of a metric, not of a benchmark or request."""
+
+
+def _quantity(key: MetricKey) -> str:
+    """Return what a metric counts in its tool's words, without the names of what was run."""
+    verb = key.verb if key.kind in _VERB_IS_QUANTITY else ""
+    if key.kind == "jmh":
+        verb = key.verb.partition(":")[2]  # a secondary metric of the benchmark before the colon
+    return " ".join((verb, key.resource, key.metric, key.bucket))
 
 
 def directions_of(keys: Sequence[MetricKey], stated: Iterable[Direction], rules: Sequence[str]) -> list[str]:
@@ -54,5 +71,6 @@ def directions_of(keys: Sequence[MetricKey], stated: Iterable[Direction], rules:
         kind = BY_NAME.get(key.kind)
         by_file = by_unit.get((key.kind, key.unit)) or by_verb.get((key.kind, key.verb))
         name = " ".join((key.kind, key.report, key.verb, key.resource, key.metric, key.bucket))
-        directions.append(better_direction(name, key.unit, by_file or (kind.better if kind else ""), parsed))
+        by_tool = by_file or (kind.better if kind else "")
+        directions.append(better_direction(name, key.unit, by_tool, parsed, _quantity(key)))
     return directions

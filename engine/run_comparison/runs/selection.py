@@ -16,7 +16,7 @@ import numpy as np
 from engine.run_comparison.parameters import ComparisonParameters, RunRule, parse_run_rule
 from engine.run_comparison.runs.measurements import Measurements
 from engine.run_comparison.runs.runs import Run, RunKey, Runs
-from engine.view import NoInput
+from engine.view import NoInput, UnknownName
 
 _MOST_SHOWN = 8
 """Patterns that a text of a side names, at most."""
@@ -62,7 +62,9 @@ def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int, meas
             jobs = sorted({run.job for run in runs.runs})
             there = f"jobs: {', '.join(jobs[:8])}{' …' if len(jobs) > 8 else ''}" if jobs else "no runs found"
             asked = ", ".join(patterns) or "nothing chosen"
-            raise NoInput(f"no runs on the {word} side ({asked}; select {parameters.select}); {there}")
+            named = any(run.job == job or run.job.startswith(f"{job}/") for job in patterns for run in runs.runs)
+            kind = NoInput if named or not patterns or not jobs else UnknownName
+            raise kind(f"no runs on the {word} side ({asked}; select {parameters.select}); {there}")
     return Sides(picked[0], picked[1], left, right, note)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.formats.prometheus.text import looks_like, parse
+from tests.chance import tries
 
 EXPOSITION = b"""# HELP jobs done
 # TYPE jobs counter
@@ -84,7 +85,7 @@ def test_recognises_expositions_only() -> None:
         assert not looks_like(other)
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_named(data: bytes) -> None:
     """Never an exception; every non-comment line is a row or a problem."""
@@ -94,7 +95,7 @@ def test_any_bytes_are_read_or_named(data: bytes) -> None:
     assert scrape.samples.height + sum(p.count for p in scrape.problems) <= wanted + 1
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.lists(st.tuples(st.text(max_size=8), st.floats(allow_nan=False)), max_size=6))
 def test_round_trip(pairs: list[tuple[str, float]]) -> None:
     """What an exporter escapes comes back, cleaned for a terminal."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.formats import protobuf, snappy
 from engine.formats.timestamps import epoch_ns
+from tests.chance import tries
 
 
 def test_formats_refuse_nonsense() -> None:
@@ -19,13 +20,13 @@ def test_formats_refuse_nonsense() -> None:
             list(protobuf.fields(data))
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.binary(max_size=3000))
 def test_snappy_round_trip(data: bytes) -> None:
     assert snappy.unpack(_packed(data)) == data
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_varint_round_trip(values: list[int]) -> None:
     data = protobuf.write_packed(1, values)

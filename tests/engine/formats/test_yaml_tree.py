@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.formats import yaml_tree
 from engine.formats.yaml_tree import DEEPEST, BadYaml, Node, documents
+from tests.chance import tries
 
 
 def parse(text: str) -> tuple[list[Node], list[tuple[str, int]]]:
@@ -30,7 +31,7 @@ SCALARS = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@tries(40)
 @given(
     st.recursive(
         SCALARS,

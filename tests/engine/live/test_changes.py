@@ -120,7 +120,7 @@ def test_write_that_leaves_no_trace_in_the_stat_is_noticed_when_settled(
             tuple(found), {"st_mtime_ns": stat.st_mtime_ns, "st_ctime_ns": stat.st_ctime_ns, "st_atime_ns": 0}
         )
 
-    monkeypatch.setattr(tail.os, "fstat", coarse)
+    monkeypatch.setattr(os, "fstat", coarse)
     assert live.due() is not None
     time.sleep(max(0.0, (live.due() or 0) - time.monotonic()))
     live.look(set())

@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 
 from hypothesis import HealthCheck
-from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -20,6 +19,7 @@ from engine.live.pool import guard, limits
 from engine.live.pool.limits import SMALL
 from engine.live.pool.processes import Processes
 from engine.live.session import Session
+from tests.chance import tries
 from tests.engine.live import hostile
 from tests.engine.live.fake import doc, fresh, line, rows, session, settings
 from tests.engine.live.pool.inline import in_a_thread
@@ -217,8 +217,8 @@ class Elsewhere(Changes):
             limits.SMALL, guard.Processes = SMALL, Processes  # type: ignore[misc]
 
 
-Changes.TestCase.settings = Trusting.TestCase.settings = Elsewhere.TestCase.settings = profile(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+Changes.TestCase.settings = Trusting.TestCase.settings = Elsewhere.TestCase.settings = tries(
+    20, stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
 TestChanges = Changes.TestCase
 TestTrusting = Trusting.TestCase

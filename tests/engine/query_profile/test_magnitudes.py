@@ -7,7 +7,7 @@ import math
 import warnings
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import report
@@ -15,6 +15,7 @@ from engine.query_profile.result.detail import Detail
 from engine.query_profile.tables import METHODS
 from engine.query_profile.view import VIEW
 from engine.result import Result
+from tests.chance import tries
 from tests.engine.query_profile.builders import capture, compute, snapshot
 
 Table = list[list[float]]
@@ -84,7 +85,7 @@ def all_finite(result: Result) -> bool:
     return all(value is not None and math.isfinite(value) for name in names for value in classes[name].to_list())
 
 
-@settings(max_examples=40)
+@tries(20)
 @given(tables(), st.sampled_from(("default", "default", "wlr", "ols", "nnls", "ratio")))
 def test_any_numbers_are_answered(drawn: tuple[Table, Table | None], method: str) -> None:
     table, calls = drawn

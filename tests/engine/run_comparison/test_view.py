@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from engine.incremental import Memo
@@ -70,7 +69,7 @@ def test_both_means_zero(tmp_path: Path) -> None:
 def test_change_points_on_the_common_axis(tmp_path: Path) -> None:
     left = _noisy(100, 0.01, 30, 1)[:15] + _noisy(180, 0.01, 15, 2)
     result = compute(two_jobs(tmp_path, left, _noisy(100, 0.01, 3, 3)), select="all", draws=20, **SIDES)
-    points = result.tables["change_points"].filter(pl.col("bucket") == "Perc50")
+    points = result.tables["change_points"].filter(bucket="Perc50", along="both sides")
     assert points["run"].to_list() == ["115"]
     assert points["inside"].to_list() == ["left"]
     assert points["change"][0] == pytest.approx(0.8, abs=0.05)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from engine.stats import nonnegative
+from tests.chance import tries
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 40))
 def test_solver_agrees_with_scipy(seed: int, columns: int, extra: int) -> None:
     rng = np.random.default_rng(seed)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift, variance_test
 from engine.stats.student import t_quantile
+from tests.chance import tries
 from tests.reference import reference
 
 OTAVA: dict[str, dict[str, Any]] = {
@@ -69,7 +70,7 @@ def test_merging_leaves_the_earlier_neighbour_alone() -> None:
     assert found[1].mean_before == pytest.approx(102.5333333333, rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from(["plain", "tied", "signed"]))
 def test_rank_tests_agree_with_scipy(n1: int, n2: int, seed: int, style: str) -> None:
     rng = np.random.default_rng(seed)
@@ -124,7 +125,7 @@ def test_equal_values_are_no_difference() -> None:
     assert (found.estimate[0], found.low[0], found.high[0]) == (0.0, 0.0, 0.0)
 
 
-@settings(max_examples=15, deadline=None)
+@tries(15)
 @given(st.integers(64, 140), st.integers(64, 140), st.integers(0, 2**32 - 1), st.booleans())
 def test_selected_ranks_equal_all_pairs(n1: int, n2: int, seed: int, tied: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -147,7 +148,7 @@ def test_interval_needs_enough_values() -> None:
     assert ranks.critical_rank(3, 3, 0.05) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=40))
 def test_adjusted_p_values_agree_with_scipy(values: list[float]) -> None:
     p = np.array(values)
@@ -164,7 +165,7 @@ def test_change_points_of_odd_series() -> None:
         assert [p.index for p in found] == ([30] if len(set(series)) > 1 else [])
 
 
-@settings(max_examples=30, deadline=None)
+@tries(20)
 @given(st.integers(2, 20), st.integers(2, 20), st.integers(0, 2**32 - 1))
 def test_brown_forsythe_agrees_with_scipy(n1: int, n2: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -44,8 +44,9 @@ def test_collects_in_quiet_moments_only(monkeypatch: pytest.MonkeyPatch) -> None
     fake.collections = gc_policy.MIN_COLLECTIONS
     now.value += gc_policy.INTERVAL_S
     collector.touched()
-    assert not tick(), "the operator is at work"
-    now.value += gc_policy.QUIET_S
+    assert not tick(busy=True), "the operator may wait for what is being computed"
+    assert tick() == ["collect 2"], "the operator is at work: what is frozen has to wait"
+    now.value += gc_policy.INTERVAL_S
     assert not tick(busy=True), "the operator may wait for what is being computed"
     assert tick() == ["unfreeze", "collect 2", "freeze"]
     now.value += gc_policy.QUIET_S

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.disk import full_after
 from tui.process import logs
 
 
@@ -41,13 +42,41 @@ def test_a_place_that_cannot_be_written_costs_the_log_only(tmp_path: Path, capfd
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_costs_the_log_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "loadlens.log").symlink_to("/dev/full")
-    with logs.to_file(tmp_path / "loadlens.log"):
-        logging.getLogger("engine").error("one")
-        logging.getLogger("engine").error("two")
+def test_a_full_disk_costs_lines_until_there_is_room_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now = tmp_path / "state" / "loadlens.log", [1000.0]
+    monkeypatch.setattr("tui.process.logs.time.monotonic", lambda: now[0])
+    with logs.to_file(path):
+        logging.getLogger("engine").error("before")
+        with full_after(path.stat().st_size):
+            logging.getLogger("engine").error("one")
+            logging.getLogger("engine").error("two")
+        logging.getLogger("engine").error("too early")
+        now[0] += logs.PAUSE_S
+        logging.getLogger("engine").error("after")
+    text = path.read_text()
+    assert "before" in text and "after" in text
+    assert not any(word in text for word in ("one", "two", "too early"))
     assert capfd.readouterr() == ("", "")
+
+
+def test_nobody_else_may_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor a file and a folder that an older version made, nor one that rotation makes."""
+    monkeypatch.setattr(logs, "MAX_BYTES", 200)
+    path = tmp_path / "state" / "loadlens.log"
+    path.parent.mkdir(mode=0o755)
+    path.write_text("old\n")
+    path.chmod(0o644)
+    before = os.umask(0)
+    try:
+        with logs.to_file(path):
+            for number in range(9):
+                logging.getLogger("engine").info("line %d of this log", number)
+    finally:
+        os.umask(before)
+    modes = {each.name: each.stat().st_mode & 0o777 for each in (path.parent, *path.parent.iterdir())}
+    assert modes == {"state": 0o700, **dict.fromkeys(("loadlens.log", "loadlens.log.1", "loadlens.log.2"), 0o600)}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -23,37 +23,37 @@ def shown(cell: Cell, kind: Kind, value: Any, width: int) -> str:
     return text.replace(units.NOTHING, "-") if cell.glyphs.ascii else text
 
 
-def load_bar(kind: Kind, capacity: str = "", more: str = "") -> Renderer:
-    """Draw the number, then a bar of what is left of the cell: of 100 for percentages, else of column ``capacity`` of the
-    row, or of the column's peak where no capacity is known. Column ``more`` goes on in a second style."""
+def load_bar(kind: Kind, capacity: str = "", more: str = "", over: str = "") -> Renderer:
+    """Draw a bar and the number right of it: of 100 for percentages, else of column ``capacity`` of the row, or of the
+    column's peak where no capacity is known. Column ``more`` goes on in a second style. The number is red where the row's
+    flags have ``over``."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         # The header names the percentage: no sign behind each.
         room = (5 if kind == "percent" else 6) + (cell.width >= 12)
         text = shown(cell, kind, cell.value, room).removesuffix("%")
         label = fit(text, min(room, cell.width), "right")
+        number = (label, "severe" if over and over in str(cell.row.get("flags") or "") else "")
         left = cell.width - cells(label)
-        gap = " " if left > 3 else ""
-        left -= len(gap)
         top = 100.0 if kind == "percent" else (cell.row.get(capacity) if capacity else None)
         if not isinstance(top, (int, float)) or not top > 0:
             top = cell.peak(cell.name)
-            return [(label + gap, ""), (bar(cell.value, top, left, cell.glyphs), "bar")]
+            return [(bar(cell.value, top, left, cell.glyphs), "bar"), number]
         drawn = bar(cell.value, top, left, cell.glyphs)
         rest = cell.row.get(more) if more else None
         if not rest or not cell.value or cell.value != cell.value:
-            return [(label + gap, ""), (drawn, "bar")]
+            return [(drawn, "bar"), number]
         # Both together, the second part in another style.
         whole = bar(cell.value + rest, top, left, cell.glyphs)
         split = len(drawn.rstrip())
-        return [(label + gap, ""), (whole[:split], "bar"), (whole[split:], "bar2")]
+        return [(whole[:split], "bar"), (whole[split:], "bar2"), number]
 
     return render
 
 
-def moved(before: str, kind: Kind, bars: bool = False) -> Renderer:
+def moved(before: str, kind: Kind, bars: bool = False, over: str = "") -> Renderer:
     """Draw before and after in one cell: ``38.4→52.1``, with a bar (of 100) of the part that was there and the part that came
-    where ``bars``; one number where nothing changed."""
+    where ``bars``; one number where nothing changed. It is red where the row's breaches have ``over``."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         room = 13 if not bars else min(cell.width, 12)
@@ -65,12 +65,13 @@ def moved(before: str, kind: Kind, bars: bool = False) -> Renderer:
         if len(text) > min(room, cell.width):
             text = shown(cell, kind, cell.value, cell.width)
         label = fit(text, min(room, cell.width), "right")
+        style = "severe" if over and over in str(cell.row.get("breaches") or "") else "" if first == second else "title"
         if not bars or cell.width - room < 4:
-            return [(label, "" if first == second else "title")]
+            return [(fit(label, cell.width, "right"), style)]
         left = cell.width - room - 1
         now = bar(cell.value, 100.0, left, cell.glyphs)
         then = len(bar(cell.row.get(before), 100.0, left, cell.glyphs).rstrip())
-        return [(label + " ", "" if first == second else "title"), (now[:then], "bar"), (now[then:], "bar2")]
+        return [(now[:then], "bar"), (now[then:], "bar2"), (" " + label, style)]
 
     return render
 
@@ -101,7 +102,7 @@ def residual_cell(cell: Cell) -> Sequence[Fragment]:
 
 def trend_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw the measured CPU by window."""
-    return [(spark(cell.value or (), cell.width, cell.glyphs, low=0), "bar")]
+    return [(spark(cell.value or (), cell.width, cell.glyphs), "dim")]
 
 
 def flag_cell(cell: Cell) -> Sequence[Fragment]:
@@ -144,6 +145,14 @@ def count_cell(cell: Cell) -> Sequence[Fragment]:
     return [(str(cell.value if cell.value is not None else "-").rjust(cell.width), "severe" if cell.value else "dim")]
 
 
+def headroom_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw the distance to the threshold with its sign, red where it is exceeded."""
+    if cell.value is None:
+        return [("-".rjust(cell.width), "dim")]
+    style = "severe" if cell.value < 0 else "moderate" if cell.value < 10 else ""
+    return [(f"{cell.value:+.1f}%".rjust(cell.width), style)]
+
+
 def split_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw over how many partitions the numbers of the row are split evenly; nothing for 1."""
     if not isinstance(cell.value, int) or cell.value < 2:
@@ -166,10 +175,11 @@ def meanwhile(over: str, kind: Kind) -> Renderer:
 
 
 BROKER_CELLS: dict[str, Any] = {
-    "cpu_pct": load_bar("percent"),
-    "disk_pct": load_bar("percent"),
-    "leader_nw_in_kbs": load_bar("number", "nw_in_cap_kbs", "follower_nw_in_kbs"),
-    "nw_out_kbs": load_bar("number", "nw_out_cap_kbs"),
+    "headroom_pct": headroom_cell,
+    "cpu_pct": load_bar("percent", over="over CPU"),
+    "disk_pct": load_bar("percent", over="over DISK"),
+    "leader_nw_in_kbs": load_bar("number", "nw_in_cap_kbs", "follower_nw_in_kbs", over="over NW_IN"),
+    "nw_out_kbs": load_bar("number", "nw_out_cap_kbs", over="over NW_OUT"),
     "pnw_out_kbs": load_bar("number", "nw_out_cap_kbs"),
     "leaders": leaders_cell,
     "state": state_cell,
@@ -180,11 +190,16 @@ BROKER_CELLS: dict[str, Any] = {
 }
 AFTER_CELLS: dict[str, Any] = {
     **BROKER_CELLS,
-    "cpu_pct": moved("cpu_pct_before", "percent", bars=True),
+    "cpu_pct": moved("cpu_pct_before", "percent", bars=True, over="CPU"),
     "leader_nw_in_kbs": moved("leader_nw_in_kbs_before", "number"),
-    "nw_out_kbs": moved("nw_out_kbs_before", "number"),
+    "nw_out_kbs": moved("nw_out_kbs_before", "number", over="NW_OUT"),
     "nw_out_physical_kbs": moved("nw_out_physical_kbs_before", "number"),
     "leaders": moved("leaders_before", "count"),
+}
+TOPIC_CELLS: dict[str, Any] = {f"{name}_share_pct": load_bar("percent") for name in ("cpu", "nw_in", "nw_out", "disk")}
+FAILURE_CELLS: dict[str, Any] = {
+    "headroom_pct": headroom_cell,
+    **dict.fromkeys(("leaderless", "over", "newly_over", "under_min_isr"), count_cell),
 }
 COST_CELLS: dict[str, Any] = {"cpu_pct_cores": load_bar("number"), "split": split_cell}
 """Renderers by column: brokers, brokers before and after, replicas and partitions."""

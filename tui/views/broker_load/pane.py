@@ -11,10 +11,18 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from tui.actions import bindings
-from tui.views.base import DetailPanel, ViewPane
+from tui.views.base import ViewPane
 from tui.views.broker_load import regression, rolling, what_if
-from tui.views.broker_load.cells import AFTER_CELLS, BROKER_CELLS, count_cell, goal_cell, violated_cell
-from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, group_facts
+from tui.views.broker_load.brokers import BrokersSection
+from tui.views.broker_load.cells import (
+    AFTER_CELLS,
+    BROKER_CELLS,
+    FAILURE_CELLS,
+    TOPIC_CELLS,
+    goal_cell,
+    violated_cell,
+)
+from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.plot import PlotView
@@ -40,6 +48,7 @@ class Pane(ViewPane):
 
     VIEW = NAME
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
+    SCOPED_CSS = False
     DEFAULT_CSS = """
     #bl-regression-plot { height: 1fr; }
     #bl-regression-facts { height: 3; }
@@ -71,20 +80,8 @@ class Pane(ViewPane):
     def compose_view(self) -> ComposeResult:
         """Compose one section per question."""
         sections = Sections(id="bl-sections")
-        sections.add(
-            "brokers",
-            Horizontal(
-                LiveTable(name=f"{NAME}/brokers", id="bl-brokers", renderers=BROKER_CELLS),
-                DetailPanel(Facts(id="bl-broker-facts"), id="bl-broker-detail"),
-            ),
-        )
-        sections.add(
-            "topics",
-            LiveTable(
-                name=f"{NAME}/topics", id="bl-topics",
-                renderers={"cpu_pct_cores": share_bar(text="number"), "disk_mb": share_bar(text="number")},
-            ),
-        )  # fmt: skip
+        sections.add("brokers", BrokersSection(NAME))
+        sections.add("topics", LiveTable(name=f"{NAME}/topics", id="bl-topics", renderers=TOPIC_CELLS))
         sections.add(
             "goals",
             Vertical(
@@ -116,7 +113,7 @@ class Pane(ViewPane):
             "failures",
             LiveTable(
                 name=f"{NAME}/failures", id="bl-failures",
-                renderers={"leaderless": count_cell, "breaches": count_cell, "under_min_isr": count_cell},
+                renderers=FAILURE_CELLS,
             ),
         )  # fmt: skip
         sections.add(
@@ -168,8 +165,7 @@ class Pane(ViewPane):
         if result is None:
             return
         if section == BROKERS:
-            self.show_table("#bl-brokers", result, self.grouping)
-            self._facts()
+            self.query_one(BrokersSection).show(self, result, self.grouping)
         elif section == TOPICS:
             self.show_table("#bl-topics", result, "topics")
         elif section == GOALS:
@@ -187,18 +183,6 @@ class Pane(ViewPane):
         elif section == DATA:
             self.show_table("#bl-ledger", result, "ledger")
             self.show_table("#bl-skipped", result, "skipped")
-
-    @on(LiveTable.Highlighted, "#bl-brokers")
-    def _facts(self) -> None:
-        row = self.query_one("#bl-brokers", LiveTable).row
-        facts = self.query_one("#bl-broker-facts", Facts)
-        if row is None or self.result is None:
-            facts.show([])
-        elif self.grouping == "brokers":
-            if "source" in row:
-                facts.show(broker_facts(row))
-        else:
-            facts.show(group_facts(row, self.grouping))
 
     @on(LiveTable.Highlighted, "#bl-goals")
     def _goal(self) -> None:
@@ -257,9 +241,12 @@ class Pane(ViewPane):
     @on(LiveTable.Selected, "#bl-brokers")
     async def _open_broker(self, event: LiveTable.Selected) -> None:
         event.stop()
-        if self.grouping == "brokers":
+        if self.query_one(BrokersSection).is_killed(event.key[0]):
+            self.query_one("#bl-sections", Sections).choose(WHAT_IF)
+        elif self.grouping == "brokers":
             await self.drill(BrokerLevel(int(event.key[0])))
 
+    @on(LiveTable.Selected, "#bl-top-topics")
     @on(LiveTable.Selected, "#bl-topics")
     async def _open_topic(self, event: LiveTable.Selected) -> None:
         event.stop()

@@ -50,10 +50,14 @@ def facts(parameters: BrokerLoadParameters, summary: Mapping[str, Any]) -> list[
         words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
         shown.append(("added", words, "ok"))
     if "failover_moved" in summary:
-        text = (
-            f"{summary['failover_moved']} leaders move, {summary['failover_leaderless']} leaderless, "
-            f"{summary['failover_under_min_isr']} under min ISR, {summary['failover_breaches']} thresholds broken"
-        )
-        bad = summary["failover_leaderless"] or summary["failover_breaches"]
-        shown.append(("outcome", text, "severe" if bad else "ok"))
+        shown.append(("outcome", summary["failover"], "ok" if summary["failover_survivable"] else "severe"))
     return shown
+
+
+def worst_failure(result: Result) -> list[Fact]:
+    """Return the worst single failure in words, coloured by whether it can be survived."""
+    worst = result.summary.get("worst_single_failure")
+    if not worst:
+        return []
+    lost = result.summary.get("unsurvivable_single_failures")
+    return [("worst loss", worst, "severe" if lost else "ok")]

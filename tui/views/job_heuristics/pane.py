@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +17,9 @@ from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import ADVICE, TAKES, WHAT_IF, JobLevel, advice_spec
+from tui.views.overview import Overview
 from tui.widgets.drawing.bars import share_bar
-from tui.widgets.drawing.fragments import Fragment, Line, cut, harmless
+from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
@@ -47,12 +49,55 @@ def state_cell(cell: Cell) -> Sequence[Fragment]:
     return [(word, style.get(word, "moderate"))]
 
 
+def run_time_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a job's run time, or that it runs; the time of a job that did not succeed is marked."""
+    state = str(cell.row.get("state") or "")
+    if cell.value is None:
+        return [(fit(state.lower(), cell.width, "right", cell.glyphs.ellipsis), "key" if state == "RUNNING" else "dim")]
+    bad = state in ("FAILED", "ERROR", "KILLED")
+    text = units.text("ms", cell.value, cell.width - 1)
+    return [(("!" * bad + text).rjust(cell.width), "severe" if bad else "")]
+
+
+def gb_h_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw memory x time as a number of GB hours."""
+    if cell.value is None:
+        return [(("-" if cell.glyphs.ascii else units.NOTHING).rjust(cell.width), "dim")]
+    return [(units.gb_hours(cell.value).rjust(cell.width), "")]
+
+
+def in_gb_h(spec: Table) -> Table:
+    """Return a declared table whose titles name the unit that ``gb_h_cell`` draws."""
+    columns = [
+        replace(c, title=f"{c.header} GB·h", width=max(c.width, len(c.header) + 6)) if c.kind == "mb_s" else c
+        for c in spec.columns
+    ]
+    return replace(spec, columns=tuple(columns))
+
+
+JOB_CELLS: dict[str, Any] = {
+    "strip": strip_cell,
+    "state": state_cell,
+    "runtime_ms": run_time_cell,
+    **dict.fromkeys(("wasted_mb_s", "used_mb_s", "saving_mb_s"), gb_h_cell),
+}
+ROLLUP_CELLS: dict[str, Any] = {
+    **dict.fromkeys(("used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s"), gb_h_cell),
+    "share": share_bar(text="percent", peak=100), "cumulated": share_bar(text="percent", peak=100),
+}  # fmt: skip
+
+
 class Pane(ViewPane):
     """Job heuristics."""
 
     VIEW = NAME
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
-    DEFAULT_CSS = "Pane #job-summary { height: 1fr; }"
+    SCOPED_CSS = False
+    DEFAULT_CSS = """
+    #job-summary { height: 1fr; }
+    #job-panel { max-width: 60; }
+    .-narrow #job-panel { max-width: 100%; }
+    """
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -65,23 +110,27 @@ class Pane(ViewPane):
         sections.add(
             "jobs",
             Horizontal(
-                LiveTable(
-                    name=f"{NAME}/jobs", id="jobs",
-                    renderers={"strip": strip_cell, "state": state_cell},
+                Overview(
+                    LiveTable(name=f"{NAME}/jobs", id="jobs", renderers=JOB_CELLS),
+                    [
+                        Overview(
+                            LiveTable(name=f"{NAME}/best-advice", id="best-advice", renderers=ROLLUP_CELLS),
+                            [LiveTable(name=f"{NAME}/wasters", id="wasters", renderers=ROLLUP_CELLS)],
+                            least=4,
+                        )
+                    ],
+                    least=9,
                 ),
-                DetailPanel(drawing.Drawing(id="job-summary")),
+                DetailPanel(drawing.Drawing(id="job-summary"), id="job-panel"),
             ),
         )  # fmt: skip
         sections.add(
             "roll-up",
-            LiveTable(
-                name=f"{NAME}/rollup", id="rollup",
-                renderers={
-                    "share": share_bar(text="percent", peak=100), "cumulated": share_bar(text="percent", peak=100),
-                },
-            ),
-        )  # fmt: skip
-        sections.add("recommendations", LiveTable(name=f"{NAME}/recommendations", id="recommendations"))
+            LiveTable(name=f"{NAME}/rollup", id="rollup", renderers=ROLLUP_CELLS),
+        )
+        sections.add(
+            "recommendations", LiveTable(name=f"{NAME}/recommendations", id="recommendations", renderers=ROLLUP_CELLS)
+        )
         yield sections
 
     # -- drawing --------------------------------------------------------------------------------------------------------
@@ -106,21 +155,29 @@ class Pane(ViewPane):
     def _others(self, result: Result) -> None:
         """The roll-up and the recommendations, where they are on screen."""
         chosen = self.query_one("#fleet", Sections).chosen
-        if chosen == 1:
-            rollup = result.tables["rollup"]
-            self.show_table("#rollup", result, "rollup", rollup.filter(rollup["by"] == self.grouping))
+        rollup = result.tables["rollup"]
+        if chosen == 0:
+            self.query_one("#wasters", LiveTable).show(rollup.filter(rollup["by"] == GROUPS[0]), self._rollup_spec)
+            self._advised(result, "#best-advice")
+        elif chosen == 1:
+            self.query_one("#rollup", LiveTable).show(rollup.filter(rollup["by"] == self.grouping), self._rollup_spec)
         elif chosen == 2:
-            self._advised(result)
+            self._advised(result, "#recommendations")
 
-    def _advised(self, result: Result) -> None:
-        """All recommendations with the names of their jobs."""
+    def _advised(self, result: Result, selector: str) -> None:
+        """All recommendations with the names of their jobs, those that save most first."""
         names = result.tables["jobs"].select("job_id", "name")
         found = result.tables["recommendations"].join(names, "job_id", "left", maintain_order="left")
-        self.query_one("#recommendations", LiveTable).show(found, self._advice_spec)
+        found = found.sort("saving_mb_s", descending=True, nulls_last=True, maintain_order=True)
+        self.query_one(selector, LiveTable).show(found, self._advice_spec)
 
     @cached_property
     def _advice_spec(self) -> Table:
-        return advice_spec(self.spec("recommendations"), fleet=True)
+        return in_gb_h(advice_spec(self.spec("recommendations"), fleet=True))
+
+    @cached_property
+    def _rollup_spec(self) -> Table:
+        return in_gb_h(self.spec("rollup"))
 
     @on(Sections.Shown, "#fleet")
     def _fleet_section(self) -> None:
@@ -149,12 +206,12 @@ class Pane(ViewPane):
         top = self.levels[-1] if self.levels else None
         return top.job_id if isinstance(top, JobLevel) else None
 
-    @on(LiveTable.Selected, "#jobs, #recommendations")
+    @on(LiveTable.Selected, "#jobs, #recommendations, #best-advice")
     async def _open_row(self, event: LiveTable.Selected) -> None:
         event.stop()
         await self.open(str(event.key[0]))
 
-    @on(LiveTable.Selected, "#rollup")
+    @on(LiveTable.Selected, "#rollup, #wasters")
     def _open_group(self, event: LiveTable.Selected) -> None:
         """Show the jobs of a group: the filter of the job list."""
         event.stop()

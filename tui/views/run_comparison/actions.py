@@ -14,11 +14,14 @@ ACTIONS = (
         "mode", "i", "Mode", "Switch between the statistical, the published and the benchmark tool's answer.", bar=5
     ),
     _action(
-        "disagree",
+        "only",
         "m",
-        "Disagree",
-        "Show only metrics on which the benchmark tool and statistics disagree; again: all.",
-        bar=6,
+        "Only worse",
+        "Show only metrics that became worse; again: better; those on which the benchmark tool and statistics disagree; all.",
+        bar=4,
+    ),
+    _action(
+        "review", "0", "Line for a review", "Copy one line that sums the comparison up, to paste into a review.", bar=6
     ),
     _action("group", "y", "Group by", "Group metrics by the next label: resource, verb, scope, test, kind, bucket."),
     _action("distribution", "v", "ECDF or histogram", "Draw both samples as distribution functions or as a histogram."),
@@ -26,7 +29,13 @@ ACTIONS = (
     _action("looser", "minus", "Looser", "Lower the threshold by 0.02; every verdict follows at once."),
     _action("to-left", "b", "To the left", "Put the marked runs, or the one under the cursor, on the left.", bar=7),
     _action("to-right", "w", "To the right", "Put the marked runs, or the one under the cursor, on the right.", bar=8),
-    _action("toggle-run", "space", "Take out / put back", "Take the run under the cursor out, or put it back.", bar=9),
+    _action(
+        "toggle-run",
+        "space",
+        "Take out / put back",
+        "Take the run under the cursor out, or mute the metric; again: put it back.",
+        bar=9,
+    ),
     _action("mark-range", "t", "Mark a range", "Mark all runs from here to where the key is pressed again."),
     _action("mark-shown", "x", "Mark all shown", "Mark all runs the table shows now (use a filter); again: none."),
     _action("mark-job", "z", "Mark the job", "Mark the whole job: runs to come join its side as well."),

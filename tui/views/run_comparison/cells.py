@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from engine import units
 from tui.widgets.drawing.fragments import Fragment, cut_left
 from tui.widgets.table.window import Cell
 
@@ -16,9 +17,31 @@ VERDICT_STYLE = {"different": "moderate", "equivalent": "ok", "not enough data":
 _PERCENTILE = re.compile(r"Perc([0-9]+)")
 
 
+def effect_style(row: Mapping[str, Any]) -> str:
+    """Return the style of a metric by what became of it: red only for the worse, green for the better."""
+    if row.get("verdict") != "different" or row.get("muted"):
+        return ""
+    return {"better": "ok", "worse": "severe"}.get(row.get("effect") or "", "moderate")
+
+
 def ratio_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the ratio with three digits."""
-    return [(f"{cell.value:.3g}".rjust(cell.width), "")] if cell.value is not None else [("–".rjust(cell.width), "dim")]
+    """Draw the ratio with three digits, coloured by the verdict."""
+    if cell.value is None:
+        return [("–".rjust(cell.width), "dim")]
+    return [(f"{cell.value:.3g}".rjust(cell.width), effect_style(cell.row))]
+
+
+def means_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw the means of both sides with their unit: ``195 → 405 ms``."""
+    left, right = (cell.row.get(f"mean_{side}") for side in ("left", "right"))
+    if left is None or right is None:
+        return [("", "")]
+    unit = str(cell.row.get("unit") or "")
+    texts = [
+        f"{value:.1e}" if 0 < abs(value) < 1e-3 else units.text("number", value, 6).strip() for value in (left, right)
+    ]
+    text = f"{texts[0]}{cell.glyphs.arrow}{texts[1]}"
+    return [((f"{text} {unit}" if len(text) + len(unit) < cell.width else text).rjust(cell.width), "")]
 
 
 def change_cell(cell: Cell) -> Sequence[Fragment]:
@@ -50,14 +73,18 @@ def interval_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def verdict_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the verdict with a mark for its level; a change inside the margin is marked as such."""
+    """Draw the verdict with a mark for its level: worse or better where it is different, ``equal`` where it is equivalent; a
+    change inside the margin is marked as such."""
+    if cell.row.get("muted"):
+        return [("  muted", "dim")]
     word = str(cell.value or "")
     style = VERDICT_STYLE.get(word, "")
     if word == "different":
-        style = {"better": "ok", "worse": "severe"}.get(cell.row.get("effect") or "", style)
+        style = effect_style(cell.row)
+        word = str(cell.row.get("effect") or word)
     sign = cell.glyphs.severity.get(style if style != "dim" else "", " ")
     if word == "equivalent" and cell.row.get("changed"):
-        return [("equivalent, changed", "low")]
+        word, style, sign = "equivalent, changed" if cell.width >= 21 else word, "low", cell.glyphs.severity["low"]
     return [(f"{sign} ", style), (word, style)]
 
 

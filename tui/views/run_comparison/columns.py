@@ -17,25 +17,26 @@ Shape = Mapping[str, tuple[int, int, int]]
 """Width, priority and growth of columns on screen."""
 
 METRICS = (
-    "name", "bucket", "test", "samples", "ratio", "interval", "verdict", "matched", "effect", "q_value", "p_value",
+    "name", "bucket", "test", "verdict", "means", "ratio", "samples", "interval", "matched", "q_value", "p_value",
     "similarity", "runs_needed", "disagree", "n_left", "n_right", "mean_left", "mean_right", "unit", "upstream_matched",
-    "changed", "evidence", "kind",
+    "changed", "evidence", "kind", "effect",
 )  # fmt: skip
 """Columns of the metrics table on screen, in order; the rest can be switched on."""
 SHAPE: Shape = {
-    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (9, 0, 22), "samples": (6, 1, 20), "ratio": (5, 0, 0),
-    "interval": (13, 2, 0), "verdict": (19, 0, 0), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
+    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (7, 0, 22), "samples": (6, 2, 20), "ratio": (10, 0, 0),
+    "interval": (13, 3, 0), "verdict": (17, 0, 21),
+    "means": (15, 1, 0), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
     "p_value": (8, 4, 0), "similarity": (6, 4, 0), "runs_needed": (6, 4, 0), "disagree": (6, 4, 0), "n_left": (6, 5, 0),
     "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "unit": (5, 4, 0), "evidence": (8, 6, 0),
     "changed": (7, 6, 0), "upstream_matched": (8, 5, 0), "kind": (12, 6, 0),
 }  # fmt: skip
 """Width, priority and growth of columns on screen."""
 MISSING = ("name", "bucket", "test", "side", "n", "unit", "kind")
-CHANGES = ("name", "bucket", "test", "change", "run", "inside", "mean_before", "mean_after", "unit", "p_value", "job",
+CHANGES = ("name", "bucket", "test", "change", "along", "run", "inside", "mean_before", "mean_after", "unit", "p_value", "job",
            "time_ms", "index")  # fmt: skip
 CHANGES_SHAPE: Shape = {
-    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (9, 0, 22), "change": (8, 0, 0), "run": (19, 0, 0),
-    "inside": (7, 1, 0), "mean_before": (9, 2, 0), "mean_after": (9, 2, 0), "unit": (5, 2, 0), "p_value": (8, 3, 0),
+    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (9, 0, 22), "change": (8, 0, 0), "along": (18, 0, 40), "run": (19, 1, 0),
+    "inside": (7, 3, 0), "mean_before": (9, 2, 0), "mean_after": (9, 2, 0), "unit": (5, 2, 0), "p_value": (8, 3, 0),
     "job": (18, 4, 30), "time_ms": (14, 4, 0), "index": (5, 5, 0),
 }  # fmt: skip
 RUNS = ("job", "run", "side", "result", "time_ms", "files", "problems", "influence", "badness", "bad", "outliers")
@@ -56,8 +57,9 @@ SECTIONS: Mapping[str, tuple[Sequence[str], Shape]] = {
 """Columns and shape of each table on screen."""
 
 
-def screen_table(declared: Table) -> Table:
-    """Return a declared table as the screen shows it: what names a row in one column, samples in the row.
+def screen_table(declared: Table, mode: str) -> Table:
+    """Return a declared table as the screen shows it: what names a row in one column, samples in the row. The title of the
+    ratio says what is over what, which depends on the ``mode``.
 
     Columns that the section does not name can be switched on.
     """
@@ -69,6 +71,7 @@ def screen_table(declared: Table) -> Table:
     if any(column.name == "test" for column in declared.columns):
         extra.append(Column("name", pl.String, "verb, resource, scope and further labels", priority=0))
     if declared.name == "metrics":
+        extra.append(Column("means", pl.String, "mean left and right, with the unit", title="means", kind="number"))
         extra.append(Column("samples", pl.String, "values of both sides: left above, right below", title="values"))
         extra.append(Column("interval", pl.String, "interval of the ratio"))
     names, shape = SECTIONS[declared.name]
@@ -78,16 +81,27 @@ def screen_table(declared: Table) -> Table:
         column = by_name[name]
         width, priority, grow = shape.get(name, (column.width, column.priority, column.grow))
         hidden = column.hidden or name not in names
+        if name == "ratio" and declared.name == "metrics":
+            column = replace(column, title="right/left" if mode == "statistical" else "left/right")
+        if name in ("mean_before", "mean_after"):
+            column = replace(column, title=name.removeprefix("mean_"))
         columns.append(replace(column, width=width, priority=priority, grow=grow, hidden=hidden))
     return replace(declared, columns=tuple(columns))
 
 
 def screen_frame(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a table with the columns that only the screen has; cells draw samples and intervals."""
+    """Return the rows of a table with the columns that only the screen has; cells draw samples and intervals.
+
+    Metrics that became worse come first, then those that are different otherwise, each the strongest first.
+    """
     import polars as pl
 
     if "test" not in frame.columns:
         return frame
     if name == "metrics":
-        frame = frame.with_columns(pl.lit("").alias("samples"), pl.lit("").alias("interval"))
+        different, effect = pl.col("verdict") == "different", pl.col("effect")
+        place = pl.when(~different | pl.col("muted")).then(2).when(effect == "worse").then(0).otherwise(1)
+        by_size = pl.coalesce("evidence", pl.col("ratio").log().abs())
+        frame = frame.sort(place, by_size, descending=[False, True], nulls_last=True, maintain_order=True)
+        frame = frame.with_columns(pl.lit(" ").alias(name) for name in ("means", "samples", "interval"))
     return named(frame)

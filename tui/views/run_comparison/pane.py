@@ -11,13 +11,15 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 
 from tui.actions import bindings
-from tui.views.base import DetailPanel, Level, ViewPane
+from tui.views.base import DetailPanel, Level
+from tui.views.overview import Overview
 from tui.views.run_comparison.cells import (
     bucket_cell,
     change_cell,
     group_cell,
     influence_cell,
     interval_cell,
+    means_cell,
     ratio_cell,
     share_cell,
     short_ends,
@@ -26,7 +28,7 @@ from tui.views.run_comparison.cells import (
 )
 from tui.views.run_comparison.columns import screen_frame, screen_table
 from tui.views.run_comparison.plots import MetricPlots
-from tui.views.run_comparison.run_marks import RunMarks, RunName
+from tui.views.run_comparison.run_choice import RunChoice
 from tui.views.run_comparison.strip import SampleStrips
 from tui.views.run_comparison.thresholds import STEP, field_of, threshold_controls
 from tui.widgets.control import NumberControl, WordControl
@@ -43,7 +45,12 @@ if TYPE_CHECKING:
 TABLES = ("runs", "groups", "change_points", "missing")
 """Result tables of the sections behind the metrics, in order."""
 GROUPED = ("resource", "verb", "scope", "test", "kind", "bucket")
+ONLY = ("verdict=different effect=worse", "verdict=different effect=better", "disagree=yes")
+"""Filters that the key for only worse goes through."""
 MODES = ("statistical", "published", "upstream")
+
+
+GROUP_CELLS: dict[str, Any] = {"group": group_cell, "ratio": ratio_cell, "share": share_cell}
 
 
 class MetricLevel(Level):
@@ -81,7 +88,7 @@ class MetricLevel(Level):
         self.query_one(MetricPlots).show(result.detail, row, pane.bars)
 
 
-class Pane(ViewPane):
+class Pane(RunChoice):
     """Compare left and right runs."""
 
     VIEW = "run-comparison"
@@ -94,8 +101,7 @@ class Pane(ViewPane):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self.bars = False
-        self.marks = RunMarks()
-        self._specs: dict[str, Table] = {}
+        self._specs: dict[tuple[str, str], Table] = {}
         self._tests: Mapping[str, str] = {}
         self._strips = SampleStrips()
         self._steps: tuple[int, ...] = ()
@@ -108,16 +114,21 @@ class Pane(ViewPane):
         sections.add(
             "Metrics",
             Horizontal(
-                LiveTable(
-                    name="run-comparison/metrics",
-                    id="metrics",
-                    renderers={
-                        **self._naming(),
-                        "samples": self._strips.cell,
-                        "ratio": ratio_cell,
-                        "interval": interval_cell,
-                        "verdict": verdict_cell,
-                    },
+                Overview(
+                    LiveTable(
+                        name="run-comparison/metrics",
+                        id="metrics",
+                        renderers={
+                            **self._naming(),
+                            "samples": self._strips.cell,
+                            "means": means_cell,
+                            "ratio": ratio_cell,
+                            "interval": interval_cell,
+                            "verdict": verdict_cell,
+                        },
+                    ),
+                    [LiveTable(name="run-comparison/top-groups", id="top-groups", renderers=GROUP_CELLS)],
+                    least=5,
                 ),
                 DetailPanel(Facts(id="facts"), MetricPlots(id="plots"), id="metrics-detail"),
                 id="metrics-section",
@@ -133,7 +144,7 @@ class Pane(ViewPane):
         groups = LiveTable(
             name="run-comparison/groups",
             id="groups",
-            renderers={"group": group_cell, "ratio": ratio_cell, "share": share_cell},
+            renderers=GROUP_CELLS,
         )
         sections.add("Groups", groups)
         changes = LiveTable(
@@ -166,6 +177,7 @@ class Pane(ViewPane):
         """Bring one section up to date; the others wait until they are shown."""
         if section == 0:
             self._show("metrics", result)
+            self._show("groups", result, "#top-groups")
             self.refresh_detail()
         elif section <= len(TABLES):
             self._show(TABLES[section - 1], result)
@@ -181,15 +193,15 @@ class Pane(ViewPane):
         if self.result is not None:
             self._fill(self.result, event.index)
 
-    def _show(self, name: str, result: Result) -> None:
+    def _show(self, name: str, result: Result, selector: str = "") -> None:
         """Show one result table in its section, at first in the order that matters most."""
-        table = self.query_one(f"#{name.replace('_', '-')}", LiveTable)
-        first = {"metrics": "evidence", "runs": "side"}.get(name)
-        if first is not None and table.window is None and not table.choice.sort:
-            table.choose(sort=first, descending=True, remember=False)
-        if name not in self._specs:
-            self._specs[name] = screen_table(self.spec(name))
-        table.show(screen_frame(name, result.tables.get(name, self.spec(name).empty())), self._specs[name])
+        table = self.query_one(selector or f"#{name.replace('_', '-')}", LiveTable)
+        if name == "runs" and table.window is None and not table.choice.sort:
+            table.choose(sort="side", descending=True, remember=False)
+        key = (name, str(result.summary["mode"]))
+        if key not in self._specs:
+            self._specs[key] = screen_table(self.spec(name), key[1])
+        table.show(screen_frame(name, result.tables.get(name, self.spec(name).empty())), self._specs[key])
 
     def _naming(self) -> dict[str, Any]:
         """Return the renderers of cells that name a metric."""
@@ -247,6 +259,7 @@ class Pane(ViewPane):
         await self.drill(MetricLevel(event.key))
 
     @on(LiveTable.Selected, "#groups")
+    @on(LiveTable.Selected, "#top-groups")
     def open_group(self, event: LiveTable.Selected) -> None:
         """Show the metrics of a group."""
         by, group = event.key
@@ -312,19 +325,28 @@ class Pane(ViewPane):
             if self.change(threshold=wanted):
                 self.notify(f"threshold {wanted:g}", timeout=1)
 
-    def action_disagree(self) -> None:
-        """Show only metrics on which the modes disagree, or all again."""
+    def action_only(self) -> None:
+        """Show only metrics that became worse; then better; then those on which the modes disagree; then all again."""
         if self.parameters is None or not self.query("#metrics"):
             return
-        if self.parameters.mode != "statistical":
-            self.notify("the statistical mode compares itself with the benchmark tool: press i", timeout=3)
-            return
         table = self.query_one("#metrics", LiveTable)
-        terms = [term for term in table.choice.filter.split() if term != "disagree=yes"]
-        if len(terms) == len(table.choice.filter.split()):
-            terms.append("disagree=yes")
-        table.choose(filter=" ".join(terms))
+        kept, before = table.choice.filter, ""
+        for term in ONLY:
+            if term in kept:
+                kept, before = " ".join(kept.replace(term, "").split()), term
+        # Only the statistical mode compares itself with the benchmark tool.
+        terms = ONLY if self.parameters.mode == "statistical" else ONLY[:2]
+        following = dict(zip(("", *terms), (*terms, ""), strict=True)).get(before, "")
+        table.choose(filter=" ".join(part for part in (kept, following) if part))
         self.query_one("#sections", Sections).choose(0)
+
+    def action_review(self) -> None:
+        """Copy the line for a review."""
+        from tui.process import clipboard
+
+        if self.result is not None:
+            line = self.result.summary["review"]
+            self.notify(f"{line}\n{clipboard.copy(line, self.app)}", markup=False, timeout=6)
 
     def action_distribution(self) -> None:
         """Switch between distribution functions and a histogram."""
@@ -334,103 +356,30 @@ class Pane(ViewPane):
             for level in self.levels[1:]:
                 level.show(self.result)
 
-    # -- runs ---------------------------------------------------------------------------------------------------
-
-    def _run(self) -> RunName | None:
-        """Return the run under the cursor; None, with a notice, if the run list is not shown."""
-        if not self.query("#runs"):
-            return None
-        table = self.query_one("#runs", LiveTable)
-        if self.query_one("#sections", Sections).current is not table:
-            self.query_one("#sections", Sections).choose(1)
-            self.notify("choose runs here, then press the key again", timeout=3)
-            return None
-        row = table.row
-        return (row["job"], row["run"]) if row is not None else None
-
-    def _shown_runs(self) -> list[RunName]:
-        window = self.query_one("#runs", LiveTable).window
-        if window is None:
-            return []
-        return [(job, run) for job, run in window.shown().select("job", "run").iter_rows()]
-
-    def _marks_changed(self) -> None:
-        if self.result is not None:
-            self._show("runs", self.result)
-        if self.marks:
-            self.notify(self.marks.summary(), timeout=3)
-
-    def action_mark_range(self) -> None:
-        """Begin or end a range of marked runs."""
-        here = self._run()
-        if here is not None:
-            self.marks.mark_range(here, self._shown_runs())
-            self._marks_changed()
-
-    def action_mark_shown(self) -> None:
-        """Mark all rows of the table, or none."""
-        if self._run() is not None:
-            self.marks.mark_shown(self._shown_runs())
-            self._marks_changed()
-
-    def action_mark_job(self) -> None:
-        """Mark the job of the run under the cursor, or not any more."""
-        here = self._run()
-        if here is not None:
-            self.marks.toggle_job(here[0])
-            self._marks_changed()
-
-    def action_to_left(self) -> None:
-        """Put marked runs on the left."""
-        self._put("left")
-
-    def action_to_right(self) -> None:
-        """Put marked runs on the right."""
-        self._put("right")
+    def show_runs(self, result: Result) -> None:
+        """Show the run list again, with other marks."""
+        self._show("runs", result)
 
     def action_toggle_run(self) -> None:
-        """Take runs out of the comparison, or back to the side their job is on."""
-        here = self._run()
-        if here is None or self.result is None:
-            return
-        runs = {(row["job"], row["run"]): row["side"] for row in _run_rows(self.result)}
-        if self.marks or runs.get(here):
-            self._put("")
-            return
-        sides_of_job = [side for (job, _), side in runs.items() if job == here[0] and side]
-        self._put(max(("left", "right"), key=sides_of_job.count))
+        """Take runs out or back, or mute a metric or hear it again: what the cursor is on."""
+        if self.query("#metrics") and self.query_one("#metrics", LiveTable).has_focus:
+            self._mute()
+        else:
+            self.toggle_run()
 
-    def _put(self, side: str) -> None:
-        """Put what is marked, or the run under the cursor, on a side."""
-        here = self._run()
-        if here is None or self.result is None or self.parameters is None:
+    def _mute(self) -> None:
+        """Mute the metric under the cursor, or take back what mutes it."""
+        row = self.query_one("#metrics", LiveTable).row
+        if row is None or self.parameters is None or row["pooled"]:
             return
-        from engine.run_comparison.runs.selection import put
+        from engine.run_comparison.insight.mutes import pattern_of
 
-        chosen, whole = self.marks.chosen(here)
-        rest = {"left": 0, "right": 0}
-        for row in _run_rows(self.result):
-            mine = (row["job"], row["run"]) in chosen or row["job"] in whole
-            for word in rest:
-                rest[word] += not mine and row["side"] in (word, "both")
-                rest[word] += mine and word == side
-        if not (rest["left"] and rest["right"]):
-            self.notify(f"that would leave nothing on the {'left' if not rest['left'] else 'right'}", timeout=3)
-            return
-        detail = self.result.detail
-        left, right = put(detail.left_patterns, detail.right_patterns, chosen, side, whole)
-        self.marks.clear()
-        if not self.change(left=left, right=right):
-            self._marks_changed()
-
-    def action_usual_sides(self) -> None:
-        """Choose the sides as at start."""
-        self.change(left=(), right=())
+        pattern, now = pattern_of(row), self.parameters.mute
+        if row["muted"] and pattern not in now:
+            self.notify("a pattern of option mute names it, among others: change it with o", timeout=4)
+        else:
+            self.change(mute=tuple(one for one in now if one != pattern) if pattern in now else (*now, pattern))
 
     def steps(self) -> Sequence[int]:
         """Return the times at which the compared runs began."""
         return self._steps
-
-
-def _run_rows(result: Result) -> list[dict[str, Any]]:
-    return result.tables["runs"].select("job", "run", "side").to_dicts()

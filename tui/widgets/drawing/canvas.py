@@ -42,6 +42,7 @@ CSS_BY_COMPONENT = """
 {name} > .ll--mark {{ color: $text-secondary; }}
 {name} > .ll--link {{ color: $text-primary; text-style: underline; }}
 {name} > .ll--changed {{ text-style: bold; }}
+{name} > .ll--failed {{ color: $text-error; text-style: strike; }}
 """
 
 SCROLLING_CSS = (
@@ -188,8 +189,7 @@ class ScrollCanvas(ScrollView, Painter):
         set_virtual_size(self, Size(width, len(self._lines)))
         longest = max(len(old), len(self._lines))
         if not same or (len(old) != len(self._lines) and longest > self.size.height):
-            if old != self._lines:
-                self.refresh()
+            self.refresh()  # even if the lines are equal: Textual may have kept some from before the widget was hidden
             return
         top = self.scroll_offset.y
         pairs = zip_longest(old, self._lines, fillvalue=[(" " * width, "")])

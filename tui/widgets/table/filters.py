@@ -38,7 +38,7 @@ class FilterError(ValueError):
 
 
 _TERM = re.compile(
-    r"""\s*(?P<neg>!(?=[^=~]))?(?:(?P<name>[A-Za-z_][\w.%-]*)(?P<op>>=|<=|!=|!~|=|~|>|<)(?P<value>"[^"]*"|\S*)"""
+    r"""\s*(?P<neg>!(?=[^=~]))?(?:(?P<name>[^\W\d][\w.%/-]*)(?P<op>>=|<=|!=|!~|=|~|>|<)(?P<value>"[^"]*"|\S*)"""
     r"""|(?P<word>"[^"]*"?|\S+))"""
 )
 
@@ -69,26 +69,46 @@ def parse_filter(text: str) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
-    """Return the column meant by ``name``: its name, its header or an unambiguous beginning. Raises FilterError."""
-    wanted = name.lower().replace("-", "_")
+def _typed(title: str) -> str:
+    """Return a title as it is typed in a filter: small letters, ``_`` for all that is neither letter nor digit."""
+    return re.sub(r"[\W_]+", "_", title.lower()).strip("_")
+
+
+def _find_column(spec: Table, frame: pl.DataFrame, name: str, visible: Sequence[Column]) -> Column:
+    """Return the column meant by ``name``. Raises FilterError.
+
+    The titles on screen count first, whole or by their beginning (``cpu`` means ``cpu %``, ``led`` means ``led in``), then
+    the names and titles of all columns.
+    """
+    wanted = _typed(name)
     columns = [column for column in spec.columns if column.name in frame.columns]
-    for column in columns:
-        if column.name.lower() == wanted:
-            return column
-    for column in columns:
-        if column.header.lower().replace(" ", "_") == wanted:
-            return column
-    starting = [column for column in columns if column.name.lower().startswith(wanted)]
-    if len(starting) == 1:
-        return starting[0]
-    if starting:
-        raise FilterError(f"{name!r} could be {', '.join(column.name for column in starting[:6])}")
+    for group, texts in ((visible, (_title,)), (columns, (_name, _title))):
+        for text in texts:
+            for column in group:
+                if text(column) == wanted:
+                    return column
+        starting = [column for column in group if any(text(column).startswith(wanted) for text in texts)]
+        if len(starting) == 1:
+            return starting[0]
+        if starting:
+            raise FilterError(f"{name!r} could be {', '.join(_title(column) for column in starting[:6])}")
     import difflib
 
-    near = difflib.get_close_matches(wanted, [column.name for column in columns], 1)
-    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(c.name for c in columns[:12])}"
+    near = difflib.get_close_matches(wanted, [text(column) for text in (_title, _name) for column in columns], 1)
+    hint = (
+        f"; did you mean {near[0]}?"
+        if near
+        else f"; there are {', '.join(_title(c) for c in (visible or columns)[:12])}"
+    )
     raise FilterError(f"no column {name!r}{hint}")
+
+
+def _title(column: Column) -> str:
+    return _typed(column.header) or _typed(column.name)
+
+
+def _name(column: Column) -> str:
+    return _typed(column.name)
 
 
 def _is_list_of_texts(dtype: pl.DataType) -> bool:
@@ -131,20 +151,21 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
         ]
         matches = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
     else:
-        column = _find_column(spec, frame, term.column)
-        matches = _comparison(column, frame.schema[column.name], term).fill_null(False)
+        column = _find_column(spec, frame, term.column, visible)
+        matches = _comparison(column, frame, term).fill_null(False)
     return ~matches if term.negated else matches
 
 
-def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
+def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
     """Return the condition ``column op value``. Raises FilterError."""
+    dtype = frame.schema[column.name]
     if dtype.is_nested() and not _is_list_of_texts(dtype):
         raise FilterError(f"{column.name} cannot be compared")
     if term.value == "":
         return _emptiness(column, dtype, term.op)
     if term.op in ("~", "!~"):
         return _pattern(column, dtype, term)
-    left, right = _operands(column, dtype, term.value)
+    left, right = _operands(column, frame.get_column(column.name), term.value)
     if term.op == "!=":
         equal: pl.Expr = left == right
         return ~equal.fill_null(False)
@@ -176,10 +197,14 @@ def _pattern(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
     return ~matches.fill_null(False) if term.op == "!~" else matches
 
 
-def _operands(column: Column, dtype: pl.DataType, value: str) -> tuple[pl.Expr, Any]:
-    """Return both sides of a comparison, in the unit and type that suit the column. Raises FilterError."""
+def _operands(column: Column, values: pl.Series, value: str) -> tuple[pl.Expr, Any]:
+    """Return both sides of a comparison, in the unit and type that suit the column. Raises FilterError.
+
+    A time of day means that of the newest day in the column.
+    """
     import polars as pl
 
+    dtype = values.dtype
     if column.kind == "level" and value.lower() in units.RANKS:
         return ranks(column.name, dtype), float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
     if dtype == pl.Boolean:
@@ -188,11 +213,15 @@ def _operands(column: Column, dtype: pl.DataType, value: str) -> tuple[pl.Expr, 
         return pl.col(column.name), BOOLEANS[value.lower()]
     if not dtype.is_numeric():
         return _text(column, dtype).str.to_lowercase(), value.lower()
+    newest = values.max() if column.kind == "time_ms" and ":" in value else None
+    moment = units.time_of_day(value, newest) if isinstance(newest, (int, float)) else None
+    if moment is not None:
+        return pl.col(column.name).cast(pl.Float64), moment
     try:
-        number = units.amount(column.kind, value)
+        number = units.amount(column.kind, value, column.unit)
     except ValueError as error:
         raise FilterError(f"{column.name}: {error}") from None
-    if dtype.is_integer() and float(number).is_integer() and re.fullmatch(r"[-+]?\d+", value):
+    if dtype.is_integer() and column.kind != "mb_s" and re.fullmatch(r"[-+]?\d+", value):
         whole = int(value)  # exact beyond 2**53
         if -(2**63) <= whole < 2**63:
             return pl.col(column.name), whole

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events, on
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -38,6 +39,8 @@ log = logging.getLogger("loadlens.grid")
 
 INLINE_ROWS = 5_000
 """Number of rows up to which a frame is sorted and filtered at once, not in a thread."""
+STRUCK = Style(strike=True)
+"""Added to the cursor on what a scenario took down."""
 SORTING_AFTER_S = 0.3
 """Seconds before sorting is mentioned: quick sorting would flicker with every change of the data."""
 
@@ -96,6 +99,7 @@ class Grid(ScrollView, Painter):
         self.cursor_key: Key | None = None
         self.current = ""
         self.search = ""
+        self.waiting = False
         self._building_since = 0.0
         self._offset = 0
         self._generation = 0
@@ -146,6 +150,13 @@ class Grid(ScrollView, Painter):
                 self.post_message(self.Built(built, generation))
 
         self.run_worker(build_window, thread=True, group="build", exit_on_error=False, description="sort and filter")
+
+    def wait(self, waiting: bool) -> None:
+        """Note whether a result is being computed: a table without rows then says so, not that there are none."""
+        if waiting != self.waiting:
+            self.waiting = waiting
+            if self.window is not None and not self.window.height:
+                self._refresh_row(0)
 
     def on_live_table_built(self, event: Built) -> None:
         """Show a window from the thread unless a newer one was requested."""
@@ -282,7 +293,8 @@ class Grid(ScrollView, Painter):
             return line
         window = self.window
         if window is None or row >= window.height:
-            return fit_line([(windows.without_rows(window), "dim")] if row == 0 else [], self._width)
+            why = "computing" + self.glyphs.ellipsis if self.waiting else windows.without_rows(window)
+            return fit_line([(why, "dim")] if row == 0 else [], self._width)
         start = row
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
         made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
@@ -317,6 +329,8 @@ class Grid(ScrollView, Painter):
             text = self.spell(text)
             if style in ("low", "moderate", "severe", "critical", "dim", "ok") and not self.has_focus:
                 segments.append(Segment(text, self.look(style) + cursor.background_style))
+            elif style == "failed":
+                segments.append(Segment(text, cursor + STRUCK))
             else:
                 segments.append(Segment(text, cursor))
         return Strip(segments, width).simplify()

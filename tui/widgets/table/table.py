@@ -178,12 +178,12 @@ class LiveTable(Grid, can_focus=True):
         if self.search and not self.find(self.search, step):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Ask for a filter; rows follow while it is typed."""
         from tui.widgets.prompt import ask
 
         before = self.choice.filter
-        ask(
+        await ask(
             self,
             "/",
             before,
@@ -199,7 +199,7 @@ class LiveTable(Grid, can_focus=True):
         if self.window is not None and self.window.error:
             self.notify(self.window.error, severity="warning", markup=False)
 
-    def action_find(self) -> None:
+    async def action_find(self) -> None:
         """Ask for what to find and go to it."""
         from tui.widgets.prompt import ask
 
@@ -212,7 +212,7 @@ class LiveTable(Grid, can_focus=True):
             except FilterError as error:
                 self.notify(str(error), severity="warning", markup=False)
 
-        ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=find)
+        await ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=find)
 
     def action_columns(self) -> None:
         """Choose the shown columns."""

@@ -64,14 +64,27 @@ PATHS: frozenset[str] = frozenset({"path", "file"})
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
-    """Return the shown columns in order: the chosen ones, or all that are not hidden; only those that the frame has."""
+    """Return the shown columns in order: the chosen ones, or all that are neither hidden nor empty in every row."""
     present = set(frame.columns)
     declared = {column.name: column for column in spec.columns if column.name in present}
     if choice.columns is not None:
         chosen = tuple(declared[name] for name in choice.columns if name in declared)
         if chosen:
             return chosen
-    return tuple(column for column in declared.values() if not column.hidden) or tuple(declared.values())[:1]
+    usual = [column for column in declared.values() if not column.hidden]
+    return tuple(column for column in usual if column.name in spec.key or _has_values(frame, column.name)) or tuple(
+        usual[:1]
+    )
+
+
+def _has_values(frame: pl.DataFrame, name: str) -> bool:
+    """Return whether a column says anything: a value in any row, a text that is not empty. Without rows nothing is known."""
+    import polars as pl
+
+    values = frame.get_column(name)
+    if not frame.height or values.null_count() == frame.height:
+        return not frame.height
+    return values.dtype != pl.String or bool((values != "").any())
 
 
 def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
+from tests.chance import tries
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(clusters())
 def test_broker_sums_are_the_sums_of_replicas(cluster: Cluster) -> None:
     loads = cluster.loads

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from engine.broker_load.cruise_control import goals
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.parameters import BrokerLoadParameters
+from tests.chance import tries
 from tests.engine.broker_load.clusters import MB, simple
 from tests.engine.broker_load.inputs import compute, read
 from tests.engine.broker_load.random_clusters import clusters
@@ -63,7 +64,7 @@ def test_a_wide_balance_band_ends_at_zero(tmp_path: Path) -> None:
     assert row["upper_threshold"] == pytest.approx(row["avg_utilization"] * 2.8)
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(clusters())
 def test_goals_are_decided_for_any_cluster(cluster: Cluster) -> None:
     found = goals.verdicts(cluster, BrokerLoadParameters(topics_with_min_leaders_per_broker="t0"))

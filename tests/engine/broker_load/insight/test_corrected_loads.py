@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control.cluster_model import Cluster, sums
@@ -15,11 +15,12 @@ from engine.broker_load.insight import corrected_loads
 from engine.broker_load.model.measured import Measured
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables.raw_metrics import SAMPLE
+from tests.chance import tries
 from tests.contract.samples import opened
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -36,7 +37,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
     assert total.cpu[working] == pytest.approx(measured.cpu[working])
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cluster, seed: int) -> None:
     """The fitted model of a broker with and without one replica, as a share of what was measured."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.insight import failover
 from engine.broker_load.parameters import BrokerLoadParameters
+from tests.chance import tries
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(clusters(), st.booleans())
 def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unclean: bool) -> None:
     rules = BrokerLoadParameters(unclean_leader_election=unclean, min_insync_replicas=2)
@@ -34,7 +35,7 @@ def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unc
                 assert cluster.sums.nw_out[other] + every.out[down, other] == pytest.approx(alone.sums.nw_out[other])
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(clusters(), st.data())
 def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> None:
     """A clean new leader is alive and in sync (or eligible), and stands before every other such replica."""
@@ -57,7 +58,7 @@ def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> Non
         assert found.in_sync[place] == len(left)
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(clusters())
 def test_loads_after_a_failure_add_up(cluster: Cluster) -> None:
     """Leadership moves keep the cluster's CPU and network out; physically, network out never grows."""

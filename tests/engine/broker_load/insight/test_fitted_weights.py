@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from engine.broker_load.insight import fitted_weights
+from tests.chance import tries
 
 
-@settings(max_examples=100, deadline=None)
+@tries(50)
 @given(st.integers(1, 3), st.integers(4, 40), st.integers(0, 2**32 - 1))
 def test_non_negative_fit_is_the_best_there_is(columns: int, rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

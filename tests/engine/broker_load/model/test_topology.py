@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.model import topology
 from engine.broker_load.tables.inputs import TOPOLOGY
 from engine.inputs import FILE
+from tests.chance import tries
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_partition_lists_are_the_marked_replicas(cluster: Cluster, seed: int) -> None:
     made = cluster.topology
@@ -30,7 +31,7 @@ def test_partition_lists_are_the_marked_replicas(cluster: Cluster, seed: int) ->
 ROWS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=25)
 
 
-@settings(max_examples=100, deadline=None)
+@tries(50)
 @given(ROWS, st.sets(st.integers(-1, 7), min_size=1))
 def test_descriptions_in_one_pass_are_those_of_each_moment(
     given_rows: list[tuple[int, int, int]], moments: set[int]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.broker_load.model import windows
 from engine.incremental import Memo
+from tests.chance import tries
 from tests.engine.broker_load.clusters import KB, MB, T0, simple
 from tests.engine.broker_load.inputs import compute, read
 
@@ -60,7 +61,7 @@ def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
         assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs)), pairs
 
 
-@settings(max_examples=80, deadline=None)
+@tries(40)
 @given(
     st.integers(1, 6),
     st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=6),

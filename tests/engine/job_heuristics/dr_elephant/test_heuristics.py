@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant import registry
@@ -17,6 +17,7 @@ from engine.job_heuristics.dr_elephant.verdicts import verdicts
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.tables.result import SEVERITIES
+from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task
 
 RULES = default_rules()
@@ -132,7 +133,7 @@ FORMULAS: dict[str, Callable[[Sequence[Task]], int | tuple[int, int]]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(some)
 def test_any_tasks_give_what_the_formulas_say(tasks: list[Task]) -> None:
     conf = {"mapreduce.map.memory.mb": "4096", "mapreduce.reduce.memory.mb": "4096"}
@@ -155,7 +156,7 @@ def test_any_tasks_give_what_the_formulas_say(tasks: list[Task]) -> None:
 
 
 def test_declarations_are_complete_and_in_order() -> None:
-    heuristics = registry.heuristics()
+    heuristics = [each for each in registry.heuristics() if not each.own]
     assert [each.order for each in heuristics] == list(range(14))
     assert len({each.class_name for each in heuristics}) == len({each.name for each in heuristics}) == 14
     for each in heuristics:

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.result import Result
@@ -29,10 +30,12 @@ def computed(jobs: list[OddJob], *, binary: bool = False) -> Result:
 
 
 def shown(result: Result) -> dict[str, dict[str, Any]]:
-    """By job id, what ``expected`` holds too, and ``upstream_says``."""
+    """By job id, what ``expected`` holds too, and ``upstream_says``; of Dr. Elephant's heuristics alone."""
+    own = {each.name for each in registry.heuristics() if each.own}
     rows = {row["job_id"]: {**row, "verdicts": []} for row in result.tables["jobs"].to_dicts()}
     for job, heuristic, severity, score, details in result.tables["heuristics"].iter_rows():
-        rows[job]["verdicts"].append((heuristic, severity, score, json.loads(details)))
+        if heuristic not in own:
+            rows[job]["verdicts"].append((heuristic, severity, score, json.loads(details)))
     return rows
 
 

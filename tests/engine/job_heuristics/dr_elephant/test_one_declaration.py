@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -42,9 +43,10 @@ def details(subject: Subject) -> Mapping[str, list[str]]:
 
 
 WIDE_MAPS = Heuristic(
-    name="Mapper Output",
-    class_name="MapperOutputHeuristic",
-    order=100,
+    name="Wide Maps",
+    class_name="WideMapsHeuristic",
+    order=1000,
+    own=True,
     side="map",
     limits={"output_severity_in_mb": (1, 2, 4, 800), "num_tasks_severity": (1, 10, 20, 40)},
     measures=(average("map_output_bytes"),),
@@ -54,7 +56,7 @@ WIDE_MAPS = Heuristic(
     advice=lambda level, job: f"Maps write {amount(mean(job.maps.out_bytes), 'bytes')} each: add a combiner.",
 )
 CONF = b"""<heuristics><heuristic><applicationtype>mapreduce</applicationtype><heuristicname>Wide</heuristicname>
-<classname>our.MapperOutputHeuristic</classname><params><num_tasks_severity>1,2,3,100</num_tasks_severity></params>
+<classname>our.WideMapsHeuristic</classname><params><num_tasks_severity>1,2,3,100</num_tasks_severity></params>
 </heuristic></heuristics>"""
 
 
@@ -71,17 +73,21 @@ def compute(**choices: Any) -> Result:
     return VIEW.compute(inputs_of(files), JobParameters(job=job.id, **choices), Context(0))
 
 
-def row(result: Result, table: str, column: str, name: str = "Mapper Output") -> dict[str, Any]:
+def row(result: Result, table: str, column: str, name: str = "Wide Maps") -> dict[str, Any]:
     (found,) = result.tables[table].filter(pl.col(column) == name).to_dicts()
     return found
 
 
 def test_verdict_score_details_and_letter() -> None:
+    registry.unregister(WIDE_MAPS)
+    without = compute().tables["jobs"].select("severity", "score").row(0)
+    registry.register(WIDE_MAPS)
     result = compute()
     verdict = row(result, "heuristics", "heuristic")
-    assert (verdict["severity"], verdict["score"]) == ("MODERATE", 2 * 12)
+    assert (verdict["severity"], verdict["score"]) == ("MODERATE", 0), "the score is Dr. Elephant's alone"
+    assert result.tables["jobs"].select("severity", "score").row(0) == without
     assert list(json.loads(verdict["details"])) == ["Number of tasks", "Average output"]
-    assert result.detail.heuristics[-1] == "Mapper Output"
+    assert result.detail.heuristics[-1] == "Wide Maps"
     assert result.detail.listing["strip"][0][-1] == "M"
 
 
@@ -95,9 +101,9 @@ def test_why_distance_and_advice() -> None:
 
 
 def test_what_if_of_limits_and_of_tasks() -> None:
-    stricter = compute(limits=("Mapper Output/num_tasks_severity=x0.5",))
+    stricter = compute(limits=("Wide Maps/num_tasks_severity=x0.5",))
     assert row(stricter, "what_if", "what")["predicted"] == "SEVERE"
-    milder = compute(limits=("Mapper Output/output_severity_in_mb=1000:2000:3000:4000",))
+    milder = compute(limits=("Wide Maps/output_severity_in_mb=1000:2000:3000:4000",))
     assert row(milder, "what_if", "what")["direction"] == "better"
     fewer = compute(split_size=2**40)
     assert row(fewer, "what_if", "what")["predicted"] == "LOW"
@@ -107,4 +113,17 @@ def test_its_parameters_come_from_a_heuristic_conf() -> None:
     result = compute(heuristic_conf=Attachment("HeuristicConf.xml", CONF))
     assert row(result, "heuristics", "heuristic", "Wide")["severity"] == "SEVERE"
     assert row(result, "explained", "heuristic", "Wide")["limits"].endswith(">= 1 task, 2 tasks, 3 tasks, 100 tasks")
-    assert result.detail.listing["strip"][0] == "S"
+    assert result.detail.listing["strip"][0].startswith("S")
+
+
+def test_a_column_that_tasks_do_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="no column 'map_output_byte', only total_ms"):
+        registry.register(replace(WIDE_MAPS, measures=(average("map_output_byte"),)))
+
+
+def test_published_rules_and_a_configuration_leave_it_in_force() -> None:
+    published = compute(mode="published")
+    assert row(published, "heuristics", "heuristic")["severity"] == "MODERATE"
+    other = CONF.replace(b"our.WideMaps", b"x.MapperGC").replace(b"num_tasks_severity", b"gc_ratio_severity")
+    configured = compute(heuristic_conf=Attachment("HeuristicConf.xml", other))
+    assert {"Wide", "Wide Maps"} <= set(configured.tables["heuristics"]["heuristic"])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.side_stats import Segments
+from tests.chance import tries
 
 
 def average(values: list[int]) -> int:
     return int(sum(map(float, values)) / len(values)) if values else 0
 
 
-@settings(max_examples=200, deadline=None)
+@tries(100)
 @given(st.lists(st.lists(st.integers(0, 10**12), max_size=20), min_size=1, max_size=6))
 def test_two_groups_against_the_plain_rule(jobs: list[list[int]]) -> None:
     """Three splits: by the mean, then twice by the difference of the averages."""
@@ -29,7 +30,7 @@ def test_two_groups_against_the_plain_rule(jobs: list[list[int]]) -> None:
         assert (na[i], a[i], nb[i], b[i]) == (len(small), average(small), len(large), average(large))
 
 
-@settings(max_examples=100, deadline=None)
+@tries(50)
 @given(st.lists(st.lists(st.integers(-(10**9), 10**9), max_size=9), min_size=1, max_size=5))
 def test_median_against_the_plain_rule(jobs: list[list[int]]) -> None:
     segment = np.repeat(np.arange(len(jobs)), [len(j) for j in jobs])

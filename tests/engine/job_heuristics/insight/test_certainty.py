@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight import certainty
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.model import job_arrays
+from tests.chance import tries
 from tests.engine.job_heuristics.jobs import BASE, model, task
 
 RULES = default_rules()
@@ -110,7 +111,7 @@ def test_arrival_without_evidence_says_so():
     assert ended is not None and certainty.arrival(ended).words == "the job has ended"
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(
     st.lists(st.integers(1, 9000), max_size=30),
     st.lists(st.integers(0, 9000), max_size=10),
@@ -138,7 +139,7 @@ def test_bounds_hold_whatever_the_rest_does(finished, ages, more, side):
                 assert found.floor <= final[found.heuristic] <= found.ceiling
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(st.lists(st.integers(0, 9000), max_size=30), st.lists(st.integers(0, 9000), max_size=10), st.integers(0, 900))
 def test_arrival_never_lies_in_the_past(finished, ages, more):
     found = certainty.arrival(running(finished, ages, len(finished) + len(ages) + more), copies=20)

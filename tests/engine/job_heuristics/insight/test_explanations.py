@@ -17,6 +17,7 @@ from engine.job_heuristics.insight import decision, whatif
 from engine.job_heuristics.insight.job_verdicts import Sample, job_verdicts
 from engine.job_heuristics.model import incremental_assembly, job_arrays
 from engine.view import Context
+from tests.chance import tries
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
 from tests.reference import reference
@@ -163,7 +164,7 @@ def test_moving_the_deciding_limit_changes_the_level(rows):
                     assert not limit.decides or limit.level == found.level
 
 
-@settings(deadline=None, max_examples=50)
+@tries(25)
 @given(sides, st.integers(1, 5))
 def test_unit_weights_are_the_tasks_themselves(rows, copies):
     job = arrays_job(rows)

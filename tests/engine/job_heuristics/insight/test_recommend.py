@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
@@ -13,6 +13,7 @@ from engine.job_heuristics.insight import cost, recommend, rollup, whatif
 from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.job_conf import ADVICE_KEYS
 from engine.job_heuristics.tables.insight import LISTING
+from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
 RULES = default_rules()
@@ -98,7 +99,7 @@ one = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@tries(30)
 @given(st.lists(one, max_size=15), st.integers(1, 20_000), st.sampled_from(["", "x", "0.5", "1e400", "-3"]))
 def test_any_job_gives_sane_advice(tasks, memory, value):
     conf = dict.fromkeys(ADVICE_KEYS, value) if value else {}
@@ -108,7 +109,7 @@ def test_any_job_gives_sane_advice(tasks, memory, value):
         assert row["key"] and float(row["value"]) >= 0 and row["text"]
 
 
-@settings(deadline=None, max_examples=60)
+@tries(30)
 @given(st.lists(st.tuples(st.lists(one, max_size=15), st.integers(1, 20_000)), min_size=1, max_size=4))
 def test_every_job_with_something_to_say_is_asked(jobs):
     models = [model(tasks, job_id=f"job_1_{k:04}", map_memory_mb=mb) for k, (tasks, mb) in enumerate(jobs)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.insight.whatif import Scenario, makespan, metrics, peak_slots, predict
 from engine.job_heuristics.model import job_arrays
+from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task
 
 RULES = default_rules()
@@ -127,7 +128,7 @@ one = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(
     st.lists(one, max_size=10),
     st.builds(
@@ -147,3 +148,16 @@ def test_any_job_and_scenario_gives_a_sane_prediction(tasks, scenario):
     assert found.metrics.used_mb_s >= found.metrics.wasted_mb_s >= 0
     assert found.metrics.runtime_ms is None or found.metrics.runtime_ms >= 0
     assert all(0 <= level <= 4 for level in found.levels.values())
+
+
+@pytest.mark.parametrize("container", [1024, 8192])
+def test_containers_at_once_are_those_that_the_prediction_uses(container):
+    """Smaller containers let more of a waiting job run at once: the assumption names that number, not the old peak."""
+    job = job_of(short_maps(200))
+    found = predict(job, Scenario(map_mb=container), RULES)
+    peak = peak_slots(job.maps.start, job.maps.finish)
+    at_once = peak * 2048 // container
+    text = next(text for text in found.assumptions if text.startswith("containers at once"))
+    assert text.endswith(f"{at_once} maps (at the peak it had {peak})")
+    saved = job.row["finish_ms"] - found.job.row["finish_ms"]
+    assert saved == makespan(job.maps.total, peak) - makespan(job.maps.total, at_once)

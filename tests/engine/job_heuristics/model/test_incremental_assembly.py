@@ -71,19 +71,20 @@ class Watched:
         """What is kept equals what a fresh start makes of the same rows."""
         kept = self.session.compute(VIEW.name, PARAMETERS, now_ms=0)
         inputs = self.session.inputs(VIEW.name)
-        fresh = VIEW.compute(inputs, PARAMETERS, Context(0))
+        context = Context(0)
+        fresh = VIEW.compute(inputs, PARAMETERS, context)
         assert kept.summary == fresh.summary
         for name, frame in fresh.tables.items():
             assert frame.equals(kept.tables[name]), name
         assert kept.detail.listing.equals(fresh.detail.listing)
         assert kept.findings == fresh.findings
-        self.model(inputs)
+        self.model(inputs, context)
         return kept
 
-    def model(self, inputs: Inputs) -> None:
+    def model(self, inputs: Inputs, context: Context) -> None:
         memo = self.session._memos[VIEW.name]
         kept = current_model(inputs, Context(0, memo=memo))
-        fresh = current_model(inputs, Context(0))
+        fresh = current_model(inputs, context)
         for name in ("jobs", "tasks", "attempts", "conf"):
             assert getattr(kept, name).equals(getattr(fresh, name)), name
         for mine, other in zip(kept.arrays, fresh.arrays, strict=True):

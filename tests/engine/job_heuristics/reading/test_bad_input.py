@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.model.job_conf import named_task
@@ -24,6 +24,7 @@ from engine.view import Context, NoInput
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape
 from sample_data.job_heuristics.plans import make as plan
+from tests.chance import tries
 from tests.engine.job_heuristics.helper import inputs_of
 
 
@@ -99,7 +100,7 @@ def test_read_in_pieces_equals_read_at_once(form: str) -> None:
         assert found == ends(whole)
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(st.data())
 def test_damaged_bytes_never_raise(data: st.DataObject) -> None:
     source = (text, binary)[data.draw(st.integers(0, 1))]()
@@ -114,7 +115,7 @@ def test_damaged_bytes_never_raise(data: st.DataObject) -> None:
     assert result.tables["jobs"].height >= 1
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.binary(max_size=400), st.sampled_from(["x.jhist", "job_1_1_conf.xml", "x.json", "job_1_1.summary"]))
 def test_rubbish_never_raises(data: bytes, name: str) -> None:
     prefixes = (

@@ -30,14 +30,20 @@ def inputs():
     return helper.inputs_below(reference("job-heuristics") / "history")
 
 
+@pytest.fixture(scope="module")
+def memo():
+    """What one computation leaves to the next; that it changes no result is a test of its own."""
+    return Memo()
+
+
 def compute(inputs, memo=None, **parameters):
     return VIEW.compute(inputs, JobParameters(**parameters), Context(now_ms=0, memo=Memo() if memo is None else memo))
 
 
-def test_every_table_is_declared_and_scenarios_only_add(inputs):
-    plain = compute(inputs)
+def test_every_table_is_declared_and_scenarios_only_add(inputs, memo):
+    plain = compute(inputs, memo)
     declared = {t.name: t for t in VIEW.tables}
-    one = compute(inputs, job="0108", map_mb=2304, split_size=400 * 2**20, slow_start=1.0)
+    one = compute(inputs, memo, job="0108", map_mb=2304, split_size=400 * 2**20, slow_start=1.0)
     assert set(plain.tables) | {"explained", "phases", "history", "conf_changes", "what_if", "tasks"} == set(one.tables)
     for name, frame in one.tables.items():
         assert frame.schema == declared[name].schema
@@ -88,10 +94,10 @@ def test_equal_details_are_equal_and_others_not(inputs):
     assert not a.same_as(compute(inputs, memo, job="0108", map_mb=1024))
 
 
-def test_explained_agrees_with_the_verdicts(inputs):
-    found = compute(inputs)
+def test_explained_agrees_with_the_verdicts(inputs, memo):
+    found = compute(inputs, memo)
     for job in found.tables["jobs"]["job_id"].to_list()[::7]:
-        one = compute(inputs, job=job)
+        one = compute(inputs, memo, job=job)
         verdicts = found.tables["heuristics"].filter(pl.col("job_id") == job)
         explained = one.tables["explained"]
         assert explained["heuristic"].to_list() == verdicts["heuristic"].to_list()
@@ -103,41 +109,43 @@ def test_explained_agrees_with_the_verdicts(inputs):
             assert strip[found.detail.heuristics.index(name)] == LETTERS[severity]
 
 
-def test_strip_counts_and_costs_cover_all_jobs(inputs):
-    found = compute(inputs)
+def test_strip_counts_and_costs_cover_all_jobs(inputs, memo):
+    found = compute(inputs, memo)
     assert found.detail.listing.height == found.tables["jobs"].height
     assert found.tables["costs"]["job_id"].n_unique() == found.tables["jobs"].height
     assert set(found.tables["costs"]["cause"].to_list()) <= set(cost.NAMES)
 
 
-def test_running_job_has_an_outlook_and_an_arrival(inputs):
-    found = compute(inputs, job="0105")
+def test_running_job_has_an_outlook_and_an_arrival(inputs, memo):
+    found = compute(inputs, memo, job="0105")
     statuses = set(found.tables["explained"]["status"].to_list())
     assert "certain" in statuses and "provisional" in statuses
     assert found.detail.job.arrival.middle > found.detail.job.facts.job.row["last_event_ms"]
 
 
-def test_bad_limit_wishes_are_said_and_not_used(inputs):
+def test_bad_limit_wishes_are_said_and_not_used(inputs, memo):
     known = "Mapper Time/num_tasks_severity"
     wishes = ("nonsense", "Mapper Time/none=1:2:3:4", *(f"{known}={v}" for v in ("1:2:3", "a:b:c:d", "1:2:3:inf")))
-    found = compute(inputs, job="0108", limits=wishes)
+    found = compute(inputs, memo, job="0108", limits=wishes)
     assert sum("are not used" in note for note in found.notes) == 5
     assert "what_if" not in found.tables
     assert json.dumps(found.notes)
 
 
-def test_limits_by_factor(inputs):
-    by_factor = compute(inputs, job="0108", limits=("Mapper Time/num_tasks_severity=x0.1",)).tables["what_if"]
-    by_value = compute(inputs, job="0108", limits=("Mapper Time/num_tasks_severity=5:10.1:50:100",)).tables["what_if"]
+def test_limits_by_factor(inputs, memo):
+    by_factor = compute(inputs, memo, job="0108", limits=("Mapper Time/num_tasks_severity=x0.1",)).tables["what_if"]
+    by_value = compute(inputs, memo, job="0108", limits=("Mapper Time/num_tasks_severity=5:10.1:50:100",)).tables[
+        "what_if"
+    ]
     assert by_factor.equals(by_value)
     assert by_factor.filter(pl.col("what") == "Mapper Time")["direction"].to_list() == ["worse"]
 
 
-def test_conf_changes_against_a_chosen_job(inputs):
-    found = compute(inputs, job="0108", compare="job_1700000000000_0110").tables["conf_changes"]
+def test_conf_changes_against_a_chosen_job(inputs, memo):
+    found = compute(inputs, memo, job="0108", compare="job_1700000000000_0110").tables["conf_changes"]
     assert "mapreduce.map.memory.mb" in found["key"].to_list()
     assert set(found["other_job_id"].to_list()) == {"job_1700000000000_0110"}
-    nothing = compute(inputs, job="0108", compare="nobody")
+    nothing = compute(inputs, memo, job="0108", compare="nobody")
     assert nothing.tables["conf_changes"].height == 0 and any("no job 'nobody'" in note for note in nothing.notes)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import go_number
 from engine.reading import Source
+from tests.chance import tries
 from tests.engine.query_profile.builders import MTIME, compute, kinds, read, recognised
 from tests.reference import reference
 
@@ -224,7 +225,7 @@ def test_files_cut_anywhere(path: str) -> None:
         survive(Path(path).name, data[: len(data) * cut // 6 + cut])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@tries(20, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_bytes(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(SAMPLES))
@@ -235,14 +236,14 @@ def test_damaged_bytes(data: st.DataObject) -> None:
     survive(Path(path).name, bytes(whole))
 
 
-@settings(max_examples=30, deadline=None)
+@tries(20)
 @given(st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
     survive("x.csv", data)
     recognised("x.csv", data)
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(
     st.lists(
         st.lists(st.sampled_from(["0", "1", "700", "NaN", "-5", "", "1e300", "+Inf", "x"]), min_size=3, max_size=3),

@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.query_profile.reading.kinds import KINDS
 from engine.reading import Reading, Source
 from engine.tables import height_of
+from tests.chance import tries
 from tests.engine.query_profile.builders import MTIME, read
 
 DEEP = "[" * 3000 + "]" * 3000
@@ -103,7 +104,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@tries(30)
 @given(st.sampled_from(sorted(FORMATS)), st.data())
 def test_any_value_in_any_place(name: str, data: st.DataObject) -> None:
     """A document in which one value was replaced by anything is read, whatever its type."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.query_profile.wlr.regression import Moments, Sums, quality
+from tests.chance import tries
 from tests.engine.query_profile.builders import compute, folder, recognised
 from tests.reference import reference
 
@@ -96,7 +97,7 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return x.reshape(rows, classes), y
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(tables(), st.integers(0, 12))
 def test_sums_are_those_of_a_line_by_line_program_and_add(table: tuple[np.ndarray, np.ndarray], cut: int) -> None:
     x, y = table
@@ -127,7 +128,7 @@ def test_long_tables_are_added_row_by_row_too(classes: int) -> None:
     assert np.array_equal(found, row_by_row(whole, y))
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(tables(), st.integers(0, 12))
 def test_moments_agree_with_a_direct_fit_and_merge(table: tuple[np.ndarray, np.ndarray], cut: int) -> None:
     x, y = table

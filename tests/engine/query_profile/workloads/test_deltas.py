@@ -6,9 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.chance import tries
 from tests.engine.query_profile.builders import HEADER, STEADY, capture, compute, folder, kinds, snapshot
 from tests.reference import reference
 
@@ -205,7 +206,7 @@ def test_same_queryid_of_other_users_stays_apart() -> None:
     assert frame["class"].n_unique() == 3
 
 
-@settings(max_examples=25, deadline=None)
+@tries(20)
 @given(st.integers(0, 1000))
 def test_deltas_of_growing_counters_add_up_to_last_less_first(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.reading import Source
 from engine.ring_placement.reading.kinds import KINDS
+from tests.chance import tries
 from tests.engine.ring_placement.cases import raw
 
 FILES = {
@@ -67,7 +68,7 @@ def test_cut_binaries_say_where(name: str) -> None:
     assert reading.problems[0].byte is not None
 
 
-@settings(max_examples=150, deadline=None)
+@tries(75)
 @given(st.binary(max_size=400))
 def test_any_bytes(data: bytes) -> None:
     for head in (b"", b"\x0a", b"{", b"overrides:\n", b"tenant,dataset,bytes_per_s\n", b"PAR1", b"# TYPE a gauge\n"):

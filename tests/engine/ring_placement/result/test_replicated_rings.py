@@ -72,10 +72,10 @@ def test_keys_tenants_and_failures(part: int) -> None:
         chosen = shard_cases(case, 0)
         sizes = {tenant: case["shards"][n]["size"] for tenant, n in chosen.items()}
         files = {"ring.json": memberlist(case), "keys.csv": keys.encode(), "overrides.yaml": overrides(sizes)}
-        given = inputs(files)
+        given, context = inputs(files), Context(now_ms=0)  # its memo: what no parameter changes is computed once a case
         read_only = any(i["ro"] for i in case["instances"])
         for operation in ("write_no_extend", "write", "read"):
-            result = VIEW.compute(given, parameters(case, operation=operation, lookback=0), Context(now_ms=0))
+            result = VIEW.compute(given, parameters(case, operation=operation, lookback=0), context)
             found = {row["token"]: row for row in result.tables["placements"].iter_rows(named=True)}
             for key, expected in zip(case["keys"], case["get"][operation], strict=True):
                 if not read_only:  # the shard of size 0 leaves read-only members out, Ring.Get does not
@@ -87,7 +87,7 @@ def test_keys_tenants_and_failures(part: int) -> None:
         ranges = dict(zip(nodes["instance"], nodes["token_ranges"], strict=True))
         for name, text_ in zip(case["sorted_ids"], case.get("token_ranges", ()), strict=False):
             assert ranges[name] == (None if text_ == "!" else int(text_.partition("/")[0])), (case["name"], name)
-        check_failures(case, given, chosen)
+        check_failures(case, given, context, chosen)
 
 
 def text(row: dict[str, Any], number: dict[str, int]) -> str:
@@ -99,11 +99,11 @@ def text(row: dict[str, Any], number: dict[str, int]) -> str:
     return ".".join(str(number[name]) for name in row["replicas"]) + f"/{row['max_errors']}"
 
 
-def check_failures(case: dict[str, Any], given: Any, chosen: dict[str, int]) -> None:
+def check_failures(case: dict[str, Any], given: Any, context: Context, chosen: dict[str, int]) -> None:
     for failure in case["failures"][:: 1 if len(case["instances"]) < 12 else 4]:
         down = tuple(case["sorted_ids"][i] for i in failure["down"])
         p = parameters(case, fail=down, regime=REGIMES[failure["kind"]], lookback=0)
-        result = VIEW.compute(given, p, Context(now_ms=0))
+        result = VIEW.compute(given, p, context)
         where = (case["name"], failure["kind"], down)
         if "lost_write_no_extend" in failure:
             assert result.summary["write_lost_share"] == pytest.approx(
@@ -140,18 +140,18 @@ def test_sweeps() -> None:
     for case in cases():
         if "sweep" not in case:
             continue
-        given = inputs({"ring.json": memberlist(case)})
-        if compute(case, {"ring.json": memberlist(case)}).summary["write_lost_share"]:
+        given, context = inputs({"ring.json": memberlist(case)}), Context(now_ms=0)
+        if VIEW.compute(given, parameters(case), context).summary["write_lost_share"]:
             continue  # too few members for a quorum: nothing is left to lose
         single = {row["down"][0]: row["write_lost_share"] for row in
-                  VIEW.compute(given, parameters(case, sweep="nodes"), Context(now_ms=0)).tables["sweep"]
+                  VIEW.compute(given, parameters(case, sweep="nodes"), context).tables["sweep"]
                   .iter_rows(named=True)}  # fmt: skip
         for name, lost in zip(case["sorted_ids"], case["sweep"]["single_lost"], strict=True):
             assert single[name] == pytest.approx(lost / SPACE, rel=1e-9, abs=1e-15), case["name"]
         if case["rf"] != 3 or max(case["sweep"]["single_lost"]) or len(case["instances"]) < 2:
             continue
         pairs = {tuple(row["down"]): row["write_lost_share"] for row in
-                 VIEW.compute(given, parameters(case, sweep="pairs"), Context(now_ms=0)).tables["sweep"]
+                 VIEW.compute(given, parameters(case, sweep="pairs"), context).tables["sweep"]
                  .iter_rows(named=True)}  # fmt: skip
         shared = {(case["sorted_ids"][a], case["sorted_ids"][b]): n for a, b, n in case["sweep"]["pair_shared"]}
         for pair, lost in pairs.items():
@@ -176,13 +176,13 @@ def test_partition_rings() -> None:
                 "ring.json": memberlist(case), "partitions.json": json.dumps(page).encode(), "keys.csv": keys.encode(),
                 "overrides.yaml": overrides(sizes, "ingestion_partitions_tenant_shard_size"),
             }  # fmt: skip
-            given = inputs(files)
+            given, context = inputs(files), Context(now_ms=0)
             for entry in case["sets"][:: 2 if len(case["parts"]) < 10 else 5]:
                 down = tuple(case["sorted_ids"][i] for i in entry["down"])
                 for name, operation in (("read", "read"), ("read_no_extend_ap", "mimir")):
                     p = parameters(case, strategy="auto", fail=down, regime="unhealthy", lookback=lookback,
                                    read_operation=operation)  # fmt: skip
-                    result = VIEW.compute(given, p, Context(now_ms=0))
+                    result = VIEW.compute(given, p, context)
                     tenants = {row["tenant"]: row for row in result.tables["tenants"].iter_rows(named=True)}
                     for tenant, n in chosen.items():
                         shard = case["shards"][n]

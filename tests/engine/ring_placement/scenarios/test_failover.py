@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.ring_placement.pyroscope.placement import Placement
@@ -14,6 +14,7 @@ from engine.ring_placement.scenarios.failover import (
     takeover_flows,
     transient_outcome,
 )
+from tests.chance import tries
 from tests.engine.ring_placement.cases import (
     clusters,
     computed,
@@ -22,7 +23,7 @@ from tests.engine.ring_placement.cases import (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(clusters(), st.data())
 def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids
@@ -48,7 +49,7 @@ def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject
         assert gone.datasets_with_changed_shard_set == sum(sets[i] != sets[half + i] for i in range(half))
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(clusters())
 def test_nothing_fails_nothing_changes(placement: Placement) -> None:
     none = transient_outcome(placement, member_mask(placement.ring, ()))
@@ -59,7 +60,7 @@ def test_nothing_fails_nothing_changes(placement: Placement) -> None:
     assert same_again.datasets_with_changed_shard_set == 0
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@tries(20, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.data())
 def test_what_is_taken_over_adds_up(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.ring_placement.parameters import RingParameters
@@ -15,6 +15,7 @@ from engine.ring_placement.scenarios.segment_sweeps import every_node, every_pai
 from engine.ring_placement.scenarios.strategy import TOTALS
 from engine.ring_placement.view import VIEW
 from engine.view import Cancelled, Context
+from tests.chance import tries
 from tests.engine.ring_placement.cases import (
     clusters,
     even,
@@ -38,7 +39,7 @@ def same(quick: Any, plain: Any) -> None:
 
 @pytest.mark.parametrize("regime", ["transient", "left"])
 @pytest.mark.parametrize("regular", [True, False])
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@tries(20, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_sweeps_equal_one_scenario_at_a_time(regime: str, regular: bool, data: st.DataObject) -> None:
     placement = data.draw(clusters(regular))

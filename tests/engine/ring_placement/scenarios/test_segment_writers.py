@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ring_placement.scenarios.segment_writers import distinct_rows
+from tests.chance import tries
 
 NAMES = st.one_of(st.none(), st.sampled_from(["", "a", "b", "service-1", "ünïcödé", "a longer name than a view holds"]))
 
 
-@settings(max_examples=60)
+@tries(30)
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=60))
 def test_distinct_rows_and_their_numbers(rows: list[tuple[str | None, str | None]]) -> None:
     frame = pl.DataFrame(rows, schema={"tenant": pl.String, "dataset": pl.String}, orient="row")

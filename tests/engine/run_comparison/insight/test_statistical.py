@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.evidence import gather
 from engine.run_comparison.runs.samples import Samples, Side
+from tests.chance import tries
 from tests.engine.run_comparison.folder import compute
 from tests.engine.run_comparison.jobs import item, perf_data, two_jobs, write_run
 
@@ -65,7 +66,7 @@ def test_one_bad_run_stands_out_by_its_influence(tmp_path: Path) -> None:
     assert runs["influence"].null_count() == 0
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.integers(3, 10), st.integers(3, 10), st.integers(0, 2**32 - 1), st.floats(0.3, 3.0), st.floats(0.5, 0.95))
 def test_interval_and_one_sided_tests_agree(n1: int, n2: int, seed: int, factor: float, margin: float) -> None:
     rng = np.random.default_rng(seed)
@@ -75,7 +76,7 @@ def test_interval_and_one_sided_tests_agree(n1: int, n2: int, seed: int, factor:
     assert inside == (arithmetic.equivalence_p <= 0.05 + 1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@tries(20)
 @given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 2**32 - 1), st.floats(0.01, 100.0))
 def test_swapping_sides_inverts_the_ratio_and_scaling_changes_nothing(
     n1: int, n2: int, seed: int, scale: float

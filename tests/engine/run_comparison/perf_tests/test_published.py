@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.run_comparison.perf_tests.published import SIMILARITIES, percentile_of
+from tests.chance import tries
 from tests.engine.run_comparison.folder import compute
 from tests.engine.run_comparison.jobs import item, perf_data, two_jobs, write_run
 
@@ -56,7 +57,7 @@ def test_published_limits_are_inclusive(tmp_path: Path) -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@tries(20)
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 2**32 - 1), st.sampled_from(sorted(SIMILARITIES)))
 def test_similarity_is_a_score(n1: int, n2: int, seed: int, name: str) -> None:
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.reading import Source
@@ -17,6 +17,7 @@ from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.view import VIEW
 from engine.view import NoInput
+from tests.chance import tries
 from tests.engine.run_comparison.folder import TABLES, compute
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
 
@@ -238,7 +239,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@tries(75)
 @given(BYTES | JSON.map(lambda v: json.dumps(v).encode()), st.integers(0, len(READERS) - 1), st.booleans())
 def test_no_reader_ever_raises(data: bytes, number: int, final: bool) -> None:
     reader = READERS[number]
@@ -258,7 +259,7 @@ def test_no_reader_ever_raises(data: bytes, number: int, final: bool) -> None:
                 assert not frame["value"].drop_nulls().is_infinite().any()
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(st.integers(0, 400))
 def test_every_cut_of_a_good_file_is_told(at: int) -> None:
     data = GOOD.encode()

@@ -54,7 +54,10 @@ def test_go_benchmark_text() -> None:
     assert got["Join-2", "", "", "ns/op", "ns/op"] == [3943.0, 4000.0]
     assert got["X/n=100-2", "", "", "widgets", "widgets"] == [7.0]
     assert len(got) == 4
-    facts: Any = read("bench.txt", text).rows["run_facts"]
+    final = read("bench.txt", text.replace("BenchmarkHalf 10 4", "BenchmarkHalf 10 4 n"))
+    assert values(final) == got, "4 n are not 4 ns/op"
+    assert [(problem.kind, problem.line) for problem in final.problems] == [("cut-file", 10)]
+    facts: Any = final.rows["run_facts"]
     assert [Direction.unpack(text)[1:] for text in facts["result"]] == [("unit", "widgets", "higher")]
 
 
@@ -146,13 +149,14 @@ def test_kube_burner() -> None:
 def test_sysbench_waits_for_its_end() -> None:
     text = (
         "sysbench 1.0.20\n\nCPU speed:\n    events per second:  3150.00\n\nGeneral statistics:\n    total time:  2.0017s\n"
-        "Latency (ms):\n         min:     0.18\n         95th percentile:   0.92\n"
+        "Latency (ms):\n         min:     0.18\n         95th percentile:   0.92\n         sum:    14.37\n"
     )
     got = values(read("cpu.txt", text))
     assert got["events", "", "", "rate", "events/s"] == [3150.0]
     assert got["latency", "", "", "Perc95", "ms"] == [0.92]
     assert got["total time", "", "", "value", "s"] == [2.0017]
-    assert not read("cpu.txt", text[:60]).complete
+    for end in range(9, len(text)):
+        assert not read("cpu.txt", text[:end]).complete, "half a number is a number, too"
 
 
 def test_csv_history_has_a_run_per_row(tmp_path: Path) -> None:
@@ -187,7 +191,10 @@ def test_csv_history_under_any_name_and_with_the_time_anywhere(tmp_path: Path) -
 def test_a_cut_last_csv_line_waits() -> None:
     text = "time,a\n2024-01-01,1\n2024-01-02,25"
     assert len(read("h.csv", text, final=False).rows["measurements"]["value"]) == 1
-    assert len(read("h.csv", text, final=True).rows["measurements"]["value"]) == 2
+    final = read("h.csv", text, final=True)
+    assert len(final.rows["measurements"]["value"]) == 2
+    assert [(problem.kind, problem.line) for problem in final.problems] == [("cut-file", 3)]
+    assert not read("h.csv", text + "\n", final=True).problems
 
 
 def test_times_of_csv() -> None:

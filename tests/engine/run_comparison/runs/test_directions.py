@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.run_comparison.parameters import parse_direction_rules
-from engine.run_comparison.runs.directions import better_direction
+from engine.run_comparison.runs.directions import better_direction, directions_of
+from engine.run_comparison.runs.measurements import MetricKey
 from tests.engine.run_comparison.folder import compute
 
 K6 = {
@@ -45,6 +46,27 @@ def test_without_a_statement_unit_and_name_decide(tmp_path: Path) -> None:
     found = directions(tmp_path, "BenchmarkQueue 10 5 rate 7 MB/s\n")
     assert found["go-benchmark", "Queue", "rate"] == "lower"
     assert found["go-benchmark", "Queue", "B/s"] == "higher"
+
+
+def direction_of(kind: str, verb: str, unit: str, resource: str = "", report: str = "") -> str:
+    (found,) = directions_of([MetricKey(kind, report, verb, resource, "", "", "", unit, unit)], (), ())
+    return found
+
+
+def test_names_that_people_gave_do_not_turn_a_rate_round() -> None:
+    for verb in ("ParseDuration", "ParseError", "errorPath", "RetryLoop"):
+        assert direction_of("go-benchmark", verb, "B/s") == "higher", verb
+    assert direction_of("fio", "read", "io/s", "iops", report="wait-and-fail") == "higher"
+    assert direction_of("jmh", "org.ErrorBench.parse", "ops/s") == "higher"
+    assert direction_of("locust", "/login-failed", "requests/s", "requests") == "higher"
+
+
+def test_a_rate_of_failures_is_better_lower() -> None:
+    assert direction_of("locust", "/login", "failures/s", "failures") == "lower"
+    assert direction_of("go-benchmark", "Queue", "errors/s") == "lower"
+    assert direction_of("csv", "errors", "1/s") == "lower"
+    assert direction_of("jmh", "org.Bench.parse:·gc.alloc.rate", "B/s") == "lower"
+    assert direction_of("k6", "http_req_failed", "count/s") == "lower"
 
 
 def test_direction_by_rule_hint_unit_and_name() -> None:

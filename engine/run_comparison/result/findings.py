@@ -1,4 +1,4 @@
-"""What ``check`` fails for: which metrics are regressions, how bad they are together, and the findings."""
+"""Word the findings: the verdict on the whole, regressions and other differences."""
 
 from __future__ import annotations
 
@@ -8,52 +8,51 @@ from typing import Any
 import polars as pl
 
 from engine.result import Finding, Level
-from engine.run_comparison.insight.statistical import DIFFERENT
+from engine.run_comparison.insight.mutes import NAMING
+from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, level_of, overall_level
 from engine.run_comparison.parameters import ComparisonParameters
 
 MAX_FINDINGS = 200
 """Regressions, and improvements, that have a finding of their own; the rest of each is one."""
 
-_OWN = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
-IMPROVED = _OWN & (pl.col("effect") == "better")
-"""Metrics that are different for the better: they never fail a check."""
-
-
-def mark(metrics: pl.DataFrame, parameters: ComparisonParameters) -> pl.DataFrame:
-    """Add the column ``regression`` to the metrics: different, for the worse, by at least ``worse_by`` of the left side."""
-    ratio = pl.col("ratio") if parameters.mode == "statistical" else 1.0 / pl.col("ratio")
-    means = pl.col("mean_right") / pl.col("mean_left")
-    ratio = pl.coalesce(ratio, pl.when(means.is_not_nan()).then(means), float("inf"))
-    size = pl.when(pl.col("direction") == "lower").then(ratio - 1.0).otherwise(1.0 - ratio)
-    # A change from 0 has no size: it is larger than any.
-    large = (size >= parameters.worse_by) | (pl.col("mean_left") == 0)
-    is_worse = _OWN & (pl.col("effect") == "worse") & large
-    return metrics.with_columns(is_worse.fill_null(False).alias("regression"))
-
-
-def level_of(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
-    """Return the level of each regression: severe if there are more than may pass."""
-    return "severe" if summary["regressions"] > parameters.regressions else "low"
-
-
-def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
-    """Return the level of the verdict on the whole: metrics that became better are no reason to fail."""
-    share = summary["share"]
-    if summary["pass"]:
-        return "ok"
-    if share is not None and share < parameters.pass_share <= _share_not_better(summary):
-        return "low"
-    return "severe" if summary["pass"] is False else "moderate"
-
-
-def _share_not_better(summary: Mapping[str, Any]) -> float:
-    """Return the share of metrics that matched or became better."""
-    return float((summary["matched"] + min(summary["better"], summary["mismatched"])) / max(summary["total"], 1))
-
 
 def percent(share: float | None) -> str:
     """Format a share as a percentage."""
     return "–" if share is None else f"{share * 100:.1f} %"
+
+
+def worse_by(ratio: float) -> str:
+    """Word a ratio that is above 1 where the right side is worse."""
+    if round(abs(ratio - 1.0), 3) == 0:
+        return "unchanged"
+    return f"{abs(ratio - 1.0) * 100:.1f} % {'worse' if ratio > 1 else 'better'}"
+
+
+def changed_in_words(summary: Mapping[str, Any]) -> str:
+    """Return how many metrics became worse and better, the worse ones first."""
+    return f"{summary['worse']} worse, {summary['better']} better"
+
+
+NAMED_IN_REVIEW = 3
+"""Regressions that the line for a review names."""
+
+
+def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters) -> str:
+    """Return one line to paste into a review: what changed, by how much on the whole, the worst of it, against what."""
+    text = f"{changed_in_words(summary)} of {summary['total']} metrics"
+    if summary["geometric_mean"] is not None:
+        text += f", geometric mean {worse_by(summary['geometric_mean'])}"
+    if summary["muted"]:
+        text += f", {summary['muted']} muted"
+    rows = metrics.filter("regression")
+    worst = [
+        f"{subject_of(row)} {row['mean_left']:.4g} to {row['mean_right']:.4g} {row['unit']}".rstrip()
+        for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True)
+    ]
+    more = f" and {rows.height - len(worst)} more" if rows.height > len(worst) else ""
+    listed = f"; worst: {', '.join(worst)}{more}" if worst else ""
+    sides = f"{summary['runs_right']} runs of {summary['right']} against {summary['runs_left']} of {summary['left']}"
+    return f"{summary['verdict']}: {text}{listed} ({sides}, {parameters.mode})"
 
 
 def findings(
@@ -72,25 +71,28 @@ def findings(
     if level == "low":
         text += ", without which it would pass"
     found = [Finding(level, "comparison", text)]
-    picked = metrics.filter(_OWN & (pl.col("n_left") > 0))
+    picked = metrics.filter(DIFFERENT_METRICS & (pl.col("n_left") > 0))
     found += _of_metrics(picked.filter("regression"), level_of(summary, parameters), "regressions", parameters)
     found += _of_metrics(picked.filter(~pl.col("regression")), "ok", "differences that are no regression", parameters)
     return tuple(found)
 
 
 def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: ComparisonParameters) -> list[Finding]:
-    size = pl.col("ratio").log().abs().fill_null(float("inf"))
-    largest = rows.sort(size, descending=True, maintain_order=True).head(MAX_FINDINGS)
+    largest = _largest_first(rows).head(MAX_FINDINGS)
     found = [Finding(level, subject_of(row), _sentence(row, parameters)) for row in largest.iter_rows(named=True)]
     if rows.height > MAX_FINDINGS:
         found.append(Finding(level, "comparison", f"{rows.height - MAX_FINDINGS} more {what}"))
     return found
 
 
+def _largest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sort metrics by the size of their ratio; one without a ratio changed from or to 0."""
+    return rows.sort(pl.col("ratio").log().abs().fill_null(float("inf")), descending=True, maintain_order=True)
+
+
 def subject_of(row: Mapping[str, Any]) -> str:
     """Name a row of the metrics table."""
-    names = ("test", "verb", "resource", "subresource", "scope", "bucket")
-    return " ".join(str(row[name]) for name in names if row[name])
+    return " ".join(str(row[name]) for name in NAMING if row[name])
 
 
 def _sentence(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:

@@ -14,7 +14,7 @@ from engine.export import at_least
 from engine.junit import to_xml
 from engine.result import LEVELS
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.result import regressions
+from engine.run_comparison.result import findings
 from engine.run_comparison.result.explain import arithmetic
 from engine.run_comparison.view import VIEW
 from tests.engine.run_comparison.folder import compute
@@ -84,7 +84,8 @@ def test_check_and_junit_agree(name: str, mode: str, tmp_path: Path) -> None:
         }  # fmt: skip
     assert not {f.level for f in result.findings if f.text.endswith(", better")} - {"ok"}
     if name.startswith("all are better"):
-        assert result.headline[0].level == "low"
+        verdict = next(number for number in result.headline if number.label == "Verdict")
+        assert (verdict.level, result.headline[0].level) == ("low", "ok")
 
 
 def test_the_command_line_exits_as_junit_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +105,7 @@ def test_the_command_line_exits_as_junit_says(tmp_path: Path, capfd: pytest.Capt
 
 
 def test_more_regressions_than_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regressions, "MAX_FINDINGS", 5)
+    monkeypatch.setattr(findings, "MAX_FINDINGS", 5)
     result = compute(jobs(tmp_path, {f"m{i}": 3.0 for i in range(12)}), draws=50, **SIDES)
     assert [f.text for f in result.findings if f.subject == "comparison"][1:] == ["7 more regressions"]
     assert outcome(result, ComparisonParameters(), "severe") == (True, 13)

@@ -1,0 +1,154 @@
+"""What one Spark task does: compute whole jobs, some 64 MB at a time, exactly as a report would."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from engine import __version__
+from engine.documents import Document, inputs
+from engine.fleet.rows import FINDINGS, LINKS, PER_JOB, PROBLEMS, union
+from engine.inputs import FILE, Inputs
+from engine.job_heuristics.tables.insight import LISTING
+from engine.job_heuristics.view import VIEW
+from engine.live.options import LiveSettings
+from engine.problems import Problem
+from engine.result import Result
+from engine.view import Context, NoInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH = 64 << 20
+"""Bytes of documents that are computed together. One call costs 25 ms whatever it holds."""
+
+
+class OtherVersion(RuntimeError):
+    """Driver and worker do not have the same engine."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all tasks of a run share. ``version``: that of the driver's engine."""
+
+    parameters: Any
+    now_ms: int
+    settings: LiveSettings
+    version: str = __version__
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Turn files, sorted by what keeps them together, into rows of all tables.
+
+        Columns: ``key``, ``together`` (equal for files that must be computed at once), ``path``, ``mtime_ms``, ``content``
+        (null: to be opened here).
+        """
+        if self.version != __version__:
+            raise OtherVersion(f"loadlens is {self.version} on the driver and {__version__} on a worker")
+        for files in _whole_jobs(batches):
+            yield from self._compute(files)
+            gc.collect()
+
+    def _compute(self, files: list[_File]) -> Iterator[pa.RecordBatch]:
+        documents, problems = [], []
+        keys = {}
+        for file in files:
+            keys[file.path] = file.key
+            try:
+                documents.append(Document(file.path, file.mtime_ms, file.read()))
+            except OSError as error:
+                reason = f"cannot be opened by the worker: {error.strerror or error}"
+                problems.append(Problem.at(file.path, "unreadable", reason))
+        read = inputs(VIEW, documents, self.settings)
+        yield union(_links(read, keys), LINKS, pl.col("key"))
+        try:
+            result = VIEW.compute(read, self.parameters, Context(now_ms=self.now_ms))
+        except NoInput:
+            problems += read.problems
+        else:
+            problems += result.problems
+            yield from _rows(result)
+        rows = pl.DataFrame([problem.as_row() for problem in problems], PROBLEMS.schema)
+        of_job = pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String)
+        yield union(rows, PROBLEMS, of_job)
+
+
+def _rows(result: Result) -> Iterator[pa.RecordBatch]:
+    job = pl.col("job_id")
+    for table in PER_JOB:
+        yield union(result.tables[table.name], table, job)
+    detail: Any = result.detail
+    yield union(detail.listing, LISTING, job)
+    findings = [(finding.level, finding.subject, finding.text) for finding in result.findings]
+    yield union(
+        pl.DataFrame(findings, FINDINGS.schema, orient="row"), FINDINGS, pl.col("subject").str.split(" ").list.first()
+    )
+
+
+def _links(read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
+    """Return which other jobs the files of each job mention."""
+    of_file = {number: keys.get(info.path, info.path) for number, info in read.files.items()}
+    mentioned: set[tuple[str, str]] = set()
+    for kind in VIEW.kinds:
+        for table in kind.tables:
+            if "job_id" in table.schema:
+                pairs = read.table(table.name).select(FILE, "job_id").drop_nulls().unique()
+                mentioned.update((of_file[number], job) for number, job in pairs.iter_rows())
+    links = sorted((key, job) for key, job in mentioned if key != job)
+    return pl.DataFrame(links, {"key": pl.String, "mentioned": pl.String}, orient="row")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    key: str
+    path: str
+    mtime_ms: int
+    content: bytes | None
+
+    def read(self) -> bytes:
+        """Return the content; a large file is opened here, and not by Spark. Raises OSError."""
+        if self.content is not None:
+            return self.content
+        if "://" not in self.path:
+            return Path(self.path).read_bytes()
+        import pyarrow as pa
+        from pyarrow import fs
+
+        try:
+            system, path = fs.FileSystem.from_uri(self.path)
+            with system.open_input_stream(path, compression=None) as stream:
+                return bytes(stream.read())
+        except (pa.ArrowException, ValueError, NotImplementedError) as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
+    @property
+    def size(self) -> int:
+        """Bytes that it adds to a batch."""
+        if self.content is not None:
+            return len(self.content)
+        try:
+            return Path(self.path).stat().st_size
+        except OSError:
+            return BATCH
+
+
+def _whole_jobs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[_File]]:
+    """Divide files, in which those of a job follow each other, into parts of some 64 MB, only between jobs."""
+    part: list[_File] = []
+    size, last = 0, None
+    for batch in batches:
+        columns = (batch.column(name) for name in ("together", "key", "path", "mtime_ms", "content"))
+        for together, key, path, mtime_ms, content in zip(*columns, strict=True):
+            if together.as_py() != last and size >= BATCH:
+                yield part
+                part, size = [], 0
+            last = together.as_py()
+            file = _File(key.as_py(), path.as_py(), mtime_ms.as_py(), content.as_py())
+            part.append(file)
+            size += file.size
+    if part:
+        yield part

@@ -1,0 +1,33 @@
+"""Which files belong to one job, told by their paths alone: the unit of work that is never divided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PATTERN = r"(job_(?:local)?\d+_\d+|application_\d+_\d+|app-\d+-\d+|local-\d+)"
+"""How ids of jobs and applications look in names of files; Java's patterns and Python's read it alike."""
+_PATTERN = re.compile(PATTERN)
+
+
+def job_key(path: str) -> str:
+    """Return the id in the name of a file, else the first in its folders, else the path."""
+    folders, _, name = path.rpartition("/")
+    match = _PATTERN.search(name) or _PATTERN.search(folders)
+    return match[1] if match else path
+
+
+def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return, for all that ``links`` join in pairs, the first of those it is joined with, in any number of steps."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    for left, right in links:
+        low, high = sorted((root(left), root(right)))
+        parent[high] = low
+    return {name: root(name) for name in list(parent)}

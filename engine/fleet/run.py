@@ -1,0 +1,241 @@
+"""One run on Spark: list the files, compute jobs in batches, join what belongs together, write one table after another.
+
+DataFrames only: the same program runs in a classic session and through Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from engine import __version__, report, units
+from engine.fleet.batches import BATCH, Work
+from engine.fleet.job_key import PATTERN, components
+from engine.fleet.rows import FINDINGS, JOB, LINKS, SCHEMA, TABLE, WRITTEN, spark_type
+from engine.job_heuristics.insight import rollup
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.tables.insight import LISTING, ROLLUP
+from engine.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LARGE = 32 << 20
+"""Bytes above which a file is opened by the worker that reads it: Spark holds a content several times."""
+_ROWS = 2_000_000
+"""Rows of a table in one file, about."""
+_FILES = "path string, mtime_ms bigint, content binary"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to compute. ``paths`` and ``out``: anything Spark can list and write. ``day``: the result's folder below ``out``.
+
+    ``partitions``: tasks, 0: by size. ``packed``: ``paths`` hold documents packed by an earlier run; ``pack``: where to
+    keep this run's so.
+    """
+
+    paths: Sequence[str]
+    out: str
+    parameters: JobParameters
+    now_ms: int
+    day: str = ""
+    partitions: int = 0
+    pack: str = ""
+    packed: bool = False
+    work: Work = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare what all tasks share."""
+        from engine.live.options import LiveSettings
+
+        object.__setattr__(self, "work", Work(self.parameters, self.now_ms, LiveSettings(cache=False)))
+
+    @property
+    def folder(self) -> str:
+        """Where the tables go."""
+        return f"{self.out.rstrip('/')}/day={self.day}" if self.day else self.out.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did: files and their bytes, rows of each table, jobs that several files with other names belong to, and
+    findings by level."""
+
+    files: int
+    bytes: int
+    rows: dict[str, int]
+    linked: int
+    findings: dict[str, int]
+
+
+Told = Callable[[str, int, int], None]
+"""Called with what is being done, and the number of files and bytes it is done for."""
+
+
+def run(spark: SparkSession, order: Order, told: Told = lambda what, files, size: None) -> Outcome:
+    """Compute ``order`` and write its tables. Raises what Spark raises."""
+    from pyspark.sql import functions as F
+
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
+    spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 10))
+    listed = _packed(spark, order.paths) if order.packed else _listed(spark, order.paths)
+    size = F.length("content") if order.packed else F.col("length")
+    counted = listed.select(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0))).first()
+    assert counted is not None
+    files, total = int(counted[0]), int(counted[1])
+    if not files:
+        return Outcome(0, 0, {}, 0, {})
+    told("reading", files, total)
+    documents = _documents(listed, packed=order.packed)
+    if order.pack:
+        keyed = documents.withColumn("day", F.to_date(F.timestamp_millis("mtime_ms")))
+        keyed.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(order.pack)
+        documents = _packed(spark, [order.pack])
+    parts = order.partitions or max(total // BATCH + 1, 2 * _tasks_at_once(spark))
+    keyed = documents.withColumn("key", _key())
+    rows = _computed(keyed.withColumn("together", F.col("key")), parts, order.work).persist()
+    kept = [rows]
+    try:
+        linked = _linked(rows)
+        if linked:
+            told("computing jobs of several names together", len(linked), 0)
+            again = _again(spark, keyed, linked, order.work).persist()
+            kept.append(again)
+            several = spark.createDataFrame([(job,) for job in linked], f"{JOB} string")
+            rows = rows.join(F.broadcast(several), JOB, "left_anti").unionByName(again)
+        told("writing", files, total)
+        return _write(spark, rows, order, Outcome(files, total, {}, len(linked), {}))
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _listed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    return reader.load(list(paths))
+
+
+def _packed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    return spark.read.schema(_FILES).parquet(*paths)
+
+
+def _documents(listed: DataFrame, *, packed: bool) -> DataFrame:
+    """Return path, mtime_ms and content of all files; the content of large ones is null and not read."""
+    from pyspark.sql import functions as F
+
+    if packed:
+        return listed
+    # file:/a/b is /a/b to a report; names are as they are, not percent-encoded.
+    path = F.regexp_replace("path", "^file:/+", "/")
+    common = (path.alias("path"), F.unix_millis("modificationTime").alias("mtime_ms"))
+    small = listed.where(F.col("length") <= LARGE).select(*common, "content")
+    large = listed.where(F.col("length") > LARGE).select(*common, F.lit(None).cast("binary").alias("content"))
+    return small.unionByName(large)
+
+
+def _key() -> Column:
+    """The job of a path: as ``job_key.job_key``."""
+    from pyspark.sql import functions as F
+
+    name = F.substring_index("path", "/", -1)
+    folders = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)))")
+    found = (F.regexp_extract(where, PATTERN, 1) for where in (name, folders))
+    return F.coalesce(*(F.when(each != "", each) for each in found), F.col("path"))
+
+
+def _computed(files: DataFrame, parts: int, work: Work) -> DataFrame:
+    """Return the rows of all tables of ``files``; what is to be computed ``together`` is in one batch."""
+    sorted_files = files.repartition(parts, "together").sortWithinPartitions("together", "path")
+    return sorted_files.select("key", "together", "path", "mtime_ms", "content").mapInArrow(work, SCHEMA)
+
+
+def _linked(rows: DataFrame) -> dict[str, str]:
+    """Return the jobs of whose files one mentions another, with what they are computed together with."""
+    from pyspark.sql import functions as F
+
+    links = rows.where(F.col(TABLE) == LINKS.name).select(JOB, "mentioned").distinct().collect()
+    return components((row[JOB], row["mentioned"]) for row in links)
+
+
+def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: Work) -> DataFrame:
+    """Compute the jobs that are linked once more, together. Only their files are read again."""
+    from pyspark.sql import functions as F
+
+    together = spark.createDataFrame(sorted(linked.items()), "key string, together string")
+    few = files.join(F.broadcast(together), "key")
+    parts = max(1, min(len(set(linked.values())), 8 * _tasks_at_once(spark)))
+    return _computed(few, parts, work).where(F.col(TABLE) != LINKS.name)
+
+
+def _tasks_at_once(spark: SparkSession) -> int:
+    """Return in how many tasks Spark divides something by itself: the number of cores it has."""
+    from pyspark.sql import functions as F
+
+    return int(spark.range(4096).select(F.spark_partition_id().alias("at")).distinct().count())
+
+
+def _write(spark: SparkSession, rows: DataFrame, order: Order, outcome: Outcome) -> Outcome:
+    from pyspark.sql import functions as F
+
+    heights = {row[TABLE]: row["count"] for row in rows.groupBy(TABLE).count().collect()}
+    for table in WRITTEN:
+        mine = rows.where(F.col(TABLE) == table.name).select(*table.schema.names())
+        if not table.key:  # what concerns no job, each batch has found
+            mine = mine.distinct()
+            heights[table.name] = mine.count()
+        if table is FINDINGS:
+            outcome.findings.update((row["level"], row["count"]) for row in mine.groupBy("level").count().collect())
+        outcome.rows[table.name] = heights.get(table.name, 0)
+        _save(mine, table, order.folder, outcome.rows[table.name] // _ROWS + 1)
+    listing = rows.where(F.col(TABLE) == LISTING.name).select(*LISTING.schema.names())
+    _save(listing.repartition(1).mapInArrow(_rolled_up, _ddl(ROLLUP)), ROLLUP, order.folder, 1)
+    manifest = spark.createDataFrame([(json.dumps(_manifest(order, outcome)),)], "manifest string")
+    manifest.coalesce(1).write.mode("overwrite").text(f"{order.folder}/manifest")
+    return outcome
+
+
+def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
+    """Write a table to its folder, which it replaces; in each file rows lie in the order of the table's key."""
+    order = [name for name in (*table.key, *table.order) if not name.startswith("-")] or table.schema.names()
+    divided = rows.coalesce(1) if files == 1 else rows.repartition(files, order[0])
+    divided.sortWithinPartitions(*dict.fromkeys(order)).write.mode("overwrite").parquet(f"{folder}/table={table.name}")
+
+
+def _rolled_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Sum up the whole job list."""
+    frames = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
+    groups = rollup.rollup(pl.concat(frames) if frames else LISTING.empty()).to_arrow()
+    for batch in groups.to_batches():
+        yield batch.cast(_plain(batch.schema))
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """The schema with texts as Spark takes them."""
+    import pyarrow as pa
+
+    texts = (pa.large_string(), pa.string_view())
+    return pa.schema([field.with_type(pa.string()) if field.type in texts else field for field in schema])
+
+
+def _ddl(table: Table) -> str:
+    return ", ".join(f"`{name}` {spark_type(dtype)}" for name, dtype in table.schema.items())
+
+
+def _manifest(order: Order, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "loadlens": __version__,
+        "view": "job-heuristics",
+        "at": units.iso(order.now_ms),
+        "parameters": report.settings(order.parameters),
+        "paths": list(order.paths),
+        "files": outcome.files,
+        "bytes": outcome.bytes,
+        "rows": outcome.rows,
+        "jobs_of_several_names": outcome.linked,
+    }

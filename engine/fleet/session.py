@@ -1,0 +1,132 @@
+"""A Spark session for a run, and what goes wrong with one in words an operator can act on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NEEDED = "pip install 'loadlens[spark]' 'pyspark>=3.5'"
+_EVERY_S = 2.0
+Show = Callable[[int, int], None]
+"""Called with tasks done and tasks known, of the stages that run."""
+
+
+class SparkMissing(Exception):
+    """There is no PySpark, no Java or no cluster; the message says what to do."""
+
+
+class SparkFailed(Exception):
+    """A run failed; the message says why in one sentence."""
+
+
+@contextmanager
+def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
+    """Yield the session that exists (inside spark-submit), or a new one on ``master`` or ``remote`` (Spark Connect); a new
+    one is stopped in the end. Raises SparkMissing."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing(f"PySpark is not installed here ({error}): {_NEEDED}") from error
+    try:
+        import pandas  # noqa: F401  (PySpark wants it for Arrow)
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise SparkMissing(f"PySpark needs {error.name} for this: {_NEEDED}") from error
+    existing = None if remote else SparkSession.getActiveSession()
+    if existing is not None:
+        yield existing
+        return
+    builder = SparkSession.builder.appName("loadlens fleet job-heuristics")
+    if remote:
+        builder = builder.remote(remote)
+    elif master:
+        builder = builder.master(master)
+    try:
+        made = builder.getOrCreate()
+    except Exception as error:  # PySpark raises its own, Py4J's and plain ones
+        if "JAVA_GATEWAY_EXITED" in str(error):
+            raise SparkMissing(
+                "Java could not be started: PySpark 4 needs Java 17 or newer (JAVA_HOME or PATH)"
+            ) from error
+        raise SparkMissing(f"no Spark session: {_first_line(error)}") from error
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def in_words(error: BaseException) -> str:
+    """Return what made a run fail, in one sentence."""
+    text = str(error)
+    for sign, words in (
+        ("OtherVersion: ", ""),
+        ("No module named 'engine", "loadlens is not installed where the workers run: ship it with --archives"),
+        ("PYTHON_VERSION_MISMATCH", "driver and workers run different versions of Python: set PYSPARK_PYTHON"),
+        ("PATH_NOT_FOUND", ""),
+        ("OutOfMemoryError", "an executor ran out of memory: give executors 1 GB a core, or more --partitions"),
+    ):
+        if sign in text:
+            line = next(line for line in text.splitlines() if sign in line)
+            return words or line.partition(sign)[2].strip() or line.strip()
+    return _first_line(error)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def progress(spark: SparkSession, show: Show) -> Iterator[None]:
+    """While the block runs, call ``show`` every two seconds."""
+    with _handled(spark, show) if "connect" in type(spark).__module__ else _asked(spark, show):
+        yield
+
+
+@contextmanager
+def _handled(spark: Any, show: Show) -> Iterator[None]:
+    """Let Spark Connect tell how far its stages are; before 4.0 it does not."""
+    last = time.monotonic()
+
+    def handle(stages: Any, **_: Any) -> None:
+        nonlocal last
+        if stages and time.monotonic() - last >= _EVERY_S:
+            last = time.monotonic()
+            show(sum(stage.num_completed_tasks for stage in stages), sum(stage.num_tasks for stage in stages))
+
+    if not hasattr(spark, "registerProgressHandler"):
+        yield
+        return
+    spark.registerProgressHandler(handle)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handle)
+
+
+@contextmanager
+def _asked(spark: SparkSession, show: Show) -> Iterator[None]:
+    """Ask a classic session how far its stages are. Nothing else here needs its context, which Connect does not have."""
+    tracker = spark.sparkContext.statusTracker()
+    ended = threading.Event()
+
+    def ask() -> None:
+        while not ended.wait(_EVERY_S):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            known = [stage for stage in stages if stage is not None]
+            if known:
+                show(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,115 @@
+"""Files of the program itself (state, log, cache, copies): for their owner alone, written whole or not at all.
+
+Folders get mode 0700, files 0600. What belongs to another user is neither read nor written: under ``sudo`` with the home of
+somebody else nothing is left there that its owner cannot change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+from engine.bounded_read import read_bounded
+
+_OTHERS = 0o077
+"""Rights of group and others."""
+
+
+def make_folder(path: Path) -> None:
+    """Create the folder ``path`` for its owner alone, or take rights of others away. Raises OSError, also if it is another's.
+
+    Missing folders above it are created with the usual rights: they may be shared with other programs.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+    status = path.stat()
+    _require_own(path, status)
+    if status.st_mode & _OTHERS:
+        path.chmod(0o700)
+
+
+def open_file(path: str | Path, flags: int) -> int:
+    """Open or create a regular file for its owner alone, and return its descriptor. Raises OSError, also if it is another's."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)  # a named pipe must not hold the program up
+    try:
+        status = os.fstat(descriptor)
+        _require_own(path, status)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if status.st_mode & _OTHERS:
+            os.fchmod(descriptor, 0o600)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return the content of a file of this user, at most ``most`` bytes. Raises OSError, also if it is larger or another's."""
+    _require_own(path, path.stat())
+    return read_bounded(path, most)
+
+
+def replace_file(path: Path, data: bytes | memoryview) -> None:
+    """Write ``path`` whole or not at all, through a neighbour and a rename. Raises OSError.
+
+    Whenever the process is killed, ``path`` is as before or new. A neighbour that it leaves behind is removed by
+    ``remove_leftovers``.
+    """
+    neighbour = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(open_file(neighbour, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            file.write(data)
+        neighbour.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            neighbour.unlink()
+        raise
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the neighbours of ``path`` that processes left behind when they were killed. Never raises."""
+    with contextlib.suppress(OSError):
+        for neighbour in path.parent.glob(f"{path.name}.*.tmp"):
+            number = neighbour.name[len(path.name) + 1 : -len(".tmp")]
+            if number.isascii() and number.isdigit() and not _runs(int(number)):
+                with contextlib.suppress(OSError):
+                    neighbour.unlink()
+
+
+def why_not_writable(path: Path) -> str:
+    """Return why a file at ``path`` cannot be written, as far as that can be seen without writing; else an empty text."""
+    for place in (path.parent, *path.parent.parents):
+        try:
+            status = place.stat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return error.strerror or str(error)
+        if place == path.parent and status.st_uid != os.geteuid():
+            return "the folder belongs to another user"
+        if not os.access(place, os.W_OK | os.X_OK):
+            read_only = os.statvfs(place).f_flag & os.ST_RDONLY
+            return "the file system is read-only" if read_only else f"no permission to write to {place}"
+        return ""
+    return ""
+
+
+def _require_own(path: str | Path, status: os.stat_result) -> None:
+    """Raise PermissionError for a file or folder of another user."""
+    if status.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", str(path))
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this number runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return process < 1 << 31
+    return True

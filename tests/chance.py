@@ -1,0 +1,16 @@
+"""How many random inputs a property test tries: a few in every run, more for a longer search."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import settings
+
+TIMES = float(os.environ.get("LOADLENS_EXAMPLES", "1"))
+"""``LOADLENS_EXAMPLES=20`` tries twenty times as many inputs everywhere."""
+
+
+def tries(count: int, **more: Any) -> settings:
+    """Try ``count`` inputs, times ``TIMES``. Nothing is asserted on time: one example may take as long as it likes."""
+    return settings(max_examples=max(1, round(count * TIMES)), deadline=None, **more)

@@ -1,0 +1,86 @@
+"""What a failure does to capacity: every threshold counts, also one that was exceeded before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.result import Result
+from tests.engine.broker_load.clusters import KB, MB, Cluster
+from tests.engine.broker_load.inputs import compute, read
+
+
+def loaded(folder: Path, rates: tuple[int, ...] = (90_000, 20_000, 20_000)) -> Cluster:
+    """Three brokers that lead a topic each; ``rates`` of network out in KB/s, of 100,000 with a threshold of 80 %."""
+    made = Cluster(folder)
+    for broker, rate in zip(made.ids, rates, strict=True):
+        other = broker % 3 + 1
+        made.partition(f"t{broker}", 0, broker, f"{broker}|{other}")
+        made.rate(broker, f"t{broker}", KB, rate * KB)
+        made.size(broker, f"t{broker}", 0, MB)
+        made.size(other, f"t{broker}", 0, MB)
+        made.totals(broker, 0.1, bytes_in=KB, bytes_out=rate * KB)
+    return made
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Result:
+    """A cluster with broker 1 over its threshold of network out before anything fails; 3 is the one that fails."""
+    return compute(read(loaded(tmp_path).write()), ("fail", "3"))
+
+
+def test_a_threshold_that_was_exceeded_before_counts(result: Result) -> None:
+    """Broker 1 takes over from 3: it is over capacity, though not newly."""
+    summary = result.summary
+    assert (summary["failover_over"], summary["failover_newly_over"], summary["failover_survivable"]) == (1, 0, False)
+    first = result.headline[0]
+    assert (first.label, first.value, first.level) == ("if 3 fails", "0 leaderless, 1 over capacity (0 new)", "severe")
+    finding = next(one for one in result.findings if one.subject == "failure of 3")
+    assert finding.level == "severe" and "1 over capacity (0 new)" in finding.text
+
+
+def test_a_loss_at_negative_headroom_is_not_survivable(result: Result) -> None:
+    failures = {row["failure"]: row for row in result.tables["failures"].iter_rows(named=True)}
+    for row in failures.values():
+        assert row["survivable"] == (row["leaderless"] == 0 and row["over"] == 0)
+        assert (row["headroom_pct"] < 0) == (row["over"] > 0)
+    assert failures["broker 3"]["headroom_pct"] < 0 and not failures["broker 3"]["survivable"]
+    lost = [name for name, row in failures.items() if name.startswith("broker") and not row["survivable"]]
+    assert result.summary["unsurvivable_single_failures"] == len(lost) == 3
+    assert {one.subject for one in result.findings} >= {f"loss of {name}" for name in lost}
+
+
+def test_failures_are_sorted_by_all_thresholds_exceeded(tmp_path: Path) -> None:
+    """Two thresholds that were exceeded before are worse than one that is newly exceeded."""
+    result = compute(read(loaded(tmp_path, (90_000, 90_000, 5_000)).write()))
+    over = result.tables["failures"].filter(result.tables["failures"]["leaderless"] == 0)["over"].to_list()
+    assert over == sorted(over, reverse=True) and over[0] > over[-1]
+    assert result.summary["worst_single_failure"].startswith(result.tables["failures"]["failure"][0])
+
+
+def test_right_sized_names_what_it_judges_and_the_brokers_over(result: Result) -> None:
+    assert result.summary["provision_status"] == "RIGHT_SIZED"
+    note = next(note for note in result.notes if "RIGHT_SIZED" in note)
+    assert "the cluster's mean load is within every threshold" in note
+    assert "single brokers are over capacity: NW_OUT of broker 1" in note
+    assert result.summary["brokers_over_capacity"] == 1
+    assert next(one for one in result.headline if one.label == "over capacity").level == "severe"
+
+
+def test_headroom_of_a_broker_is_that_of_its_fullest_resource(result: Result) -> None:
+    rows = {row["broker"]: row for row in result.tables["brokers"].iter_rows(named=True)}
+    assert rows[1]["tightest"] == "NW_OUT"
+    share = rows[1]["nw_out_kbs"] / rows[1]["nw_out_cap_kbs"]
+    assert rows[1]["headroom_pct"] == pytest.approx((0.8 - share) * 100)
+    assert rows[1]["flags"].startswith("over NW_OUT")
+    assert all((row["headroom_pct"] < 0) == ("over" in row["flags"]) for row in rows.values())
+
+
+def test_shares_of_topics_are_of_all_topics(result: Result) -> None:
+    topics = result.tables["topics"]
+    for share, of in (("cpu_share_pct", "cpu_pct_cores"), ("nw_out_share_pct", "nw_out_kbs"),
+                      ("nw_in_share_pct", "nw_in_kbs"), ("disk_share_pct", "disk_mb")):  # fmt: skip
+        whole = topics[of].sum()
+        assert topics[share].to_list() == pytest.approx([100 * value / whole for value in topics[of].to_list()])
+    assert topics["cpu_share_pct"].to_list() == sorted(topics["cpu_share_pct"].to_list(), reverse=True)

@@ -1,0 +1,1 @@
+"""Tests of engine/fleet that need no Spark; those that do are in tests/spark."""

@@ -1,0 +1,1 @@
+"""Tests on a real local Spark, in a run of their own: pytest tests/spark."""

@@ -1,0 +1,145 @@
+"""What Spark writes is what a report prints, row for row, whatever happens to workers and files on the way."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from engine.fleet import batches, run
+from engine.fleet.job_key import job_key
+from engine.fleet.rows import PER_JOB
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.tables.insight import ROLLUP
+from engine.problems import Problem
+from engine.result import Result
+from engine.view import View
+from tests.contract.samples import opened, view
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOW = 1_800_000_000_000
+VIEW: View = view("job-heuristics")
+
+
+@pytest.fixture(scope="module")
+def report(histories: Path) -> Iterator[Result]:
+    session = opened(VIEW.name, histories)
+    yield session.compute(VIEW.name, JobParameters(), now_ms=NOW)
+    session.close()
+
+
+def written(out: Path, table: str) -> pl.DataFrame:
+    return pl.read_parquet(out / f"table={table}" / "*.parquet", hive_partitioning=False)
+
+
+def assert_equal(out: Path, report: Result) -> None:
+    for table in (*PER_JOB, ROLLUP):
+        frame = written(out, table.name)
+        assert frame.schema == table.schema
+        assert frame.sort(table.key).equals(report.tables[table.name].sort(table.key)), table.name
+    detail: Any = report.detail
+    assert written(out, "listing").sort("job_id").equals(detail.listing.sort("job_id"))
+    problems = sorted(
+        (row["path"], row["kind"], row["count"]) for row in written(out, "problems").iter_rows(named=True)
+    )
+    assert problems == sorted((problem.path, problem.kind, problem.count) for problem in report.problems)
+    found = sorted(written(out, "findings").iter_rows())
+    assert found == sorted((finding.level, finding.subject, finding.text) for finding in report.findings)
+
+
+def order(paths: list[Path], out: Path, **more: Any) -> run.Order:
+    return run.Order([str(path) for path in paths], str(out), JobParameters(), NOW, **more)
+
+
+def test_the_tables_are_those_of_a_report(
+    spark: SparkSession, histories: Path, report: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many small batches, files that the worker opens itself, jobs that several names belong to."""
+    monkeypatch.setattr(run, "LARGE", 60_000)
+    steps: list[str] = []
+    out = tmp_path / "out"
+    pack = tmp_path / "pack"
+    outcome = run.run(
+        spark, order([histories], out, pack=str(pack), day="2026-01-02"), lambda what, *_: steps.append(what)
+    )
+    assert_equal(out / "day=2026-01-02", report)
+    assert outcome.linked and outcome.rows["jobs"] == report.tables["jobs"].height
+    assert steps[0] == "reading" and "writing" in steps
+    manifest = (out / "day=2026-01-02" / "manifest").glob("*.txt")
+    assert re.search(r'"loadlens": "[\d.]+', "".join(path.read_text() for path in manifest))
+    # Once more, from the pack, over what is there.
+    again = run.run(spark, order([pack], out, packed=True, day="2026-01-02", partitions=3))
+    assert again.rows == outcome.rows
+    assert_equal(out / "day=2026-01-02", report)
+
+
+@dataclass(frozen=True)
+class Killed(batches.Work):
+    """Work whose first process ends in the middle of it."""
+
+    marker: str = ""
+
+    def _compute(self, files: Any) -> Iterator[Any]:
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            yield from super()._compute(files)
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_costs_nothing_but_time(
+    spark: SparkSession, histories: Path, report: Result, tmp_path: Path
+) -> None:
+    wanted = order([histories], tmp_path / "out")
+    work = Killed(wanted.parameters, NOW, wanted.work.settings, marker=str(tmp_path / "killed"))
+    object.__setattr__(wanted, "work", work)
+    run.run(spark, wanted)
+    assert (tmp_path / "killed").exists()
+    assert_equal(tmp_path / "out", report)
+
+
+def test_keys_are_the_same_in_spark(spark: SparkSession, histories: Path) -> None:
+    paths = [str(path) for path in histories.rglob("*") if path.is_file()]
+    paths += [
+        "/a/job_1_2/jobs.json",
+        "/a/x.xml",
+        "s3a://b/application_1_2/job_3_4/attempts",
+        "/job_local7_0001.jhist",
+        "x",
+    ]
+    frame = spark.createDataFrame([(path,) for path in paths], "path string").withColumn("key", run._key())
+    assert {row["path"]: row["key"] for row in frame.collect()} == {path: job_key(path) for path in paths}
+
+
+def test_a_file_that_cannot_be_opened_is_a_problem(spark: SparkSession, histories: Path, tmp_path: Path) -> None:
+    gone = batches._File("job_9_9", "/no/such/job_9_9.jhist", 0, None)
+    work = order([histories], tmp_path).work
+    rows = [row for batch in work._compute([gone]) for row in batch.to_pylist()]
+    assert [row["path"] for row in rows if row["_table"] == "problems"] == ["/no/such/job_9_9.jhist"]
+    assert Problem.at("/x", "unreadable", rows[-1]["reason"]).reason.startswith("cannot be opened by the worker")
+
+
+def test_another_version_on_a_worker_ends_the_run(spark: SparkSession, histories: Path, tmp_path: Path) -> None:
+    from engine.fleet.session import in_words
+
+    wanted = order([histories], tmp_path / "out")
+    object.__setattr__(wanted, "work", replace(wanted.work, version="0.0.1"))
+    with pytest.raises(Exception, match="OtherVersion") as caught:
+        run.run(spark, wanted)
+    assert in_words(caught.value).startswith("loadlens is 0.0.1 on the driver and ")
+
+
+def test_only_progress_asks_for_what_connect_does_not_have() -> None:
+    for path in Path(run.__file__).parent.glob("*.py"):
+        uses = [line for line in path.read_text().splitlines() if "sparkContext" in line or ".rdd" in line]
+        assert not uses or (path.name == "session.py" and len(uses) == 1)
