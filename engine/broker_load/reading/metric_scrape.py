@@ -62,9 +62,11 @@ class MetricScrape:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read a file to rows of ``metrics``; a text without any series of interest gives none, without a problem."""
-        if not metric_names.ANY.search(data) and prometheus.is_text(data):
+        is_text = prometheus.is_text(data)
+        if is_text and not metric_names.ANY.search(data):
             return Reading(consumed=len(data))
-        labels = [name for name in metric_names.LABELS if name.encode() in data]
+        # Each label costs a look at every line of a text.
+        labels = [name for name in metric_names.LABELS if not is_text or name.encode() in data]
         file = prometheus.read(source, data, labels, metric_names.NAMES)
         problems = list(file.problems)
         series = _series(file, source)

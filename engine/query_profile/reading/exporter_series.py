@@ -87,9 +87,10 @@ class ExporterSeries:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the counters of every machine and server at every time."""
-        if not any(word in data for word in _WORDS) and prometheus.is_text(data):
+        is_text = prometheus.is_text(data)
+        if is_text and not any(word in data for word in _WORDS):
             return Reading()
-        labels = [name for name in _LABELS if name.encode() in data]
+        labels = [name for name in _LABELS if not is_text or name.encode() in data]
         file = prometheus.read(source, data, labels, _NAMES)
         reading = Reading(problems=list(file.problems), complete=final or not file.cut or not file.answer)
         missing = [pl.lit(None, pl.String).alias(name) for name in _LABELS if name not in labels]

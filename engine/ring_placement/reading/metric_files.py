@@ -52,7 +52,7 @@ class Metrics(Document):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per sample of a placement metric."""
         words = (b"pyroscope_", b"cortex_", b"loki_", b"tempo_")
-        if not any(word in data for word in words) and prometheus.is_text(data):
+        if prometheus.is_text(data) and not any(word in data for word in words):
             return Reading()
         file = prometheus.read(source, data, _LABELS, "^(?:" + "|".join(_METRICS) + ")")
         problems = list(file.problems)
