@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.query_profile.reading.counter_readers import CumulativeCsv, NodeExporter, PidStat, ProcStat
+from engine.query_profile.reading.counter_readers import CumulativeCsv, PidStat, ProcStat
+from engine.query_profile.reading.exporter_series import ExporterSeries
 from engine.query_profile.reading.mysql_digest import MysqlDigest
 from engine.query_profile.reading.percent_readers import DockerStats, SadfCsv, Sysstat, Vmstat
 from engine.query_profile.reading.pg_names import PgNames
@@ -28,5 +29,5 @@ KINDS: tuple[FileKind, ...] = (
     Sysstat(),
     SadfCsv(),
     DockerStats(),
-    NodeExporter(),
+    ExporterSeries(),
 )
