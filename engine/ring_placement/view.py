@@ -69,9 +69,10 @@ class RingPlacement:
             raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
         if cluster.ring is not None and not cluster.ring.strategy:
             ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
-            made = _members_only(
-                state, f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind", ask
-            )
+            why, kind = f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind"
+            if cluster.ring.component:
+                why, kind, ask = cluster.ring.why, f"of the {cluster.ring.component}", "it takes no writes"
+            made = _members_only(state, why, kind, ask)
         elif cluster.ring is not None and lacks_tokens(cluster.ring):
             hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
             made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
