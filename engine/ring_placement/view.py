@@ -123,7 +123,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
     problems = [*s.problems, *many_shards(state)]
     frames = {
         "nodes": node_table(s),
-        "tenants": segment_tenant_table(s),
+        "tenants": segment_tenant_table(s, memo),
         "shards": shard_table(s, context),
         "placements": placements_table(s, p, memo, notes),
         "observed": memo.value("observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP),
