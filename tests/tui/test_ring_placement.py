@@ -93,15 +93,15 @@ def test_space_fails_a_node_and_brings_it_back(tmp_path: Path) -> None:
 def test_zone_and_single_nodes_go_together(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("z")
+            await s.press("Z")
             zone = ("segment-writer-0", "segment-writer-3", "segment-writer-6", "segment-writer-9")
             await down(s, *zone)
             await s.see("fail zone:zone-a")
             await s.press("space")
             await down(s, *zone[1:])
-            await s.press("z")
+            await s.press("Z")
             await down(s, *zone)
-            await s.press("z")
+            await s.press("Z")
             await down(s)
             await s.press("j", "space")
             await down(s, "segment-writer-1")
@@ -353,7 +353,7 @@ def test_hostile_and_odd_rings(tmp_path: Path) -> None:
         (data / "l.csv").write_text("tenant,dataset,bytes_per_s\n[bold]t,\x1b]0;x\x07,5\n")
         async with ring(tmp_path, root=data) as s:
             for _ in range(5):
-                await s.press("space", "j", "z")
+                await s.press("space", "j", "Z")
             await s.press("d", "d", "x", "t")
             await s.pilot.pause(0.1)
             assert not pane(s).error
@@ -453,7 +453,7 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
             await s.see("token ring")
             await s.see("zone-a abcdef 6 of 6 up")
             assert pane(s).parameters.ring == "mimir/ingester-ring.json"
-            await s.press("z")
+            await s.press("Z")
             await s.see("zone-a xxxxxx 0 of 6 up")
             await s.see("A writes ok, reads ok")
             await s.press(*["down"] * 6, "space")
