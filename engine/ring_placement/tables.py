@@ -125,6 +125,7 @@ METRICS = Table("metrics", "Samples of the placement metrics of a Prometheus exp
     Column("value", pl.Float64, "Value"),
     _text("load_balancing", "Strategy number of a limit"),
     Column("time_ms", pl.Int64, "Sample time, null where the file has none", kind="time_ms"),
+    _id("target", "Scrape target, where a server has added it"),
 ))  # fmt: skip
 
 BLOCKS = Table("blocks", "Datasets of segments and blocks", (

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
+from tui.views.overview import Overview
 from tui.views.zoom import Zooms
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
@@ -291,6 +292,8 @@ class ViewPane(Zooms):
                 focus_first(root)
         for draw in (self.show, *(level.show for level in self.levels[1:])):
             self._safely(draw, result)
+        for overview in self.query(Overview):  # rows came or went
+            overview.fit()
 
     def _safely(self, draw: Callable[[Result], None], result: Result) -> None:
         """Call ``draw`` with ``result``; a bug there is reported and must not end the program."""

@@ -39,7 +39,8 @@ def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
 def share_bar(peak: float | None = None, text: Kind | None = None) -> Renderer:
     """Return a cell renderer: the value as a bar against the column's peak (or a fixed one).
 
-    Its text stands before it if a kind is given: ``share_bar(text="percent", peak=100)``.
+    Its text stands right of it, below a header that is aligned right, if a kind is given: ``share_bar(text="percent",
+    peak=100)``.
     """
 
     def render(cell: Cell) -> Sequence[Fragment]:
@@ -49,7 +50,7 @@ def share_bar(peak: float | None = None, text: Kind | None = None) -> Renderer:
         if text is None:
             return [(bar(cell.value, top, cell.width, cell.glyphs), "bar")]
         label = fit(units.text(text, cell.value, 8), min(8, cell.width), "right")
-        return [(label + " ", ""), (bar(cell.value, top, cell.width - cells(label) - 1, cell.glyphs), "bar")]
+        return [(bar(cell.value, top, cell.width - cells(label), cell.glyphs), "bar"), (label, "")]
 
     return render
 
