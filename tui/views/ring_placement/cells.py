@@ -230,6 +230,8 @@ def _shared(names: Sequence[str]) -> str:
 
 def names_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw several IDs: in full if they fit, else without their common prefix, else with their number."""
+    if isinstance(cell.value, bool):  # another table has a flag of the same name
+        return [("yes" if cell.value else "no", "")]
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:
