@@ -27,6 +27,7 @@ from engine.query_profile.result.summary import FIRST, scores, summary
 from engine.query_profile.wlr import printout
 from engine.query_profile.wlr.regression import Sums
 from engine.query_profile.workloads import windows
+from engine.query_profile.workloads.role_names import named, names_of
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload
 from engine.result import Headline, Result, Trend
@@ -147,10 +148,12 @@ class _Computation:
         self.context = context
         self.sources = sources
         self.problems: list[Problem] = []
+        self.compared: tuple[str, str] | None = None
 
     def result(self) -> Result:
         """Choose workload and window, fit, predict, and build the result."""
         whole, notes = _chosen(self.sources, self.parameters.source)
+        whole = named(whole, names_of(self.inputs, whole.kind))
         # problems of tables come with their path; those of other sources that are not shown do not matter here
         others = {other.label for other in self.sources.workloads if other is not whole}
         self.problems += [p for p in self.sources.problems if p.path not in others]
@@ -170,11 +173,11 @@ class _Computation:
         sparks = listing.trends(profile, self.parameters, classes["class"].to_list())
         return Result(
             view=VIEW.name,
-            summary=summary(profile, predictions),
+            summary=summary(profile, predictions, self.compared),
             tables=finished,
             headline=messages.headline(profile),
             findings=messages.findings(self.parameters.max_share, profile),
-            notes=(*notes, *messages.notes(profile)),
+            notes=(*self._compared_in_words(), *notes, *messages.notes(profile)),
             problems=(*self.inputs.problems, *self.problems),
             newest_ms=self.inputs.newest_ms,
             at_ms=self.context.at_ms,
@@ -187,6 +190,9 @@ class _Computation:
             ),
             trend=Trend.of(messages.NAMES.get(profile.work.y_name, profile.work.y_name), finished["intervals"]["y"]),
         )
+
+    def _compared_in_words(self) -> tuple[str, ...]:
+        return () if self.compared is None else (f"{self.compared[0]} against {self.compared[1]}",)
 
     def _window(self, work: Workload, text: str) -> np.ndarray | None:
         """Return the mask (T,) of the intervals in the window, up to the moment looked at; None if ``text`` is no window."""
@@ -227,18 +233,18 @@ class _Computation:
         self, profile: Profile, predictions: Predictions, whole: Workload, window: np.ndarray
     ) -> dict[str, pl.DataFrame]:
         """Build the result tables."""
+        before = self._window(whole, self.parameters.compare) if self.parameters.compare else None
         finished = {
             "classes": result_tables.classes(self.parameters, profile),
             "predictions": predictions.frame,
-            "intervals": result_tables.intervals(profile.work, profile.used),
+            "intervals": result_tables.intervals(whole, window, before, profile.used),
             "sources": result_tables.sources(self.sources, whole),
         }
         if profile.attributable:
             finished["methods"] = method_comparison.methods_side_by_side(profile)
-        if self.parameters.compare:
-            comparison = self._comparison(whole, window)
-            if comparison is not None:
-                finished["comparison"] = comparison
+        if before is not None:
+            finished["comparison"] = self._comparison(whole, window, before)
+            self.compared = (windows.in_words(whole, window), windows.in_words(whole, before))
         if self.parameters.what_if:
             finished["what_if"] = result_tables.what_if(finished["classes"], self.parameters, profile)
             if not finished["what_if"].height:
@@ -246,9 +252,13 @@ class _Computation:
                 self.problems.append(Problem.at("-o what-if", "bad-option", reason))
         return finished
 
-    def _comparison(self, whole: Workload, window: np.ndarray) -> pl.DataFrame | None:
-        """Put the window beside the one that it is compared with; None if that is no window."""
-        earlier = self._window(whole, self.parameters.compare)
-        if earlier is None:
-            return None
-        return window_comparison.compare(whole, window, earlier, self.parameters, self.context)
+    def _comparison(self, whole: Workload, window: np.ndarray, before: np.ndarray) -> pl.DataFrame:
+        """Put the window beside the one ``before``, that it is compared with."""
+        chosen = self.parameters
+        key = (
+            self.inputs.version, chosen.target, whole.label, window.tobytes(), before.tobytes(), chosen.method,
+            chosen.rules, chosen.draws, chosen.seed, chosen.level,
+        )  # fmt: skip
+        return self.context.memo.value(
+            "comparison", key, lambda: window_comparison.compare(whole, window, before, chosen, self.context)
+        )

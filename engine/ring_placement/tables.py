@@ -125,6 +125,7 @@ METRICS = Table("metrics", "Samples of the placement metrics of a Prometheus exp
     Column("value", pl.Float64, "Value"),
     _text("load_balancing", "Strategy number of a limit"),
     Column("time_ms", pl.Int64, "Sample time, null where the file has none", kind="time_ms"),
+    _id("target", "Scrape target, where a server has added it"),
 ))  # fmt: skip
 
 BLOCKS = Table("blocks", "Datasets of segments and blocks", (
@@ -157,6 +158,8 @@ INPUTS = (RINGS, MEMBERS, PARTITION_RINGS, OVERRIDES, SETTINGS, RULES, STATS, LO
 NODES = Table("nodes", "Every ring member with its load before and after the scenario", (
     _id("instance", "Instance ID", priority=0),
     _text("state", "State at the chosen time; stale members are UNHEALTHY", width=9, priority=0),
+    _text("fate", "What becomes of it in the scenario: down, gone, back, leaving, new, over (its capacity), unhealthy (another "
+          "state than ACTIVE); empty: nothing", width=9, priority=5, hidden=True),
     _text("zone", "Availability zone", width=8, priority=1),
     _count("tokens", "Number of tokens, one shard each", width=6, priority=3),
     _rate("load_before", "Load before the scenario", title="before", priority=1),
@@ -184,12 +187,13 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
     _ratio("pair_lost_share", "Share of all keys lost when both fail", title="pair loses", width=10, priority=2),
     _text("address", "Address and port", priority=5, hidden=True),
     Column("heartbeat_ms", pl.Int64, "Last heartbeat", kind="time_ms", title="heartbeat", priority=5, hidden=True),
-), key=("instance",), order=("instance",), title="Nodes",
+), key=("instance",), order=("-load_before", "instance"), title="Nodes",
    made_in="result.layout_tables", rules={
        "pyroscope.ring": "state",
        "scenarios.failover": "load_before load_after added",
        "scenarios.scenario_state": "capacity down",
        "insight.receivers": "over_mean headroom over_capacity",
+       "insight.fates": "fate",
        "scenarios.cluster": "instance zone tokens load_observed address heartbeat_ms",
        "insight.replica_facts": "ownership token_ranges replica_share tenants largest_tenants worst_partner pair_lost_share",
        "scenarios.replicated_rings": "load_before load_after",
@@ -275,17 +279,20 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
        "scenarios.sweep_totals": "rank max_over_mean coefficient_of_variation nodes_over_capacity",
    })  # fmt: skip
 
-OBSERVED = Table("observed", "Real shard and owner pairs from stats, metrics and block footers", (
-    _text("source", "stats, usage, sent, ingest or blocks", width=6, priority=0),
+OBSERVED = Table("observed", "What nodes really have by stats, metrics and block footers: pairs of shard or tenant and node", (
+    _text("source", "stats, usage, sent, ingest, blocks or series", width=6, priority=0),
     _id("tenant", "Tenant ID", priority=1),
     _id("dataset", "Dataset; null where the source does not say", priority=1),
     _count("shard", "Shard ID, 1-based", width=6, priority=0),
     _id("instance", "Who wrote it; null where the source does not say", priority=0),
-    Column("bytes", pl.Int64, "Bytes (blocks, counters) or bytes per second (stats, usage)", kind="bytes", priority=1),
+    Column("bytes", pl.Int64, "Bytes (blocks, counters), bytes per second (stats, usage), or series and the like", kind="bytes",
+           priority=1),
+    _count("expected", "What the ring gives the instance of the tenant; of rings with replicas", priority=1),
     _id("computed", "Owner of that shard by the ring; null for a shard it does not have", priority=0),
-    _text("drift", "owner, no-such-shard, unknown-instance; empty where both agree", width=16, priority=0),
-    Column("in_range", pl.Boolean, "Whether the dataset may use that shard; null where the source does not say",
-           kind="flag", priority=2),
+    _text("drift", "owner, no-such-shard, unknown-instance; of rings with replicas outside-shard, missing, "
+          "unknown-instance; empty where both agree", width=16, priority=0),
+    Column("in_range", pl.Boolean, "Whether the dataset may use that shard, or queries of the tenant ask that instance; null "
+           "where the source does not say", kind="flag", priority=2),
 ), key=("source", "tenant", "dataset", "shard", "instance"),
    order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed",
    made_in="insight.drift", rules={
@@ -336,18 +343,22 @@ COMPARISON = Table("comparison", "The same keys and the same departures under ot
        "scenarios.failover": "moved_bytes needless_moved_bytes",
    })  # fmt: skip
 
-TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and what the scenario does to them", (
+TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario does to them", (
     _id("tenant", "Tenant ID", priority=0),
-    _count("shard_size", "Configured shard size, 0 = the whole ring", title="shard", width=6, priority=0),
+    _count("shard_size", "Configured shard size or tenant limit, 0 = the whole ring", title="shard", width=6, priority=0),
     Column("load", pl.Float64, "Load before replication", kind="number", priority=1),
-    _ratio("write_lost_share", "Share of its keys that cannot be written in the scenario", title="writes lost", width=11,
+    _ratio("write_lost_share", "Share of its keys (segment writers: of its load) that cannot be written in the scenario",
+           title="writes lost", width=11,
            priority=0),
     Column("write_lost_load", pl.Float64, "Load that cannot be written", kind="number", title="lost load", priority=2),
-    Column("reads_ok", pl.Boolean, "Whether its queries succeed in the scenario", kind="flag", title="reads ok", width=8,
-           priority=0),
-    _count("instances_down", "Instances of its shard that do not answer in the scenario", title="down", width=4, priority=0),
-    _ratio("spread", "Largest ownership over the mean inside its shard", title="max/mean", width=8, priority=1),
-    Column("instances", pl.List(pl.String), "Instances of its shard that are written to", kind="text", width=30, priority=0),
+    Column("reads_ok", pl.Boolean, "Whether its queries succeed in the scenario; of rings with replicas", kind="flag",
+           title="reads ok", width=8, priority=0),
+    _count("instances_down", "Instances of its shard (segment writers: that had its data) that are down in the scenario",
+           title="down", width=4, priority=0),
+    _ratio("spread", "Largest ownership over the mean inside its shard; of rings with replicas", title="max/mean", width=8,
+           priority=1),
+    Column("instances", pl.List(pl.String), "Instances that are written to: its shard (segment writers: largest part first)",
+           kind="text", width=30, grow=90, priority=0),
     Column("read_instances", pl.List(pl.String), "Instances that its queries ask: the lookback adds former ones",
            kind="text", title="read from", priority=3),
     Column("partitions", pl.List(pl.Int64), "Partitions of its shard; of partition rings", kind="text", priority=2),
@@ -357,6 +368,7 @@ TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and
    made_in="result.replica_tables", rules={
        "insight.replica_facts": "write_lost_load spread",
        "scenarios.replica_rows": "",
+       "result.segment_tenants": "load write_lost_share instances instances_down",
    })  # fmt: skip
 
 PARTITIONS = Table("partitions", "Partitions, their owners, and who answers queries in the scenario", (

@@ -21,7 +21,7 @@ from engine.result import Finding, Headline, Level, Result, Trend
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
 from engine.ring_placement.insight.alternatives import comparison_table
-from engine.ring_placement.insight.drift import observed_table
+from engine.ring_placement.insight.drift import drift_findings, observed_table, observed_tenants
 from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
 from engine.ring_placement.insight.findings import findings_of, many_shards, minimum_capacity
 from engine.ring_placement.insight.next_rules import strategy_table
@@ -33,8 +33,9 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result import replica_summary, replica_tables
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
-from engine.ring_placement.result.layout_tables import member_table, node_table, ring_names, shard_table
+from engine.ring_placement.result.layout_tables import member_table, node_table, other_rings, ring_names, shard_table
 from engine.ring_placement.result.placements_table import placements_table
+from engine.ring_placement.result.segment_tenants import segment_tenant_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
 from engine.ring_placement.result.sweep_tables import sweep_of, sweep_table
 from engine.ring_placement.scenarios.cluster import RingFile
@@ -123,6 +124,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
     problems = [*s.problems, *many_shards(state)]
     frames = {
         "nodes": node_table(s),
+        "tenants": segment_tenant_table(s),
         "shards": shard_table(s, context),
         "placements": placements_table(s, p, memo, notes),
         "observed": memo.value("observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP),
@@ -150,6 +152,11 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         "nodes": replica_tables.node_table(s, context),
         "tenants": replica_tables.tenant_table(s),
     }
+    if s.live.cluster.tenants.observed.height:
+        drifted: list[str] = []
+        make = lambda: (observed_tenants(s.live, drifted), drifted)  # noqa: E731
+        frames["observed"], more = context.memo.value("observed", s.live.key, make, keep=KEEP)
+        notes += more
     if len(s.planned.tenants.key_token):
         frames["placements"] = replica_tables.placements_table(s, p, notes)
     partitions = replica_tables.partition_table(s)
@@ -168,8 +175,10 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         else:
             _add_steps(frames, problems, replica_explain.explain(asked, s, p), "")
             frames["sizes"] = replica_explain.sizes_table(asked, s, p, context)
-    findings = replica_findings.findings_of(s, context)
+    findings = [*replica_findings.findings_of(s, context), *drift_findings(frames.get("observed"))]
     summary = replica_summary.summary_of(s, p, sweep)
+    if "observed" in frames:
+        summary["drift_pairs"] = int((frames["observed"]["drift"] != "").sum())
     headline = replica_summary.headline_of(s, summary)
     return _Made(summary, frames, headline, findings, notes, problems, replica_summary.ring_view(s, p, context))
 
@@ -200,7 +209,7 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Ma
     bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)
     detail = ShardMapView(bars, (), (), (), "transient", (), kind="")
     return _Made(summary, {"nodes": member_table(state)}, headline, [Finding("severe", "ring", reason)],
-                 [f"ring: {ring.label} ({ring.kind})", reason], [], detail)  # fmt: skip
+                 [f"ring: {ring.label} ({ring.kind})", *other_rings(ring), reason], [], detail)  # fmt: skip
 
 
 def _add_steps(frames: dict[str, pl.DataFrame], problems: list[Problem], steps: list[Step], error: str) -> None:

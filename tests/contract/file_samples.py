@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import struct
+import zipfile
 
 import polars as pl
 
@@ -29,6 +30,17 @@ def _snappy(content: bytes) -> bytes:
     """Pack as a Snappy block of one literal."""
     assert len(content) <= 60, "what one byte of length can say"
     return bytes([len(content), (len(content) - 1) << 2]) + content
+
+
+def _spark_archive() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(
+            zipfile.ZipInfo("application_1760000000000_0001"),
+            '{"Event":"SparkListenerApplicationStart","App Name":"count","App ID":"application_1760000000000_0001",'
+            '"Timestamp":1760000000000,"User":"ann"}\n',
+        )
+    return file.getvalue()
 
 
 def _memberlist_key() -> bytes:
@@ -67,6 +79,12 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'{"job":{"id":"job_1760000000000_0001","name":"sort","state":"SUCCEEDED","user":"ann","queue":"etl",'
             b'"submitTime":1760000000000,"startTime":1760000001000,"finishTime":1760000009000}}',
         ),
+        "spark-rest": (
+            "applications/application_1760000000000_0001/jobs.json",
+            b'[{"jobId":0,"name":"count","submissionTime":"2026-01-05T10:00:00.000GMT","stageIds":[0],"status":"SUCCEEDED",'
+            b'"numTasks":4,"numCompletedTasks":4,"numFailedTasks":0}]',
+        ),
+        "spark-archive": ("eventLogs-application_1760000000000_0001.zip", _spark_archive()),
         "rumen": (
             "trace.json",
             b'{"jobID":"job_1760000000000_0001","user":"ann","submitTime":1760000000000,"launchTime":1760000001000,'
@@ -84,6 +102,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "pgss-1760000000.json",
             b'[{"userid":10,"dbid":5,"queryid":42,"query":"select 1","calls":3,"total_exec_time":4.5,"rows":3}]',
         ),
+        "pg-names": ("pg_roles.csv", b"oid,rolname\n10,postgres\n16385,app\n"),
         "mysql-digest": (
             "digest-1760000000.tsv",
             b"SCHEMA_NAME\tDIGEST\tDIGEST_TEXT\tCOUNT_STAR\tSUM_TIMER_WAIT\nshop\tabc123\tSELECT ?\t5\t9000000\n",
@@ -127,7 +146,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "docker-1760000000.json",
             b'{"BlockIO":"0B / 0B","CPUPerc":"12.50%","Container":"abc","MemPerc":"1.0%","Name":"db1"}\n',
         ),
-        "node-exporter-cpu": (
+        "exporter-series": (
             "node-1760000000.prom",
             b"# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.\n# TYPE node_cpu_seconds_total counter\n"
             b'node_cpu_seconds_total{cpu="0",mode="idle"} 1000\nnode_cpu_seconds_total{cpu="0",mode="user"} 50\n',
@@ -193,7 +212,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"<p>Current time: 2026-01-05 10:00:00 +0000 UTC</p><table><tr><th>Instance ID</th><th>Availability Zone</th>"
             b"<th>State</th><th>Address</th><th>Registered At</th><th>Last Heartbeat</th><th>Tokens</th></tr>"
             b"<tr><td>ingester-1</td><td>a</td><td>ACTIVE</td><td>10.0.0.1:9095</td><td>2026-01-05T09:00:00Z</td>"
-            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table>",
+            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table></html>",
         ),
         "ring-store": (
             "consul.json",

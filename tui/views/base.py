@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
+from tui.views.overview import Overview
+from tui.views.zoom import Zooms
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
@@ -85,7 +88,7 @@ class DetailPanel(Frame):
     """
 
 
-class ViewPane(Frame):
+class ViewPane(Zooms):
     """One tab. docs/screen.md tells how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
@@ -118,6 +121,11 @@ class ViewPane(Frame):
         self.levels: list[Level] = []
         self._undo: list[Any] = []
         self._redo: list[Any] = []
+
+    @property
+    def on_top(self) -> Widget | None:
+        """The level on top; None before the first result."""
+        return self.levels[-1] if self.levels else None
 
     # -- what a view implements -----------------------------------------------------------------------------------
 
@@ -191,6 +199,7 @@ class ViewPane(Frame):
 
     async def drill(self, level: Level) -> None:
         """Open ``level`` on top of the pane."""
+        self.unzoom()
         holder = self.query_one("#levels")
         for other in holder.children:
             other.display = False
@@ -207,6 +216,7 @@ class ViewPane(Frame):
         """Close the level on top; return False if only the root is there."""
         if len(self.levels) <= 1:
             return False
+        self.unzoom()
         top = self.levels.pop()
         await top.remove()
         if self.levels:  # else the inputs went meanwhile
@@ -306,6 +316,8 @@ class ViewPane(Frame):
                 focus_first(root)
         for draw in (self.show, *(level.show for level in self.levels[1:])):
             self._safely(draw, result)
+        for overview in self.query(Overview):  # rows came or went
+            overview.fit()
 
     def _safely(self, draw: Callable[[Result], None], result: Result) -> None:
         """Call ``draw`` with ``result``; a bug there is reported and must not end the program."""
@@ -325,6 +337,7 @@ class ViewPane(Frame):
         self._wait(False)
         if empty and self.levels:
             # The inputs are gone (not broken): showing old numbers would be wrong.
+            self.unzoom()
             gone, self.levels = self.levels, []
             for level in gone:
                 await level.remove()
@@ -385,7 +398,10 @@ class ViewPane(Frame):
             self.replace_parameters(self.defaults)
 
     async def action_back(self) -> None:
-        """Close the overlay or level on top."""
+        """Leave the zoom, or close the overlay or level on top."""
+        if self.zoomed:
+            self.unzoom()
+            return
         for panel in self.query(DetailPanel):
             if panel.has_class("-open") and self.screen.has_class("-narrow"):
                 panel.remove_class("-open")

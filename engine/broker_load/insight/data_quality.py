@@ -162,6 +162,7 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
             "reported": "the reporter's figure (process CPU load)",
             "node": "the whole machine's, from node_exporter",
             "process": "the broker process', divided by its cores",
+            "container": "the broker container's, divided by the cores it may use",
         }
         rows.append(("cpu-measured", "all brokers", 1, f"CPU is {words[final.cpu_kind]}"))
     silent = final.topology.alive & ~final.heard

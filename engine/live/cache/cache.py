@@ -147,4 +147,3 @@ def new_segment() -> str:
 
 def _sum(data: bytes | memoryview) -> int:
     return xxhash.xxh3_64_intdigest(data)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -41,7 +42,12 @@ class Processes:
         """Start new ones in the place of those that were ended. Raises OSError."""
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import resource_tracker
 
+        # A program that draws on the terminal puts something without a descriptor in the place of standard error, and no
+        # process could be started.
+        with contextlib.redirect_stderr(sys.__stderr__):
+            resource_tracker.ensure_running()
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
         arguments = (self.folder.name, self._settings)
         self._executor = ProcessPoolExecutor(self.count, spawn, worker_process.initialise, arguments)

@@ -7,6 +7,7 @@ import numpy as np
 from engine.problems import Problem
 from engine.result import Finding, Level
 from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.insight.findings import overloads
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
@@ -29,12 +30,7 @@ UNEVEN = 1.35
 def findings_of(s: ReplicatedScenario, context: Context) -> list[Finding]:
     """List all findings, of the planned ring before the scenario's failure; overload of the scenario."""
     findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
-    if s.down and s.comparable:
-        for name, load in zip(s.outcome.nodes, s.outcome.after, strict=True):
-            if name in s.capacity and load > s.capacity[name]:
-                text = f"carries {round(load)} in the scenario, its capacity is {s.capacity[name]}"
-                findings.append(Finding("moderate", name, text, ("nodes", (name,))))
-    return findings
+    return [*findings, *overloads(s, "")]
 
 
 def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:

@@ -11,6 +11,7 @@ import polars as pl
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.insight.fates import fates_of
 from engine.ring_placement.insight.receivers import against
 from engine.ring_placement.insight.replica_facts import answers_of, lost_load, ring_facts, spreads
 from engine.ring_placement.parameters import RingParameters
@@ -36,7 +37,7 @@ def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
     listed = {m.id: m for m in s.members}
     for m in (*s.before.ring.members, *s.live.members):
         listed.setdefault(m.id, m)
-    down = set(s.down)
+    down, fates = set(s.down), fates_of(s)
     for m in listed.values():
         i = index.get(m.id)
         load_before, load_after = (0, 0) if i is None else (int(before[i]), int(after[i]))
@@ -44,7 +45,7 @@ def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
         limit = capacity if s.comparable and m.id in alive else None
         over_mean, headroom, over = against(load_after, mean, limit)
         rows.append((
-            m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
+            m.id, m.state, fates.get(m.id, ""), m.zone, m.tokens, load_before, load_after, load_after - load_before,
             over_mean, capacity, headroom, over, m.id in down or m.id in s.removed,
             round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 7), m.address,
             m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,

@@ -31,6 +31,11 @@ _WORDS: tuple[tuple[str, Strategy], ...] = (
     ("tempo", "token-ring"), ("cortex", "token-ring"),
 )  # fmt: skip
 """Words of paths and member IDs that tell a kind, the surest first."""
+_OTHERS = (
+    "store-gateway", "compactor", "ruler", "alertmanager", "distributor", "query-scheduler", "index-gateway", "bloom",
+    "pattern-ingester", "overrides-exporter", "metrics-generator", "backend-scheduler",
+)  # fmt: skip
+"""Components whose rings hold no writes of tenants, by words of keys, file names and member IDs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,12 +251,12 @@ def choose_ring(
     def rank(ring: tuple[dict[str, Any], Strategy, str]) -> tuple[Any, ...]:
         row, strategy, _ = ring
         is_new = row["beat"] >= newest - _SAME_TIME_S
-        return (row["members"] > 0, is_new, -order.index(strategy) if several else 0, row["is_main"], row["beat"],
+        return (row["members"] > 0, bool(strategy), is_new, -order.index(strategy) if several else 0, row["is_main"], row["beat"],
                 -_KIND_RANK.get(row["kind"], 9), row["now_ns"], row["members"], row["label"], row["file"])  # fmt: skip
 
     row, strategy, why = max(rings, key=rank)
     partitions = _partition_ring(inputs, row["label"], several, at_ms) if strategy != "segment-writer" else None
-    if partitions and strategy in ("", "token-ring") and wanted_strategy == "auto":
+    if partitions and strategy in ("", "token-ring") and wanted_strategy == "auto" and not _component(row):
         strategy, why = "partition-ring", f"a ring of partitions lies beside it ({partitions[0]})"
     if strategy != "partition-ring":
         partitions = None
@@ -291,6 +296,15 @@ def _listed_rings(inputs: Inputs, wanted: str, at_ms: int | None) -> list[dict[s
     return of_members or listed
 
 
+def _component(row: dict[str, Any]) -> str:
+    """Return the component whose ring it is by its key, file name or members; "" where it may be one that takes writes."""
+    names = row["key"].rpartition("/")[2], row["label"].rpartition("/")[2].lower()
+    for word in _OTHERS:
+        if any(word in name for name in names) or (row["ids"] and all(word in name.lower() for name in row["ids"])):
+            return word
+    return ""
+
+
 class _Evidence:
     """What the files say about the kinds of rings: their keys, paths and members, and the files beside them."""
 
@@ -321,12 +335,12 @@ class _Evidence:
         """Return the kind of a ring and why; "" and why nothing tells."""
         if row["is_partitions"]:
             return "partition-ring", "it lists partitions"
+        component = _component(row)
+        if component:
+            return "", f"it is a ring of the {component}, which takes no writes"
         key = row["key"].rpartition("/")[2]
-        if key:
-            if "segment-writer" in key:
-                return "segment-writer", f"its key is {row['key']}"
-            if key == "ring":
-                return "token-ring", f"its key is {row['key']}"
+        if "segment-writer" in key or key == "ring":
+            return "token-ring" if key == "ring" else "segment-writer", f"its key is {row['key']}"
         for word, strategy in _WORDS:
             if word in row["label"].lower():
                 return strategy, f"its path names {word}"

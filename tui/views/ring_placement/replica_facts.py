@@ -73,6 +73,8 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
         facts.append(("lost load", _load(s["rejected_bytes"], counts), "critical" if s["rejected_bytes"] else ""))
         facts.append(("max/mean", f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}", ""))
     facts.append(("key shares", f"max/mean {s['share_max_over_mean']:.3f}, cv {s['share_variation']:.3f}", ""))
+    if s.get("drift_pairs"):
+        facts.append(("drift", f"{s['drift_pairs']} tenants on ingesters differ", "moderate"))
     if s["moved_share"]:
         facts.append(("moved", f"{share(s['moved_share'])} of all keys, per replica", ""))
     facts.append(("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""))
