@@ -17,7 +17,7 @@ import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
-from engine.result import Finding, Headline, Level, Result
+from engine.result import Finding, Headline, Level, Result, Trend
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
 from engine.ring_placement.insight.alternatives import comparison_table
@@ -83,6 +83,7 @@ class RingPlacement:
             if p.regime == "unhealthy":  # writers whose heartbeat is too old are out of the layout at once
                 p = msgspec.structs.replace(p, regime="left")
             made = _of_segments(apply_scenario(state, p, context), p, context)
+        hottest = made.summary.get("max_over_mean")
         return Result(
             self.name,
             made.summary,
@@ -94,6 +95,7 @@ class RingPlacement:
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
             detail=made.detail,
+            trend=None if hottest is None else Trend("hottest / mean", (hottest,)),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
