@@ -14,11 +14,14 @@ import pytest
 from engine.ring_placement.view import VIEW
 from sample_data.ring_placement.make import Cluster, put
 from tests.tui.fakes import Stage, compare, copied, opened, play, session_over
+from tui.glyphs import BRAILLE
+from tui.views.ring_placement.cells import names_cell
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.views.ring_placement.tables import NUMBER, TABLES
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Cell
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
@@ -495,3 +498,9 @@ def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
             assert not pane(s).error
 
     play(story)
+
+
+def test_a_flag_of_the_same_name_as_a_list_is_drawn() -> None:
+    """Column ``down`` of nodes says whether, that of failures who."""
+    assert names_cell(Cell("down", True, {}, 8, BRAILLE, lambda _name: 0.0)) == [("yes", "")]
+    assert names_cell(Cell("down", ["a-1", "a-2"], {}, 8, BRAILLE, lambda _name: 0.0)) == [("a-1, a-2", "")]
