@@ -23,6 +23,7 @@ from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
 from engine.query_profile.result import listing, messages, result_tables
 from engine.query_profile.result.detail import Detail
+from engine.query_profile.result.gauges import GAUGES
 from engine.query_profile.result.summary import FIRST, scores, summary
 from engine.query_profile.wlr import printout
 from engine.query_profile.wlr.regression import Sums
@@ -43,6 +44,7 @@ class QueryProfile:
     name = "query-profile"
     title = "Query profile"
     kinds = KINDS
+    gauges = GAUGES
     parameters = QueryProfileParameters
     tables = (
         tables.CLASSES,
