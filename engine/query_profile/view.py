@@ -30,7 +30,7 @@ from engine.query_profile.workloads import windows
 from engine.query_profile.workloads.role_names import named, names_of
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload
-from engine.result import Headline, Result
+from engine.result import Headline, Result, Trend
 from engine.view import Context, NoInput, UnknownName
 
 FITS_KEPT = 4
@@ -188,6 +188,7 @@ class _Computation:
                 names=names,
                 token=(self.inputs.version, self.parameters, self.context.at_ms),
             ),
+            trend=Trend.of(messages.NAMES.get(profile.work.y_name, profile.work.y_name), finished["intervals"]["y"]),
         )
 
     def _compared_in_words(self) -> tuple[str, ...]:

@@ -357,7 +357,7 @@ TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario
            title="down", width=4, priority=0),
     _ratio("spread", "Largest ownership over the mean inside its shard; of rings with replicas", title="max/mean", width=8,
            priority=1),
-    Column("instances", pl.List(pl.String), "Instances that are written to: its shard (segment writers: largest part first)",
+    Column("instances", pl.List(pl.String), "Instances of its shard (segment writers: that store its data while none fails)",
            kind="text", width=30, grow=90, priority=0),
     Column("read_instances", pl.List(pl.String), "Instances that its queries ask: the lookback adds former ones",
            kind="text", title="read from", priority=3),

@@ -212,7 +212,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"<p>Current time: 2026-01-05 10:00:00 +0000 UTC</p><table><tr><th>Instance ID</th><th>Availability Zone</th>"
             b"<th>State</th><th>Address</th><th>Registered At</th><th>Last Heartbeat</th><th>Tokens</th></tr>"
             b"<tr><td>ingester-1</td><td>a</td><td>ACTIVE</td><td>10.0.0.1:9095</td><td>2026-01-05T09:00:00Z</td>"
-            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table>",
+            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table></html>",
         ),
         "ring-store": (
             "consul.json",

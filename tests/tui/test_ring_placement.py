@@ -396,10 +396,10 @@ SCREENS = {
     "map-80x24": ((80, 24), (), {}),
     "failed-80x24": ((80, 24), ("space", "j", "j", "space"), {}),
     "failed-left-80x24": ((80, 24), ("space", "t"), {}),
-    "failed-ascii-80x24": ((80, 24), ("z",), {"glyphs_set": "ascii"}),
+    "failed-ascii-80x24": ((80, 24), ("Z",), {"glyphs_set": "ascii"}),
     "detail-80x24": ((80, 24), ("space", "d"), {}),
-    "zone-120x40": ((120, 40), ("z", "j"), {}),
-    "zone-left-200x50": ((200, 50), ("z", "t"), {}),
+    "zone-120x40": ((120, 40), ("Z", "j"), {}),
+    "zone-left-200x50": ((200, 50), ("Z", "t"), {}),
     "sweep-80x24": ((80, 24), ("x",), {}),
     "light-80x24": ((80, 24), ("space",), {"look": "loadlens-light"}),
     "ansi-80x24": ((80, 24), ("space",), {"look": "ansi-dark"}),
@@ -420,7 +420,7 @@ def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> N
             for key in keys:
                 before = pane(s).result
                 await s.press(key)
-                if key in ("space", "z", "t", "x"):
+                if key in ("space", "Z", "t", "x"):
                     await s.until(lambda before=before: pane(s).result is not before)
             await s.pilot.pause(0.1)
             # The last two lines are the shell's: age of the data and keys.
@@ -434,7 +434,7 @@ def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> N
 def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("z", "t")
+            await s.press("Z", "t")
             await s.until(lambda: pane(s).result.summary["regime"] == "left")
             session = session_over(copied(SAMPLE), VIEW)
             session.scan(final=True)

@@ -40,6 +40,14 @@ def write(text: str | bytes) -> None:
         raise UsageError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
+def terminal_width() -> int:
+    """Return the columns of the terminal that standard output is; 0 if it is none (a file, a pipe)."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+    except (OSError, ValueError, AttributeError):
+        return 0
+
+
 def message(text: str) -> None:
     """Write a message to standard error; without a standard error that can be written it is lost."""
     if sys.stderr is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.text import harmless
 from tui.cli.compute import Computation, compute
-from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, write
+from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, terminal_width, write
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +51,7 @@ def report_view(arguments: argparse.Namespace) -> int:
         if text is None:
             raise UsageError(f"what {view.name} re-implements prints nothing for these options")
     elif arguments.format == "text":
-        text = report.to_text(view, result, only)
+        text = report.to_text(view, result, only, terminal_width())
     else:
         name = only or next((table.name for table in view.tables if table.name in result.tables), "")
         if not name:

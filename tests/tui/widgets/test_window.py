@@ -82,6 +82,28 @@ def test_filter_that_cannot_be_taken_filters_nothing_and_says_why(text: str, say
     assert says in window.error and window.height == 10
 
 
+SHARDS = Table(
+    "shards", "Shards.", (Column("name", pl.String, "Name."), Column("on", pl.List(pl.String), "Where.", title="where"))
+)
+"""A table with a list of names."""
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("where=node-1", ["a"]), ("on=NODE-1", ["a"]), ("on!=node-1", ["b", "c", "d"]), ("on~node-1", ["a", "b"]),
+        ("on~^node-2", ["b"]), ("node-12", ["b"]), ("!node-1", ["c", "d"]), ("on=", ["c", "d"]), ("on!=", ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_filters_find_names_in_lists(text: str, want: list[str]) -> None:
+    rows = pl.DataFrame(
+        {"name": ["a", "b", "c", "d"], "on": [["node-1", "node-2"], ["node-2", "node-12"], [], None]},
+        schema_overrides={"on": pl.List(pl.String)},
+    )
+    window = build(SHARDS, rows, Choice(filter=text))
+    assert not window.error and names(window) == want
+
+
 @given(st.text(max_size=30))
 @tries(75)
 def test_any_filter_text_is_harmless(text: str) -> None:

@@ -165,12 +165,23 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
         return _emptiness(column, dtype, term.op)
     if term.op in ("~", "!~"):
         return _pattern(column, dtype, term)
+    if _is_list_of_texts(dtype) and term.op in ("=", "!="):
+        return _holds(column, term)
     left, right = _operands(column, frame.get_column(column.name), term.value)
     if term.op == "!=":
         equal: pl.Expr = left == right
         return ~equal.fill_null(False)
     compared: pl.Expr = COMPARISONS[term.op](left, right)
     return compared
+
+
+def _holds(column: Column, term: Term) -> pl.Expr:
+    """Return the condition that a list of texts holds one, or does not."""
+    import polars as pl
+
+    folded = pl.col(column.name).list.eval(pl.element().str.to_lowercase())
+    found = folded.list.contains(term.value.lower()).fill_null(False)
+    return found if term.op == "=" else ~found
 
 
 def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:
