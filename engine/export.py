@@ -211,7 +211,13 @@ def to_json(frame: pl.DataFrame, table: Table) -> str:
     return harmless_json(json.dumps(list(rows(frame, table)), ensure_ascii=False, indent=1) + "\n")
 
 
-FORMATS = {"csv": to_csv, "markdown": to_markdown, "json": to_json, "text": to_text}
+def to_ndjson(frame: pl.DataFrame, table: Table) -> str:
+    """Format one row object on each line."""
+    lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows(frame, table))
+    return harmless_json("".join(f"{line}\n" for line in lines))
+
+
+FORMATS = {"csv": to_csv, "ndjson": to_ndjson, "markdown": to_markdown, "json": to_json, "text": to_text}
 """Formats of one table by name."""
 
 

@@ -33,6 +33,7 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result import replica_summary, replica_tables
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
+from engine.ring_placement.result.gauges import GAUGES
 from engine.ring_placement.result.layout_tables import member_table, node_table, other_rings, ring_names, shard_table
 from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.segment_tenants import segment_tenant_table
@@ -57,6 +58,7 @@ class RingPlacement:
     name = "ring-placement"
     title = "Ring placement"
     kinds: Sequence[Any] = KINDS
+    gauges = GAUGES
     parameters = RingParameters
     tables = tables.RESULTS
     fail_on: Level = "severe"

@@ -310,3 +310,15 @@ def test_hundred_thousand_rows_are_quick_enough_to_sort_and_filter() -> None:
     begun = time.process_time()
     build(NODES, big, Choice(sort="name", filter="rack cpu>20"))
     assert time.process_time() - begun < 3.0
+
+
+def test_of_titles_with_one_first_word_the_first_that_suits_the_value_is_compared() -> None:
+    columns = (
+        Column("share", pl.Float64, "S.", "%", "percent", title="CPU share %"),
+        Column("cpu_s", pl.Float64, "C.", "s", "s", title="CPU s"),
+        Column("cpus", pl.Float64, "C.", kind="number", title="CPUs"),
+    )
+    spec = Table("t", "T.", columns)
+    data = pl.DataFrame([[60.0, 1.0, 0.1], [10.0, 90.0, 0.2]], schema=spec.schema, orient="row")
+    shares = {text: build(spec, data, Choice(filter=text)).rows(0, 9) for text in ("cpu>50", "cpu>5s", "cpus>0.1")}
+    assert [[row["share"] for row in rows] for rows in shares.values()] == [[60.0], [10.0], [10.0]]
