@@ -43,21 +43,19 @@ def decode(data: bytes, depths: Iterable[int], *, cut: bool = False) -> Document
         failure: Exception = error
     for depth in depths:
         parts, bad, last = [], [], 0
-        closed = data
-        if cut:
-            closed = _closed(data, depth)
-        for begin, end in _records(closed, depth):
+        whole = closed(data, depth) if cut else data
+        for begin, end in records(whole, depth):
             try:
-                msgspec.json.decode(closed[begin:end])
+                msgspec.json.decode(whole[begin:end])
             except ERRORS as error:
                 bad.append((begin, reason(error)))
-                parts += [closed[last:begin], b"null"]
+                parts += [whole[last:begin], b"null"]
                 last = end
         try:
-            value = msgspec.json.decode(b"".join([*parts, closed[last:]]))
+            value = msgspec.json.decode(b"".join([*parts, whole[last:]]))
         except ERRORS:
             continue
-        return Document(value, tuple(bad), closed is not data)
+        return Document(value, tuple(bad), whole is not data)
     raise failure
 
 
@@ -76,7 +74,7 @@ def _brackets(data: bytes) -> Iterator[tuple[int, int]]:
             yield place, data[place]
 
 
-def _records(data: bytes, depth: int) -> Iterator[tuple[int, int]]:
+def records(data: bytes, depth: int) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each object or list with ``depth`` open brackets around it."""
     level, begin = 0, 0
     for place, bracket in _brackets(data):
@@ -90,7 +88,7 @@ def _records(data: bytes, depth: int) -> Iterator[tuple[int, int]]:
                 yield begin, place + 1
 
 
-def _closed(data: bytes, depth: int) -> bytes:
+def closed(data: bytes, depth: int) -> bytes:
     """Return a document without its end up to its last complete record, with what is open there closed; one that has an end,
     or no complete record, as it is."""
     closers: list[bytes] = []

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.result.gauges import GAUGES
 from engine.job_heuristics.tables import insight as insight_tables
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.job_heuristics.tables.spark_result import SPARK_TABLES
 from engine.parameters import Parameters
 from engine.problems import Problem, fold
-from engine.result import Headline, Level, Result
+from engine.result import Headline, Level, Result, Trend
 from engine.tables import Table
 from engine.view import Context, NoInput, UnknownName
 
@@ -36,6 +37,7 @@ class JobHeuristics:
 
     name = "job-heuristics"
     title = "Job heuristics"
+    gauges = GAUGES
     parameters: type[Parameters] = JobParameters
     tables: tuple[Table, ...] = (JOBS, HEURISTICS, *insight_tables.TABLES, DIFFERENCES, TASKS, *SPARK_TABLES)
     fail_on: Level = "severe"
@@ -107,6 +109,7 @@ class JobHeuristics:
             at_ms=context.at_ms,
             detail=more.detail,
             focus={name: ("job_id", job) for name in _OF_ALL_JOBS if name in tables} if job is not None else {},
+            trend=_trend(judged.jobs),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -135,6 +138,12 @@ def _find(names: list[str], wanted: str) -> str:
     if len(near) == 1:
         return near[0]
     raise UnknownName(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
+
+
+def _trend(jobs: pl.DataFrame) -> Trend | None:
+    """Return the share of memory that the jobs wasted, in the order in which they finished."""
+    ended = jobs.filter(pl.col("finish_ms").is_not_null() & (pl.col("used_mb_s") > 0)).sort("finish_ms", "job_id")
+    return Trend.of("wasted", ended["wasted_mb_s"] / ended["used_mb_s"])
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:

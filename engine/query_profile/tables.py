@@ -50,6 +50,16 @@ SNAPSHOTS = Table(
     ),
 )
 
+SERVER_NAMES = Table(
+    "server_names",
+    "Names behind the ids of users and databases.",
+    (
+        Column("what", pl.String, "user or database."),
+        Column("id", pl.String, "Its id, as snapshots have it."),
+        Column("name", pl.String, "Its name."),
+    ),
+)
+
 SNAPSHOT_INFO = Table(
     "snapshot_info",
     "Evictions and resets, as pg_stat_statements counts them.",
@@ -110,6 +120,8 @@ CLASSES = Table(
         Column("y_share", pl.Float64, "Its share of everything measured.", "", "ratio", "CPU share", priority=0),
         _us("y_low", "Lower end of the interval of its CPU.", title="low", priority=2),
         _us("y_high", "Upper end of the interval of its CPU.", title="high", priority=2),
+        Column("active_cpus", pl.Float64, "CPUs that the class keeps busy on average; null where lengths of intervals are "
+               "not known.", "CPUs", "number", "active CPUs", priority=1),
         _us("x_total", "Elapsed time inside the server.", title="time", priority=0),
         Column("x_share", pl.Float64, "Its share of all elapsed time.", "", "ratio", "time share", priority=1),
         Column("calls", pl.Float64, "Executions; null where the source has none.", kind="count", priority=1),
@@ -142,12 +154,18 @@ CLASSES = Table(
     title="Query classes",
     made_in="result.result_tables",
     rules={
-        "insight.profile": "y_total y_low y_high x_total cost_per_time cost_per_call",
-        "insight.grouping": "y_share x_share latency_us disagreement members",
+        "insight.profile": (
+            "y_total=total y_low=interval y_high=interval x_total cost_per_time=costs "
+            "cost_per_call=costs"
+        ),
+        "insight.grouping": "y_share active_cpus x_share latency_us disagreement members",
         "wlr.regression": "n r2 slope slope_stderr intercept intercept_stderr intercept_stderr_correct",
-        "insight.all_methods": "y_default y_wlr y_ols y_nnls y_ratio flag",
-        "estimators.attribution": "y_default y_low y_high",
-        "workloads.deltas": "class queryid user database query calls rows errors io_us lock_us cpu_measured_us",
+        "insight.all_methods": "y_default=total y_wlr=total y_ols=total y_nnls=total y_ratio=total flag=no_spread",
+        "estimators.attribution": "y_low=low y_high=high y_default=Attribution",
+        "workloads.deltas": (
+            "class queryid calls=NAMES rows=NAMES errors=NAMES io_us=NAMES lock_us=NAMES "
+            "cpu_measured_us=NAMES user database query"
+        ),
     },
 )  # fmt: skip
 
@@ -173,6 +191,12 @@ INTERVALS = Table(
         Column("start_ms", pl.Int64, "Begin; null where not known.", "ms", "time_ms"),
         Column("end_ms", pl.Int64, "End; null where not known.", "ms", "time_ms", priority=0),
         Column("seconds", pl.Float64, "Length.", "s", "s"),
+        Column(
+            "window",
+            pl.String,
+            "now: in the window; before: in the one that it is compared with; else empty.",
+            priority=1,
+        ),
         Column("used", pl.Boolean, "Fits use it.", kind="flag", priority=0),
         Column("reason", pl.String, "Why it is left out, or what is doubtful.", priority=0),
         _us("x", "Elapsed time of all classes."),
@@ -183,10 +207,11 @@ INTERVALS = Table(
     title="Intervals",
     made_in="result.result_tables",
     rules={
-        "workloads.workload": "used seconds",
-        "workloads.deltas": "start_ms end_ms x reason",
-        "workloads.log_workloads": "start_ms end_ms x reason",
-        "workloads.matrices": "x reason",
+        "workloads.workload": "seconds used x",
+        "workloads.windows": "window",
+        "workloads.deltas": "start_ms end_ms reason=reasons",
+        "workloads.log_workloads": "start_ms end_ms reason=reasons",
+        "workloads.matrices": "reason=reasons",
         "workloads.resources": "y reason",
     },
 )
@@ -208,7 +233,8 @@ METHODS_SIDE_BY_SIDE = Table(
     title="Methods",
     made_in="insight.method_comparison",
     rules={
-        "insight.all_methods": "attributed background unattributed",
+        "insight.all_methods": "attributed=total background",
+        "insight.profile": "unattributed",
     },
 )
 
@@ -226,11 +252,20 @@ COMPARISON = Table(
         _us("latency_now_us", "Elapsed time per call now."),
         _us("y_before", "CPU per second (or interval) before."),
         _us("y_now", "CPU per second (or interval) now."),
+        _us("y_change", "Change of its CPU per second (or interval)."),
+        _us("y_change_low", "Lower end of the interval of the change."),
+        _us("y_change_high", "Upper end of the interval of the change."),
         Column("status", pl.String, "new, gone or both.", priority=0),
     ),
     key=("class",),
     title="Comparison",
     made_in="insight.window_comparison",
+    rules={
+        "insight.window_comparison": (
+            "calls_before=calls_ calls_now=calls_ latency_before_us=latency_ latency_now_us=latency_ "
+            "y_before=y_ y_now=y_"
+        ),
+    },
 )
 
 WHAT_IF = Table(
@@ -250,7 +285,9 @@ WHAT_IF = Table(
     title="What if",
     made_in="result.result_tables",
     rules={
-        "insight.whatif": "",
+        "insight.whatif": (
+            "faster saved saved_low=low saved_high=high utilisation=before utilisation_after=after latency_factor"
+        ),
     },
 )
 
@@ -270,8 +307,8 @@ SOURCES = Table(
     title="Sources",
     made_in="result.result_tables",
     rules={
-        "workloads.sources": "source kind classes intervals",
-        "workloads.resources": "resource",
-        "workloads.workload": "usable",
+        "workloads.sources": "source kind intervals chosen=choose",
+        "workloads.resources": "resource=with_resource",
+        "workloads.workload": "classes usable=used",
     },
 )

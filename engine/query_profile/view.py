@@ -23,14 +23,16 @@ from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
 from engine.query_profile.result import listing, messages, result_tables
 from engine.query_profile.result.detail import Detail
+from engine.query_profile.result.gauges import GAUGES
 from engine.query_profile.result.summary import FIRST, scores, summary
 from engine.query_profile.wlr import printout
 from engine.query_profile.wlr.regression import Sums
 from engine.query_profile.workloads import windows
+from engine.query_profile.workloads.role_names import named, names_of
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload
-from engine.result import Headline, Result
-from engine.view import Context, NoInput, UnknownName
+from engine.result import Headline, Result, Trend
+from engine.view import Context, NoInput
 
 FITS_KEPT = 4
 """Number of workloads and parameters whose fits stay in memory, so that switching back is immediate."""
@@ -42,6 +44,7 @@ class QueryProfile:
     name = "query-profile"
     title = "Query profile"
     kinds = KINDS
+    gauges = GAUGES
     parameters = QueryProfileParameters
     tables = (
         tables.CLASSES,
@@ -117,27 +120,6 @@ def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: C
     )
 
 
-def _chosen(sources: Sources, text: str) -> tuple[Workload, list[str]]:
-    """Return the best workload whose label contains ``text``, and notes on it and on the others. Raises UnknownName."""
-    wanted = text.lower()
-    matching = [w for w in sources.workloads if wanted in w.label.lower()]
-    matching.sort(key=lambda w: w.label.lower() != wanted)  # the name itself before longer ones
-    if not matching:
-        names = "; ".join(w.label for w in sources.workloads[:6])
-        raise UnknownName(f"no source called {text!r}; there are: {names}")
-    work = matching[0]
-    notes = list(work.notes)
-    others = [w.label for w in sources.workloads if w is not work]
-    if others:
-        several = len(others) > 1
-        notes.append(
-            f"{work.label} is shown; {len(others)} other source{'s' if several else ''} "
-            f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) {'are' if several else 'is'} not mixed in: "
-            "one server at a time (choose with source=)"
-        )
-    return work, notes
-
-
 class _Computation:
     """One computation over the files' workloads, step by step; steps add to ``problems``."""
 
@@ -147,10 +129,12 @@ class _Computation:
         self.context = context
         self.sources = sources
         self.problems: list[Problem] = []
+        self.compared: tuple[str, str] | None = None
 
     def result(self) -> Result:
         """Choose workload and window, fit, predict, and build the result."""
-        whole, notes = _chosen(self.sources, self.parameters.source)
+        whole, notes = self.sources.choose(self.parameters.source)
+        whole = named(whole, names_of(self.inputs, whole.kind))
         # problems of tables come with their path; those of other sources that are not shown do not matter here
         others = {other.label for other in self.sources.workloads if other is not whole}
         self.problems += [p for p in self.sources.problems if p.path not in others]
@@ -170,11 +154,11 @@ class _Computation:
         sparks = listing.trends(profile, self.parameters, classes["class"].to_list())
         return Result(
             view=VIEW.name,
-            summary=summary(profile, predictions),
+            summary=summary(profile, predictions, self.compared),
             tables=finished,
             headline=messages.headline(profile),
             findings=messages.findings(self.parameters.max_share, profile),
-            notes=(*notes, *messages.notes(profile)),
+            notes=(*self._compared_in_words(), *notes, *messages.notes(profile)),
             problems=(*self.inputs.problems, *self.problems),
             newest_ms=self.inputs.newest_ms,
             at_ms=self.context.at_ms,
@@ -185,7 +169,11 @@ class _Computation:
                 names=names,
                 token=(self.inputs.version, self.parameters, self.context.at_ms),
             ),
+            trend=Trend.of(messages.NAMES.get(profile.work.y_name, profile.work.y_name), finished["intervals"]["y"]),
         )
+
+    def _compared_in_words(self) -> tuple[str, ...]:
+        return () if self.compared is None else (f"{self.compared[0]} against {self.compared[1]}",)
 
     def _window(self, work: Workload, text: str) -> np.ndarray | None:
         """Return the mask (T,) of the intervals in the window, up to the moment looked at; None if ``text`` is no window."""
@@ -226,18 +214,18 @@ class _Computation:
         self, profile: Profile, predictions: Predictions, whole: Workload, window: np.ndarray
     ) -> dict[str, pl.DataFrame]:
         """Build the result tables."""
+        before = self._window(whole, self.parameters.compare) if self.parameters.compare else None
         finished = {
             "classes": result_tables.classes(self.parameters, profile),
             "predictions": predictions.frame,
-            "intervals": result_tables.intervals(profile.work, profile.used),
+            "intervals": result_tables.intervals(whole, window, before, profile.used),
             "sources": result_tables.sources(self.sources, whole),
         }
         if profile.attributable:
             finished["methods"] = method_comparison.methods_side_by_side(profile)
-        if self.parameters.compare:
-            comparison = self._comparison(whole, window)
-            if comparison is not None:
-                finished["comparison"] = comparison
+        if before is not None:
+            finished["comparison"] = self._comparison(whole, window, before)
+            self.compared = (windows.in_words(whole, window), windows.in_words(whole, before))
         if self.parameters.what_if:
             finished["what_if"] = result_tables.what_if(finished["classes"], self.parameters, profile)
             if not finished["what_if"].height:
@@ -245,9 +233,13 @@ class _Computation:
                 self.problems.append(Problem.at("-o what-if", "bad-option", reason))
         return finished
 
-    def _comparison(self, whole: Workload, window: np.ndarray) -> pl.DataFrame | None:
-        """Put the window beside the one that it is compared with; None if that is no window."""
-        earlier = self._window(whole, self.parameters.compare)
-        if earlier is None:
-            return None
-        return window_comparison.compare(whole, window, earlier, self.parameters, self.context)
+    def _comparison(self, whole: Workload, window: np.ndarray, before: np.ndarray) -> pl.DataFrame:
+        """Put the window beside the one ``before``, that it is compared with."""
+        chosen = self.parameters
+        key = (
+            self.inputs.version, chosen.target, whole.label, window.tobytes(), before.tobytes(), chosen.method,
+            chosen.rules, chosen.draws, chosen.seed, chosen.level,
+        )  # fmt: skip
+        return self.context.memo.value(
+            "comparison", key, lambda: window_comparison.compare(whole, window, before, chosen, self.context)
+        )

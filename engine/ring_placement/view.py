@@ -17,11 +17,11 @@ import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
-from engine.result import Finding, Headline, Level, Result
+from engine.result import Finding, Headline, Level, Result, Trend
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
 from engine.ring_placement.insight.alternatives import comparison_table
-from engine.ring_placement.insight.drift import observed_table
+from engine.ring_placement.insight.drift import drift_findings, observed_table, observed_tenants
 from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
 from engine.ring_placement.insight.findings import findings_of, many_shards, minimum_capacity
 from engine.ring_placement.insight.next_rules import strategy_table
@@ -33,8 +33,10 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result import replica_summary, replica_tables
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
-from engine.ring_placement.result.layout_tables import member_table, node_table, ring_names, shard_table
+from engine.ring_placement.result.gauges import GAUGES
+from engine.ring_placement.result.layout_tables import member_table, node_table, other_rings, ring_names, shard_table
 from engine.ring_placement.result.placements_table import placements_table
+from engine.ring_placement.result.segment_tenants import segment_tenant_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
 from engine.ring_placement.result.sweep_tables import sweep_of, sweep_table
 from engine.ring_placement.scenarios.cluster import RingFile
@@ -56,6 +58,7 @@ class RingPlacement:
     name = "ring-placement"
     title = "Ring placement"
     kinds: Sequence[Any] = KINDS
+    gauges = GAUGES
     parameters = RingParameters
     tables = tables.RESULTS
     fail_on: Level = "severe"
@@ -68,9 +71,10 @@ class RingPlacement:
             raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
         if cluster.ring is not None and not cluster.ring.strategy:
             ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
-            made = _members_only(
-                state, f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind", ask
-            )
+            why, kind = f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind"
+            if cluster.ring.component:
+                why, kind, ask = cluster.ring.why, f"of the {cluster.ring.component}", "it takes no writes"
+            made = _members_only(state, why, kind, ask)
         elif cluster.ring is not None and lacks_tokens(cluster.ring):
             hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
             made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
@@ -81,6 +85,7 @@ class RingPlacement:
             if p.regime == "unhealthy":  # writers whose heartbeat is too old are out of the layout at once
                 p = msgspec.structs.replace(p, regime="left")
             made = _of_segments(apply_scenario(state, p, context), p, context)
+        hottest = made.summary.get("max_over_mean")
         return Result(
             self.name,
             made.summary,
@@ -92,6 +97,7 @@ class RingPlacement:
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
             detail=made.detail,
+            trend=None if hottest is None else Trend("hottest / mean", (hottest,)),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -121,6 +127,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
     problems = [*s.problems, *many_shards(state)]
     frames = {
         "nodes": node_table(s),
+        "tenants": segment_tenant_table(s, memo),
         "shards": shard_table(s, context),
         "placements": placements_table(s, p, memo, notes),
         "observed": memo.value("observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP),
@@ -148,6 +155,11 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         "nodes": replica_tables.node_table(s, context),
         "tenants": replica_tables.tenant_table(s),
     }
+    if s.live.cluster.tenants.observed.height:
+        drifted: list[str] = []
+        make = lambda: (observed_tenants(s.live, drifted), drifted)  # noqa: E731
+        frames["observed"], more = context.memo.value("observed", s.live.key, make, keep=KEEP)
+        notes += more
     if len(s.planned.tenants.key_token):
         frames["placements"] = replica_tables.placements_table(s, p, notes)
     partitions = replica_tables.partition_table(s)
@@ -166,8 +178,10 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         else:
             _add_steps(frames, problems, replica_explain.explain(asked, s, p), "")
             frames["sizes"] = replica_explain.sizes_table(asked, s, p, context)
-    findings = replica_findings.findings_of(s, context)
+    findings = [*replica_findings.findings_of(s, context), *drift_findings(frames.get("observed"))]
     summary = replica_summary.summary_of(s, p, sweep)
+    if "observed" in frames:
+        summary["drift_pairs"] = int((frames["observed"]["drift"] != "").sum())
     headline = replica_summary.headline_of(s, summary)
     return _Made(summary, frames, headline, findings, notes, problems, replica_summary.ring_view(s, p, context))
 
@@ -198,7 +212,7 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Ma
     bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)
     detail = ShardMapView(bars, (), (), (), "transient", (), kind="")
     return _Made(summary, {"nodes": member_table(state)}, headline, [Finding("severe", "ring", reason)],
-                 [f"ring: {ring.label} ({ring.kind})", reason], [], detail)  # fmt: skip
+                 [f"ring: {ring.label} ({ring.kind})", *other_rings(ring), reason], [], detail)  # fmt: skip
 
 
 def _add_steps(frames: dict[str, pl.DataFrame], problems: list[Problem], steps: list[Step], error: str) -> None:

@@ -102,6 +102,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "pgss-1760000000.json",
             b'[{"userid":10,"dbid":5,"queryid":42,"query":"select 1","calls":3,"total_exec_time":4.5,"rows":3}]',
         ),
+        "pg-names": ("pg_roles.csv", b"oid,rolname\n10,postgres\n16385,app\n"),
         "mysql-digest": (
             "digest-1760000000.tsv",
             b"SCHEMA_NAME\tDIGEST\tDIGEST_TEXT\tCOUNT_STAR\tSUM_TIMER_WAIT\nshop\tabc123\tSELECT ?\t5\t9000000\n",
@@ -145,7 +146,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "docker-1760000000.json",
             b'{"BlockIO":"0B / 0B","CPUPerc":"12.50%","Container":"abc","MemPerc":"1.0%","Name":"db1"}\n',
         ),
-        "node-exporter-cpu": (
+        "exporter-series": (
             "node-1760000000.prom",
             b"# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.\n# TYPE node_cpu_seconds_total counter\n"
             b'node_cpu_seconds_total{cpu="0",mode="idle"} 1000\nnode_cpu_seconds_total{cpu="0",mode="user"} 50\n',
@@ -211,7 +212,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"<p>Current time: 2026-01-05 10:00:00 +0000 UTC</p><table><tr><th>Instance ID</th><th>Availability Zone</th>"
             b"<th>State</th><th>Address</th><th>Registered At</th><th>Last Heartbeat</th><th>Tokens</th></tr>"
             b"<tr><td>ingester-1</td><td>a</td><td>ACTIVE</td><td>10.0.0.1:9095</td><td>2026-01-05T09:00:00Z</td>"
-            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table>",
+            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table></html>",
         ),
         "ring-store": (
             "consul.json",

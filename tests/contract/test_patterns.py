@@ -36,8 +36,9 @@ ALLOWED = {
     ("engine/live/files/scan.py", "pattern"): "made of the shell patterns of a setting",
     ("engine/job_heuristics/model/job_conf.py", "pattern"): "from a table in the code",
     ("engine/job_heuristics/reading/history_binary.py", "divide"): "made of lengths",
-    ("engine/formats/prometheus.py", "sure"): "its one variable part is escaped, and Rust's engine is linear",
-    ("engine/formats/prometheus.py", "names"): "callers give constants, and Rust's engine is linear",
+    ("engine/formats/prometheus/text.py", "sure"): "its one variable part is escaped, and Rust's engine is linear",
+    ("engine/formats/prometheus/text.py", "names"): "callers give constants, and Rust's engine is linear",
+    ("engine/formats/prometheus/series.py", "names"): "the same",
     ("tui/widgets/table/filters.py", "f'(?i){term.value}'"): "typed by the operator, and Rust's engine is linear",
 }
 """File and expression of every other pattern, and why it is none of a file's text."""

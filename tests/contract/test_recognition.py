@@ -17,7 +17,7 @@ KINDS: dict[tuple[str, str], FileKind] = {(name, kind.id): kind for name in FED 
 
 PROMETHEUS = {
     ("broker-load", "metric-scrape"),
-    ("query-profile", "node-exporter-cpu"),
+    ("query-profile", "exporter-series"),
     ("ring-placement", "placement-metrics"),
 }
 ALSO: dict[tuple[str, str], set[tuple[str, str]]] = {

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from engine import report
@@ -38,6 +39,51 @@ async def _shown(name: str, folder: Path, state: Path) -> tuple[Any, Any, list[s
         return pane.result, pane.parameters, screen
 
 
+def _broker_load(result: Any) -> None:
+    brokers, failures = result.tables["brokers"], result.tables["failures"]
+    headline = {line.label: line.value for line in result.headline}
+    assert headline["over capacity"] == str(brokers.filter(pl.col("headroom_pct") < 0).height)
+    single = failures.filter(pl.col("failure").str.starts_with("broker "))
+    lost = single.filter(~pl.col("survivable")).height
+    assert headline["single failure"] == (f"{lost} of {single.height} not survivable" if lost else "each survivable")
+    assert headline["goals"].startswith(f"{result.tables['goals']['violated'].sum()} violated")
+
+
+def _job_heuristics(result: Any) -> None:
+    jobs = result.tables["jobs"]
+    headline = {line.label: line.value for line in result.headline}
+    assert headline["jobs"] == str(jobs.height)
+    assert headline["severe or worse"] == str(jobs["severity"].is_in(["SEVERE", "CRITICAL"]).sum())
+    assert headline["wasted"].startswith(f"{jobs['wasted_mb_s'].sum() / 1024 / 3600:,.1f} GB·h")
+    assert headline["failed"] == str((jobs["state"] == "FAILED").sum())
+
+
+def _query_profile(result: Any) -> None:
+    classes, intervals = result.tables["classes"], result.tables["intervals"]
+    headline = {line.label: line.value for line in result.headline}
+    assert headline["intervals"] == f"{intervals['used'].sum()} of {intervals.height}"
+    assert headline["attributed"] == f"{100 * classes['y_share'].sum():.1f} %"
+    assert float(headline["active CPUs"].split()[0]) == pytest.approx(
+        classes["active_cpus"].sum() / classes["y_share"].sum(), abs=0.006
+    )
+
+
+def _run_comparison(result: Any) -> None:
+    rows = result.tables["metrics"].filter(~pl.col("pooled") & ~pl.col("muted"))
+    effects = rows.filter(pl.col("verdict") == "different")["effect"]
+    assert result.headline[0].value == f"{(effects == 'worse').sum()} worse, {(effects == 'better').sum()} better"
+    assert result.summary["regressions"] == len([f for f in result.findings if f.text.endswith(", worse")])
+
+
+DERIVED = {
+    "broker-load": _broker_load,
+    "job-heuristics": _job_heuristics,
+    "query-profile": _query_profile,
+    "run-comparison": _run_comparison,
+}
+"""By view: checks that the headline is what the tables below it hold."""
+
+
 @pytest.mark.parametrize("name", FED)
 def test_the_screen_shows_what_report_prints(name: str, tmp_path: Path) -> None:
     folder = play(name, tmp_path / "data", changes=1)
@@ -45,6 +91,7 @@ def test_the_screen_shows_what_report_prints(name: str, tmp_path: Path) -> None:
     session = opened(name, folder)
     printed = session.compute(name, parameters, now_ms=int(NOW_S * 1000))
     session.close()
+    DERIVED.get(name, lambda result: None)(printed)
     now = int(NOW_S * 1000)
     ours = json.loads(report.to_json(view(name), result, parameters, now))
     theirs = json.loads(report.to_json(view(name), printed, parameters, now))

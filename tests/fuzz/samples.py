@@ -237,7 +237,7 @@ def gather(views: list[View], folder: Path) -> dict[tuple[str, str], list[Sample
             if view.name == entry.name:
                 shared = SAMPLES.get(entry.name, {}).values()
                 files = [
-                    *own[entry.name],
+                    *own.get(entry.name, ()),
                     *shared,
                     *played[entry.name],
                     *itertools.chain(*played.values()),

@@ -16,7 +16,7 @@ from sample_data.query_profile.make import KINDS
 from tests.tui.fakes import Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
-from tui.views.query_profile.pane import COMPARISON, FIT, Pane
+from tui.views.query_profile.pane import COMPARISON, FIT, INTERVALS, Pane
 from tui.widgets.control import NumberControl
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
@@ -65,18 +65,18 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
                 "CPU",
                 "434.7",
                 "s",
+                "CPUs",
+                "0.92",
+                "of",
+                "4",
                 "attr.",
                 "99.8",
                 "%",
                 "unattr.",
                 "0.2",
                 "%",
-                "trust",
-                "△",
-                "55",
-                "%",
             ]
-            assert second.strip() == "used 47, 0 left out"
+            assert second.split() == ["trust", "△", "fair", "used", "47,", "0", "left", "out"]
 
     play(story)
 
@@ -90,7 +90,7 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
         ],
         [("class", ["enter"], "WLR slope"), ("scatter", ["right_square_bracket"], "1:1")],
         [("what-if", ["w"], "utilisation")],
-        [("compare", ["z"], "before")],
+        [("compare", ["0"], "before")],
     ],
     ids=lambda looks: looks[0][0],
 )
@@ -231,15 +231,56 @@ def test_compare_and_fit_sections(tmp_path: Path) -> None:
             sections = pane.query_one("#profile", Sections)
             await s.press("right_square_bracket")
             assert sections.chosen == FIT
-            await s.press("z")
+            await s.press("0")
             await s.until(lambda: "comparison" in pane.result.tables)
             assert sections.chosen == COMPARISON
             assert summary(s)["intervals"] < 47
-            await s.press("z")
+            await s.press("0")
             await s.until(lambda: "comparison" not in pane.result.tables)
             assert summary(s)["intervals"] == 47
 
     play(story)
+
+
+def test_windows_are_chosen_by_their_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            pane = s.app.pane
+            await s.press("6")  # shows where to choose
+            await s.until(lambda: pane.query_one("#profile", Sections).chosen == INTERVALS)
+            table = s.app.pane.query_one("#intervals", LiveTable)
+            await s.until(lambda: table.row is not None)
+            for key, begin, end in (("6", 40, 31), ("7", 11, 20)):
+                table.move_to(begin - 1)
+                await s.press(key)
+                await s.see(f"begins at interval {begin}")
+                table.move_to(end - 1)
+                await s.press(key)
+                await s.until(lambda k=key: (pane.parameters.window if k == "6" else pane.parameters.compare) != "")
+            assert (pane.parameters.window, pane.parameters.compare) == ("31..40", "11..20")
+            await s.until(lambda: "comparison" in pane.result.tables)
+            await s.see("intervals 31..40")
+            await s.see("intervals 11..20")
+            assert table.window.height == 47  # windows are chosen among all intervals
+            await s.press("8")
+            await s.until(lambda: "comparison" not in pane.result.tables)
+            assert (pane.parameters.window, pane.parameters.compare) == ("", "")
+
+    play(story)
+
+
+def test_the_bar_of_a_share_shows_its_interval() -> None:
+    from tui.glyphs import ASCII
+    from tui.widgets.table.window import Cell
+
+    row = {"cpu_low": 20.0, "cpu_high": 40.0}
+    cell = Cell("cpu_share", 30.0, row, 26, ASCII, lambda name: 40.0)
+    assert "".join(text for text, _ in drawing.share_cell(cell)) == "#" * 10 + ":" * 5 + "." * 5 + "  30.0"
+    for odd in ({"cpu_low": float("nan"), "cpu_high": 1.0}, {"cpu_low": None, "cpu_high": None}, {}):
+        text = "".join(
+            text for text, _ in drawing.share_cell(Cell("cpu_share", 30.0, odd, 26, ASCII, lambda name: 40.0))
+        )
+        assert text == "#" * 15 + " " * 5 + "  30.0"
 
 
 def test_a_new_snapshot_extends_the_view_and_a_reset_is_left_out(tmp_path: Path) -> None:

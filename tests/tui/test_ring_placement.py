@@ -14,11 +14,14 @@ import pytest
 from engine.ring_placement.view import VIEW
 from sample_data.ring_placement.make import Cluster, put
 from tests.tui.fakes import Stage, compare, copied, opened, play, session_over
+from tui.glyphs import BRAILLE
+from tui.views.ring_placement.cells import names_cell
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.views.ring_placement.tables import NUMBER, TABLES
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Cell
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
@@ -93,15 +96,15 @@ def test_space_fails_a_node_and_brings_it_back(tmp_path: Path) -> None:
 def test_zone_and_single_nodes_go_together(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("z")
+            await s.press("Z")
             zone = ("segment-writer-0", "segment-writer-3", "segment-writer-6", "segment-writer-9")
             await down(s, *zone)
             await s.see("fail zone:zone-a")
             await s.press("space")
             await down(s, *zone[1:])
-            await s.press("z")
+            await s.press("Z")
             await down(s, *zone)
-            await s.press("z")
+            await s.press("Z")
             await down(s)
             await s.press("j", "space")
             await down(s, "segment-writer-1")
@@ -120,12 +123,57 @@ def test_the_map_is_right_after_a_change_made_in_another_section(tmp_path: Path)
             await s.press("space")
             await s.see("fail segment-writer-0")
             await s.press("]")
-            await s.until(lambda: pane(s).query_one(Sections).chosen == NUMBER["shards"])
+            await s.until(lambda: pane(s).query_one(Sections).chosen == NUMBER["tenants"])
             await s.press("0")
             await down(s)
             await s.press("[")
             await s.see("nothing fails")
             assert "sign and colour per owner" in s.text(), "the shard map has no failed node any more"
+
+    play(story)
+
+
+def test_one_node_more_and_one_fewer_is_no_change(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("plus")
+            await s.see("13 nodes")
+            await s.press("minus")
+            await s.see("nothing fails")
+            assert pane(s).parameters == pane(s).defaults
+            await s.press("plus", "minus", "minus")
+            await s.see("11 nodes")
+            await s.press("0")
+            await s.see("nothing fails")
+            assert pane(s).parameters == pane(s).defaults
+
+    play(story)
+
+
+def test_failed_nodes_are_marked_where_they_are(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            before = table(s, "nodes").window.shown()["instance"].to_list()
+            await s.press("space", "j", "j", "space", "j")
+            await down(s, before[0], before[2])
+            await s.see("FAILED")
+            lines = [line for line in s.text().split("\n") if "segment-writer-" in line and "zone-" not in line]
+            marked = [line.split()[1] for line in lines if " FAILED " in line]
+            assert marked == [before[0], before[2]], "both rows stand where they stood"
+            assert table(s, "nodes").window.shown()["instance"].to_list() == before
+            assert table(s, "nodes").cursor == 3, "the cursor stays"
+
+    play(story)
+
+
+def test_a_tall_screen_shows_the_tenants_below_the_nodes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path, (160, 45)) as s:
+            await s.see("payments")
+            tenants = pane(s).query_one("#ring-top-tenants", LiveTable)
+            assert tenants.display and table(s, "nodes").size.height >= 13
+            await s.pilot.resize_terminal(80, 24)
+            await s.until(lambda: not tenants.display)
 
     play(story)
 
@@ -243,7 +291,7 @@ def test_enter_on_a_key_explains_it(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path, (120, 40)) as s:
             sections = pane(s).query_one("#ring-sections", Sections)
-            await s.press("right_square_bracket", "right_square_bracket", "right_square_bracket")
+            await s.press(*["right_square_bracket"] * 4)
             assert sections.chosen == NUMBER["placements"]
             await s.until(lambda: table(s, "placements").row is not None)
             row = table(s, "placements").row
@@ -308,7 +356,7 @@ def test_hostile_and_odd_rings(tmp_path: Path) -> None:
         (data / "l.csv").write_text("tenant,dataset,bytes_per_s\n[bold]t,\x1b]0;x\x07,5\n")
         async with ring(tmp_path, root=data) as s:
             for _ in range(5):
-                await s.press("space", "j", "z")
+                await s.press("space", "j", "Z")
             await s.press("d", "d", "x", "t")
             await s.pilot.pause(0.1)
             assert not pane(s).error
@@ -348,10 +396,10 @@ SCREENS = {
     "map-80x24": ((80, 24), (), {}),
     "failed-80x24": ((80, 24), ("space", "j", "j", "space"), {}),
     "failed-left-80x24": ((80, 24), ("space", "t"), {}),
-    "failed-ascii-80x24": ((80, 24), ("z",), {"glyphs_set": "ascii"}),
+    "failed-ascii-80x24": ((80, 24), ("Z",), {"glyphs_set": "ascii"}),
     "detail-80x24": ((80, 24), ("space", "d"), {}),
-    "zone-120x40": ((120, 40), ("z", "j"), {}),
-    "zone-left-200x50": ((200, 50), ("z", "t"), {}),
+    "zone-120x40": ((120, 40), ("Z", "j"), {}),
+    "zone-left-200x50": ((200, 50), ("Z", "t"), {}),
     "sweep-80x24": ((80, 24), ("x",), {}),
     "light-80x24": ((80, 24), ("space",), {"look": "loadlens-light"}),
     "ansi-80x24": ((80, 24), ("space",), {"look": "ansi-dark"}),
@@ -372,7 +420,7 @@ def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> N
             for key in keys:
                 before = pane(s).result
                 await s.press(key)
-                if key in ("space", "z", "t", "x"):
+                if key in ("space", "Z", "t", "x"):
                     await s.until(lambda before=before: pane(s).result is not before)
             await s.pilot.pause(0.1)
             # The last two lines are the shell's: age of the data and keys.
@@ -386,7 +434,7 @@ def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> N
 def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("z", "t")
+            await s.press("Z", "t")
             await s.until(lambda: pane(s).result.summary["regime"] == "left")
             session = session_over(copied(SAMPLE), VIEW)
             session.scan(final=True)
@@ -408,7 +456,7 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
             await s.see("token ring")
             await s.see("zone-a abcdef 6 of 6 up")
             assert pane(s).parameters.ring == "mimir/ingester-ring.json"
-            await s.press("z")
+            await s.press("Z")
             await s.see("zone-a xxxxxx 0 of 6 up")
             await s.see("A writes ok, reads ok")
             await s.press(*["down"] * 6, "space")
@@ -450,3 +498,9 @@ def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
             assert not pane(s).error
 
     play(story)
+
+
+def test_a_flag_of_the_same_name_as_a_list_is_drawn() -> None:
+    """Column ``down`` of nodes says whether, that of failures who."""
+    assert names_cell(Cell("down", True, {}, 8, BRAILLE, lambda _name: 0.0)) == [("yes", "")]
+    assert names_cell(Cell("down", ["a-1", "a-2"], {}, 8, BRAILLE, lambda _name: 0.0)) == [("a-1, a-2", "")]

@@ -121,3 +121,14 @@ def test_check_names_drift(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_nothing_to_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
     assert main(["report", "ring-placement", str(tmp_path), "--no-cache"]) == 3
+
+
+@pytest.mark.parametrize("command", ["report", "check"])
+@pytest.mark.parametrize("option", ["fail=segment-writer-99", "fail=zone:nowhere", "leaving=x", "home-zone=y"])
+def test_a_node_that_does_not_exist_is_a_usage_error(
+    command: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(SAMPLE, tmp_path / "data")
+    assert main([command, "ring-placement", str(tmp_path), "--no-cache", "-o", option]) == 2
+    said = capsys.readouterr()
+    assert not said.out and option.split("=")[1].removeprefix("zone:") in said.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.broker_load.model import identity, readings
+from engine.broker_load.model import identity, readings, ticks
 from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKERS
@@ -41,7 +41,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         for host in table["host"].drop_nulls().unique().sort().to_list():
             if host not in ids and identity.bare(host) == name:
                 ids[host] = (-number,)
-    rows = readings.of(table, ids, interval_ms)
+    rows = readings.of(table, ids, interval_ms, ticks.repeats(ticks.of_rows(table)))
     if not rows.height:
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.broker_load.cruise_control import samples
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.model import samples
 from engine.broker_load.model.measured import runs
 from engine.broker_load.model.topology import Longs
 from engine.broker_load.tables import raw_metrics
@@ -162,6 +162,7 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
             "reported": "the reporter's figure (process CPU load)",
             "node": "the whole machine's, from node_exporter",
             "process": "the broker process', divided by its cores",
+            "container": "the broker container's, divided by the cores it may use",
         }
         rows.append(("cpu-measured", "all brokers", 1, f"CPU is {words[final.cpu_kind]}"))
     silent = final.topology.alive & ~final.heard

@@ -57,7 +57,9 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
     heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
     heard |= frozenset(inputs.table("log_dirs")["broker"].unique().to_list())
-    by_broker = ticks.by_broker(every, who.ids).with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
+    repeats = ticks.repeats(every)
+    by_broker = ticks.by_broker(ticks.counting(every, repeats), who.ids)
+    by_broker = by_broker.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
     # A round holds what was measured until its moment: the end of its interval or, in the last one, the moment looked at.
     # Rounds after that moment stay in memory for when it moves on.
     sources = _sources(by_broker, interval_ms)
@@ -76,7 +78,8 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
         full = [moment for moment in moments if moment != until_ms]
         for batch in (full, [moment for moment in moments if moment == until_ms]):
             files = {file for moment in batch for file in sources[moment].files}
-            rows = _readings(inputs, files, who, max(batch, default=0), interval_ms)
+            rows = _readings(inputs, files, max(batch, default=0))
+            rows = readings.of(rows, who.ids, interval_ms, repeats)
             parts = _by_interval(rows)
             for place, moment in enumerate(batch):
                 context.check()
@@ -160,9 +163,9 @@ def _topologies(
     return lambda moment: partials[described(moment)]
 
 
-def _readings(inputs: Inputs, files: set[int], who: Identity, until_ms: int, interval_ms: int) -> pl.DataFrame:
+def _readings(inputs: Inputs, files: set[int], until_ms: int) -> pl.DataFrame:
     rows = inputs.of("metrics", files) if len(files) < len(inputs.files) else inputs.table("metrics")
-    return readings.of(rows.filter(pl.col("time_ms") <= until_ms), who.ids, interval_ms)
+    return rows.filter(pl.col("time_ms") <= until_ms)
 
 
 def _by_interval(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:

@@ -12,12 +12,17 @@ from engine.inputs import FILE
 
 _SERIES = ("broker", "metric", "topic", "partition")
 _COLUMNS = ("time_ms", *_SERIES, "value")
+_SUMMED = (raw_metrics.PROCESS_CPU_SECONDS, raw_metrics.CONTAINER_CPU_SECONDS)
+"""Metrics that are summed where a broker has them by CPU."""
 
 
-def of(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interval_ms: int) -> pl.DataFrame:
-    """Return the raw metrics ``rows`` of known brokers (``ids`` by host) with their sampling ``interval``."""
+def of(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interval_ms: int, repeats: pl.DataFrame) -> pl.DataFrame:
+    """Return the raw metrics ``rows`` of known brokers (``ids`` by host) with their sampling ``interval``. Running totals at
+    the ticks ``repeats`` are left out."""
     rows = ticks.by_broker(rows, ids)
     counters = rows.filter(pl.col("counter"))
+    if repeats.height:
+        counters = counters.join(repeats, on=["host", "time_ms"], how="anti", maintain_order="left")
     gauges = rows.filter(~pl.col("counter"))
     scrapes = gauges.select("broker", "time_ms", "host", FILE).unique()
     if scrapes.height > scrapes.select("broker", "time_ms").unique().height:
@@ -31,16 +36,19 @@ def of(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interval_ms: int)
 
 
 def _rates(counters: pl.DataFrame) -> pl.DataFrame:
-    """Increase per second since the broker's tick before. A counter that fell was reset and counts from 0, as in
-    Prometheus' ``irate``; one that the tick before does not have is new and has no rate yet.
+    """Increase per second since the broker's tick before, of traffic, its process, its machine or its container: each has an
+    exporter with moments of its own. A counter that fell was reset and counts from 0, as in Prometheus' ``irate``; one that the
+    tick before does not have is new and has no rate yet.
 
     Idle seconds become the busy fraction of the node: 1 − mean over its CPUs.
     """
     by = [*_SERIES, "time_ms"]
     frame = counters.unique(by, keep="first", maintain_order=True).sort(by, nulls_last=False)
-    moments = frame.select("broker", "time_ms").unique().sort("broker", "time_ms")
-    moments = moments.with_columns(pl.col("time_ms").shift(1).over("broker", order_by="time_ms").alias("_before"))
-    frame = frame.join(moments, on=["broker", "time_ms"], how="left", maintain_order="left")
+    frame = frame.with_columns(raw_metrics.of_exporter().alias("exporter"))
+    target = ["broker", "exporter"]
+    moments = frame.select(*target, "time_ms").unique().sort(*target, "time_ms")
+    moments = moments.with_columns(pl.col("time_ms").shift(1).over(target, order_by="time_ms").alias("_before"))
+    frame = frame.join(moments, on=[*target, "time_ms"], how="left", maintain_order="left")
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in _SERIES)
     same &= pl.col("time_ms").shift(1) == pl.col("_before")
     rise = pl.col("value") - pl.col("value").shift(1)
@@ -50,13 +58,14 @@ def _rates(counters: pl.DataFrame) -> pl.DataFrame:
         pl.col("value").is_not_null() & pl.col("value").is_finite()
     )
     idle = pl.col("metric") == raw_metrics.NODE_IDLE_SECONDS
-    nodes = (
-        rated.filter(idle)
+    summed = pl.col("metric").is_in(_SUMMED)
+    by_cpu = (
+        rated.filter(idle | summed)
         .group_by("time_ms", "broker", "metric", maintain_order=True)
-        .agg((1 - pl.col("value").mean()).alias("value"))
+        .agg(pl.when(idle.first()).then(1 - pl.col("value").mean()).otherwise(pl.col("value").sum()).alias("value"))
         .with_columns(pl.lit(None, pl.String).alias("topic"), pl.lit(None, pl.Int32).alias("partition"))
     )
-    return pl.concat([rated.filter(~idle).select(_COLUMNS), nodes.select(_COLUMNS)])
+    return pl.concat([rated.filter(~(idle | summed)).select(_COLUMNS), by_cpu.select(_COLUMNS)])
 
 
 def add_sizes(rows: pl.DataFrame, sizes: pl.DataFrame, until_ms: int) -> pl.DataFrame:

@@ -113,9 +113,17 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     process = wide[raw_metrics.PROCESS_CPU_SECONDS]
     cpu = extra[raw_metrics.CPU].copy()
     kind = "reported" if has_cpu.any() else ""
-    for source, word in ((raw_metrics.NODE_IDLE_SECONDS, "node"), (raw_metrics.PROCESS_LOAD, "process")):
-        take = ~has_cpu & present[source]
-        cpu = np.where(take, wide[source], cpu)
+    limit = wide[raw_metrics.CONTAINER_QUOTA] / wide[raw_metrics.CONTAINER_PERIOD]
+    limit = np.where(present[raw_metrics.CONTAINER_CORES], wide[raw_metrics.CONTAINER_CORES], limit)
+    container = np.where(limit > 0, wide[raw_metrics.CONTAINER_CPU_SECONDS] / limit, np.nan)
+    process = np.where(np.isnan(process), wide[raw_metrics.CONTAINER_CPU_SECONDS], process)
+    for word, given, value in (
+        ("container", ~np.isnan(container), container),
+        ("node", present[raw_metrics.NODE_IDLE_SECONDS], wide[raw_metrics.NODE_IDLE_SECONDS]),
+        ("process", present[raw_metrics.PROCESS_LOAD], wide[raw_metrics.PROCESS_LOAD]),
+    ):
+        take = ~has_cpu & given
+        cpu = np.where(take, value, cpu)
         has_cpu |= take
         kind = kind or (word if take.any() else "")
     kind = kind or ("process" if (~np.isnan(process)).any() else "")
@@ -263,3 +271,11 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology) -> _
     nan = slots.slot[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else np.empty(0, np.int64)
     disk = tally(found // width, megabytes, topology.brokers)
     return _Sizes(matrix, nan, found[np.append(True, found[1:] != found[:-1])[: len(found)]], disk)
+
+
+def broker_cpu(one: Round, cores: Floats) -> tuple[Floats, Flags]:
+    """Return the CPU fraction [B] of each broker and whether there is one; a process' cores are divided by the broker's."""
+    process = ~one.has_cpu & ~np.isnan(one.process)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cpu = np.where(process, one.process / cores, one.cpu)
+    return cpu, one.has_cpu | process

@@ -18,7 +18,8 @@ def of(inputs: Inputs, context: Context) -> pl.DataFrame:
     """Return the ticks of all files, each file looked at once per version.
 
     A tick is one file, ``host``, ``broker`` (either may be null) and ``time_ms``; ``version`` of the file; ``counter``:
-    it has running totals; ``sized``: it has partition sizes; ``cpus``: numbers of the CPUs that node_exporter names.
+    it has running totals, those of ``exporters`` (``raw_metrics.of_exporter``); ``sized``: it has partition sizes; ``cpus``:
+    numbers of the CPUs that node_exporter names; ``print``: a fingerprint of all its running totals.
     """
     ticks: FramePartials[int] = context.memo.state("broker load ticks", lambda: FramePartials(FILE))
     versions = {number: info.version for number, info in inputs.files.items()}
@@ -28,17 +29,27 @@ def of(inputs: Inputs, context: Context) -> pl.DataFrame:
 
 def _read(inputs: Inputs, files: Collection[int]) -> pl.DataFrame:
     rows = inputs.table("metrics") if len(files) == len(inputs.files) else inputs.of("metrics", set(files))
-    ticks = _starts(rows, (*_OF, "counter")).group_by(_OF, maintain_order=True).agg(pl.col("counter").any())
+    versions = {FILE: list(files), "version": [inputs.files[number].version for number in files]}
+    numbers = pl.DataFrame(versions, schema={FILE: pl.UInt32, "version": pl.Int64})
+    return of_rows(rows).join(numbers, on=FILE, how="left").sort(FILE, "time_ms", "host", "broker")
+
+
+def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the ticks of some rows of ``metrics``, without versions."""
+    kinds = rows.select(*_OF, "counter", raw_metrics.of_exporter().alias("exporter"))
+    counted = pl.struct("metric", "topic", "partition", "value").hash().bitwise_xor().alias("print")
+    prints = rows.filter("counter").group_by(_OF).agg(counted)
+    ticks = _starts(kinds, kinds.columns).group_by(_OF, maintain_order=True).agg(
+        pl.col("counter").any(), pl.col("exporter").filter("counter").unique().sort().alias("exporters")
+    )  # fmt: skip
     sized = _starts(rows.filter(pl.col("metric") == raw_metrics.SIZE), _OF).unique()
     idle = rows.filter(pl.col("metric") == raw_metrics.NODE_IDLE_SECONDS)
     cpus = idle.group_by(_OF).agg(pl.col("partition").unique().alias("cpus"))
-    versions = {FILE: list(files), "version": [inputs.files[number].version for number in files]}
     return (
         ticks.join(sized.with_columns(pl.lit(True).alias("sized")), on=_OF, how="left", nulls_equal=True)
         .join(cpus, on=_OF, how="left", nulls_equal=True)
-        .join(pl.DataFrame(versions, schema={FILE: pl.UInt32, "version": pl.Int64}), on=FILE, how="left")
+        .join(prints, on=_OF, how="left", nulls_equal=True)
         .with_columns(pl.col("sized").fill_null(False))
-        .sort(FILE, "time_ms", "host", "broker")
     )
 
 
@@ -72,6 +83,38 @@ def by_broker(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.Data
     return rows.filter(pl.col("broker").is_not_null())
 
 
+def repeats(ticks: pl.DataFrame) -> pl.DataFrame:
+    """Return the ticks (``host``, ``time_ms``) at which all running totals of a machine are those of the tick before.
+
+    A range query repeats the newest sample at each step that is finer than the scrapes, and for five minutes after a target has
+    vanished. That is no observation: CPU seconds never stand still, and so only machines that give them are looked at.
+    """
+    machine = pl.col("host").str.replace(r":\d{2,5}$", "").str.to_lowercase().alias("machine")
+    counting = ticks.filter(pl.col("host").is_not_null() & pl.col("counter")).with_columns(machine)
+    by_time = (
+        counting.unique(["machine", "host", "time_ms", "print"])
+        .group_by("machine", "time_ms")
+        .agg(pl.col("print").bitwise_xor(), pl.col("exporters").explode(empty_as_null=False).max().alias("most"))
+        .sort("machine", "time_ms")
+    )
+    same = (pl.col("print") == pl.col("print").shift(1)).over("machine", order_by="time_ms")
+    still = by_time.filter(same & (pl.col("most") > 0))
+    return counting.join(still, on=["machine", "time_ms"], how="semi").select("host", "time_ms").unique()
+
+
+def counting(ticks: pl.DataFrame, repeats: pl.DataFrame) -> pl.DataFrame:
+    """Return ``ticks`` with those of ``repeats`` as if they had no running totals."""
+    if not repeats.height:
+        return ticks
+    marked = repeats.with_columns(pl.lit(True).alias("_again"))
+    again = ticks.join(marked, on=["host", "time_ms"], how="left", maintain_order="left")["_again"].fill_null(False)
+    none = pl.lit([], pl.List(pl.UInt8))
+    return ticks.with_columns(
+        pl.when(again).then(False).otherwise("counter").alias("counter"),
+        pl.when(again).then(none).otherwise("exporters").alias("exporters"),
+    )
+
+
 def sources(ticks: pl.DataFrame) -> pl.DataFrame:
     """Return the files each sampling interval is made of: ``interval``, file, ``version`` and ``broker``, sorted.
 
@@ -80,9 +123,11 @@ def sources(ticks: pl.DataFrame) -> pl.DataFrame:
     """
     columns = ("interval", FILE, "version", "broker")
     counting = ticks.filter("counter")
-    moments = counting.select("broker", "time_ms", "interval").unique().sort("broker", "time_ms")
+    counting = counting.explode("exporters", empty_as_null=False)
+    target = ["broker", "exporters"]
+    moments = counting.select(*target, "time_ms", "interval").unique().sort(*target, "time_ms")
     before = moments.select(
-        "broker", pl.col("time_ms").shift(1).over("broker", order_by="time_ms").alias("time_ms"), "interval"
+        *target, pl.col("time_ms").shift(1).over(target, order_by="time_ms").alias("time_ms"), "interval"
     )
-    earlier = counting.drop("interval").join(before, on=["broker", "time_ms"])
+    earlier = counting.drop("interval").join(before, on=[*target, "time_ms"])
     return pl.concat([ticks.select(columns), earlier.select(columns)]).unique().sort("interval", FILE, "broker")

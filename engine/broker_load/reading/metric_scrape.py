@@ -1,9 +1,9 @@
-"""JMX-exporter and node_exporter text scrapes → raw metrics.
+"""Series of brokers, their machines and containers → raw metrics, from text scrapes and from Prometheus' answers alike.
 
 Two rule sets are understood: one-minute rates under the names that Cruise Control's Prometheus sampler asks for (any
 letter case), and counters (``…_total``, ``…persec_count``), whose rates are made from consecutive scrapes later.
-Which host it is of comes from the ``instance`` label, the file's name or its folder (``host_port``); when, from the
-file's name or its modification time.
+Which host it is of comes from the ``pod`` and ``instance`` labels, the file's name or its folder (``host_port``); when, from the
+sample, the file's name or its modification time. See ``metric_names`` for the names.
 """
 
 from __future__ import annotations
@@ -12,93 +12,19 @@ import re
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from engine.broker_load.reading import metric_names
 from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
 from engine.broker_load.tables import raw_metrics
-from engine.broker_load.tables.inputs import METRICS
-from engine.formats import prometheus
+from engine.broker_load.tables.inputs import BROKERS_IN, METRICS
+from engine.formats.prometheus import series as prometheus
+from engine.formats.prometheus.series import SeriesFile
 from engine.problems import Problem
 from engine.reading import Reading, Source
-from engine.tables import Table
+from engine.tables import Rows, Table
 
-_STEMS = (
-    "bytesin",
-    "bytesout",
-    "replicationbytesin",
-    "replicationbytesout",
-    "totalproducerequests",
-    "totalfetchrequests",
-    "messagesin",
-)
-_NAMES = (
-    r"(?i)^(?:kafka_server_brokertopicmetrics_|kafka_log_log_(?:value|size)\b|node_cpu(?:_seconds_total)?\b|"
-    r"process_cpu_seconds_total\b|java_lang_operatingsystem_processcpuload\b|kafka_server_app_info|"
-    r"kafka_network_requestmetrics_|kafka_network_requestchannel_value\b|kafka_log_logflushstats_|"
-    r"kafka_server_kafkarequesthandlerpool_oneminuterate\b)"
-)
-_ANY = re.compile(_NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
-_REQUESTS = {"produce": "PRODUCE", "fetchconsumer": "CONSUMER_FETCH", "fetchfollower": "FOLLOWER_FETCH"}
-_WAITS = {"requestqueuetimems": "REQUEST_QUEUE_TIME_MS", "localtimems": "LOCAL_TIME_MS", "totaltimems": "TOTAL_TIME_MS"}
-_HOW = {"max": "MAX", "mean": "MEAN", "50thpercentile": "50TH", "999thpercentile": "999TH"}
-
-
-def _known() -> pl.DataFrame:
-    """Return, by series, name label and request label (all in lower case), the metric id in broker scope and in topic scope
-    (255: none) and whether it is a running total."""
-    rows: list[tuple[str, str, str, int, int, bool]] = []
-    for position, stem in enumerate(_STEMS):
-        broker, topic = raw_metrics.TOTALS[position], raw_metrics.TOPIC[position]
-        base = "kafka_server_brokertopicmetrics_"
-        rows.append((base + "oneminuterate", stem + "persec", "", broker, topic, False))
-        rows.append((base + "count", stem + "persec", "", broker, topic, True))
-        rows.extend(
-            (base + stem + middle + "_oneminuterate", "", "", broker, topic, False) for middle in ("", "persec")
-        )
-        rows.extend(
-            (base + stem + ending, "", "", broker, topic, True)
-            for ending in ("", "_total", "_count", "persec", "persec_total", "persec_count")
-        )
-    none = 255
-    rows.append(("kafka_log_log_value", "size", "", none, raw_metrics.SIZE, False))
-    rows.append(("kafka_log_log_size", "", "", none, raw_metrics.SIZE, False))
-    rows.append(("process_cpu_seconds_total", "", "", raw_metrics.PROCESS_CPU_SECONDS, none, True))
-    rows.append(("java_lang_operatingsystem_processcpuload", "", "", raw_metrics.PROCESS_LOAD, none, False))
-    for request, who in _REQUESTS.items():
-        rate = raw_metrics.ID[f"BROKER_{who}_REQUEST_RATE"]
-        rows.append(("kafka_network_requestmetrics_oneminuterate", "requestspersec", request, rate, none, False))
-        for wait, what in _WAITS.items():
-            for series, how in _HOW.items():
-                wanted = raw_metrics.ID[f"BROKER_{who}_{what}_{how}"]
-                rows.append((f"kafka_network_requestmetrics_{series}", wait, request, wanted, none, False))
-    for queue in ("request", "response"):
-        wanted = raw_metrics.ID[f"BROKER_{queue.upper()}_QUEUE_SIZE"]
-        rows.append(("kafka_network_requestchannel_value", f"{queue}queuesize", "", wanted, none, False))
-    flush = "kafka_log_logflushstats_"
-    rows.append(
-        (flush + "oneminuterate", "logflushrateandtimems", "", raw_metrics.ID["BROKER_LOG_FLUSH_RATE"], none, False)
-    )
-    for series, how in _HOW.items():
-        wanted = raw_metrics.ID[f"BROKER_LOG_FLUSH_TIME_MS_{how}"]
-        rows.append((flush + series, "logflushrateandtimems", "", wanted, none, False))
-    idle = raw_metrics.ID["BROKER_REQUEST_HANDLER_AVG_IDLE_PERCENT"]
-    pool = "kafka_server_kafkarequesthandlerpool_oneminuterate"
-    rows.append((pool, "requesthandleravgidlepercent", "", idle, none, False))
-    return pl.DataFrame(
-        rows,
-        schema={
-            "series": pl.String,
-            "kind": pl.String,
-            "request": pl.String,
-            "broker_metric": pl.UInt8,
-            "topic_metric": pl.UInt8,
-            "counter": pl.Boolean,
-        },
-        orient="row",
-    )
-
-
-_KNOWN = _known()
 _PORT = re.compile(r"^(.+?)[_:](\d{2,5})$")
 _PLAIN = re.compile(
     r"^(?:(?:metrics?|scrape|sample|tick|jmx|exporter|prom)?[-_.]?\d{0,9}|node|kafka|broker|node_exporter|jmx_exporter)$",
@@ -122,103 +48,195 @@ def instance(source: Source) -> str:
 
 
 class MetricScrape:
-    """Text scrapes of a broker's JMX exporter or of its machine's node_exporter."""
+    """Series of brokers: text scrapes of a JMX exporter or node_exporter, and Prometheus' answers with the same series."""
 
     id = "metric-scrape"
-    title = "JMX exporter and node_exporter scrapes (one-minute rates or counters)"
+    title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 4
-    tables: tuple[Table, ...] = (METRICS,)
+    version = 5
+    tables: tuple[Table, ...] = (METRICS, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise by content: a text exposition. Whether it holds broker series is seen when it is read."""
-        return prometheus.looks_like(head)
+        """Recognise by content: series in any form. Whether it holds broker series is seen when it is read."""
+        return prometheus.looks_like(name, head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one scrape to rows of ``metrics``; a file without any series of interest gives none, without a problem."""
-        if not _ANY.search(data):
+        """Read a file to rows of ``metrics``; a text without any series of interest gives none, without a problem."""
+        is_text = prometheus.is_text(data)
+        if is_text and not metric_names.ANY.search(data):
             return Reading(consumed=len(data))
-        labels = ("name", "topic", "partition", "request", "mode", "cpu", "instance", "id")
-        scrape = prometheus.parse(source.path, data, labels, _NAMES)
-        problems = list(scrape.problems)
-        rows = scrape.samples.with_columns(
-            pl.col("metric").str.to_lowercase().alias("series"),
+        # Each label costs a look at every line of a text.
+        labels = [name for name in metric_names.LABELS if not is_text or name.encode() in data]
+        file = prometheus.read(source, data, labels, metric_names.NAMES)
+        problems = list(file.problems)
+        series = _series(file, source)
+        mapped = _mapped(series, source, problems)
+        mapped = _distinct(mapped, file, source, problems)
+        rows: dict[str, Rows] = {"metrics": _rows(mapped, file, source, problems)}
+        info = series.filter(pl.col("series").is_in(metric_names.BROKER_INFO))
+        if info.height:
+            rows["broker_list"] = _broker_list(info)
+        return Reading(rows=rows, problems=problems, consumed=len(data), complete=final or not file.cut)
+
+
+def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
+    """Return the series with all labels of ``metric_names`` (null where absent), their names in lower case, the place of each
+    (``row``), and which ``host`` they are of."""
+    have = file.series.columns
+    missing = [pl.lit(None, pl.String).alias(name) for name in metric_names.LABELS if name not in have]
+    name = pl.col("metric").str.to_lowercase()
+    rated = metric_names.is_rate(name)
+    pod = pl.coalesce(metric_names.PODS)
+    of_node = pl.col("series").is_in(metric_names.NODE_CPU)
+    return (
+        file.series.with_row_index("row")
+        .with_columns(missing)
+        .with_columns(
+            metric_names.of_counter(name).alias("series"),
+            rated.alias("rated"),
             pl.col("name").str.to_lowercase().fill_null("").alias("kind"),
-            pl.col("request").str.to_lowercase().fill_null("").alias("asked"),
+            pl.coalesce("request", "redpanda_request").str.to_lowercase().fill_null("").alias("asked"),
+            pl.coalesce("topic", "redpanda_topic").alias("topic"),
         )
-        # Exporters name the node's CPU number "cpu"; a JMX rule set may carry labels that mean nothing here.
-        idle = rows.filter(pl.col("series").is_in(["node_cpu_seconds_total", "node_cpu"]) & (pl.col("mode") == "idle"))
-        broker = _broker_id(rows)
-        named = rows.join(
-            _KNOWN,
-            left_on=["series", "kind", "asked"],
-            right_on=["series", "kind", "request"],
-            how="inner",
-            maintain_order="left",
+        .with_columns(
+            pl.when(of_node).then("instance").otherwise(pl.coalesce(pod, "instance")).fill_null(instance(source))
+            .alias("host")
         )
-        has_topic = pl.col("topic").fill_null("") != ""
-        named = named.with_columns(
-            pl.when(has_topic).then("topic_metric").otherwise("broker_metric").alias("id_of"),
-            pl.col("partition").cast(pl.Int32, strict=False).alias("number"),
-        )
-        size = pl.col("topic_metric") == raw_metrics.SIZE
-        lost = named.filter(size & (~has_topic | pl.col("number").is_null() | (pl.col("number") < 0)))
-        if lost.height:
-            problems.append(self._problem(source, "missing-label", "a size without topic or partition", lost))
-        named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
-        named = named.with_columns(pl.when(size).then("number").alias("number"))
-        idle = idle.with_columns(
-            pl.lit(raw_metrics.NODE_IDLE_SECONDS, pl.UInt8).alias("id_of"),
-            pl.col("cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False).alias("number"),
-            pl.lit(True).alias("counter"),
-            pl.lit(None, pl.String).alias("topic"),
-        )
-        columns = ["id_of", "topic", "number", "value", "counter", "time_ms", "instance", "line", "metric"]
-        rows_of_interest = pl.concat([named.select(columns), idle.select(columns)])
-        odd = rows_of_interest.filter(~pl.col("value").is_finite())
-        if odd.height:
-            problems.append(self._problem(source, "not-finite", "NaN or infinite sample left out", odd))
-        rows_of_interest = rows_of_interest.filter(pl.col("value").is_finite())
-        # A rate given both as one-minute rate and as counter counts once, as the rate.
-        place = ["instance", "id_of", "topic", "number", "time_ms"]
-        rows_of_interest = (
-            rows_of_interest.sort("counter", maintain_order=True)
-            .unique(place, keep="first", maintain_order=True)
-            .sort("line")
-        )
-        twice = odd.height + rows_of_interest.height < named.height + idle.height
-        if twice:
-            counted = named.height + idle.height - odd.height - rows_of_interest.height
-            double = named.filter(~pl.col("counter")).select(pl.struct(place).is_duplicated().sum())
-            if double.item():
-                problems.append(
-                    Problem.at(source.path, "duplicate-series", "series given twice; the first counts", count=counted)
-                )
-        timely = pl.col("time_ms").is_between(0, LATEST_MS)
-        untimely = rows_of_interest.filter(~timely)
-        if untimely.height:
-            problems.append(self._problem(source, "bad-time", "an impossible time; the file's is taken", untimely))
-        host = instance(source)
-        frame = rows_of_interest.select(
-            pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"),
-            pl.col("instance").fill_null(host).alias("host"),
-            pl.lit(broker, pl.Int32).alias("broker"),
-            pl.col("id_of").alias("metric"),
-            pl.when(pl.col("topic") != "").then("topic").alias("topic"),
-            pl.col("number").alias("partition"),
-            pl.col("value"),
-            pl.col("counter"),
-        )
-        return Reading(rows={"metrics": frame}, problems=problems, consumed=len(data), complete=final or not scrape.cut)
-
-    @staticmethod
-    def _problem(source: Source, kind: str, reason: str, rows: pl.DataFrame) -> Problem:
-        text = f"{reason}: {rows['metric'][0]}"
-        return Problem.at(source.path, kind, text, line=int(rows["line"][0]), count=rows.height)
+    )  # fmt: skip
 
 
-def _broker_id(rows: pl.DataFrame) -> int | None:
-    """Return the broker's id where the scrape has it (``kafka_server_app_info…{id="3"}``)."""
-    ids = rows.filter(pl.col("series").str.starts_with("kafka_server_app_info"))["id"].drop_nulls().unique()
-    numbers = ids.cast(pl.Int32, strict=False).drop_nulls().to_list()
-    return numbers[0] if len(numbers) == 1 and numbers[0] >= 0 else None
+def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl.DataFrame:
+    """Return the series that are raw metrics: ``row``, ``host``, ``broker``, ``id_of`` (metric), ``topic``, ``number``
+    (partition or CPU), ``counter``, ``rank``, and what messages need."""
+    named = series.join(metric_names.KNOWN, on=["series", "kind", "asked"], how="inner", maintain_order="left")
+    container = pl.col("series").is_in(metric_names.CONTAINERS)
+    if named.select(container.any()).item():
+        broker = metric_names.of_broker(pl.col("container")) & (pl.col("resource").fill_null("cpu") == "cpu")
+        named = named.filter(~container | broker)
+    has_topic = pl.col("topic").fill_null("") != ""
+    per_cpu = pl.col("series").is_in(["container_cpu_usage_seconds_total", "redpanda_cpu_busy_seconds_total"])
+    cpu = pl.coalesce("shard", "cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False)
+    size = pl.col("topic_metric") == raw_metrics.SIZE
+    named = named.with_columns(
+        pl.when(has_topic).then("topic_metric").otherwise("broker_metric").alias("id_of"),
+        pl.when(size).then(pl.col("partition").cast(pl.Int32, strict=False)).when(per_cpu).then(cpu).alias("number"),
+        pl.when("rated").then(False).otherwise("counter").alias("counter"),
+        pl.when("rated").then(pl.lit(metric_names.ONE_MINUTE, pl.UInt8)).otherwise("rank").alias("rank"),
+    )
+    lost = named.filter(size & (~has_topic | (pl.col("number").fill_null(-1) < 0)))
+    if lost.height:
+        problems.append(_problem(source, "missing-label", "a size without topic or partition", lost))
+    named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
+    # Exporters name the node's CPU number "cpu"; a JMX rule set may carry labels that mean nothing here.
+    idle = series.filter(pl.col("series").is_in(metric_names.NODE_CPU) & (pl.col("mode") == "idle") & ~pl.col("rated"))
+    idle = idle.with_columns(
+        pl.lit(raw_metrics.NODE_IDLE_SECONDS, pl.UInt8).alias("id_of"),
+        pl.col("cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False).alias("number"),
+        pl.lit(True).alias("counter"),
+        pl.lit(metric_names.COUNTED, pl.UInt8).alias("rank"),
+        pl.lit(None, pl.String).alias("topic"),
+    )
+    columns = ["row", "host", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric", "labels",
+               *metric_names.CLUSTERS]  # fmt: skip
+    mapped = pl.concat([named.select(columns), idle.select(columns)]).sort("row")
+    return _with_ids(mapped, series).with_columns(pl.when(pl.col("topic") != "").then("topic").alias("topic"))
+
+
+def _with_ids(mapped: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
+    """Add ``broker``: the id that a label of the series names, else the one that the host's application info has."""
+    info = series.filter(pl.col("series").str.starts_with("kafka_server_app_info"))
+    number = pl.col("id").cast(pl.Int32, strict=False)
+    ids = info.select("host", number.alias("of_host")).filter(pl.col("of_host") >= 0).unique()
+    ids = ids.filter(pl.len().over("host") == 1)
+    own = pl.col("broker_id").cast(pl.Int32, strict=False)
+    mapped = mapped.join(ids, on="host", how="left", maintain_order="left")
+    return mapped.with_columns(pl.coalesce(pl.when(own >= 0).then(own), "of_host").alias("broker"))
+
+
+_PLACE = ("host", "id_of", "topic", "number")
+"""Columns that say what a series measures."""
+
+
+def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
+    """Leave one series where several measure the same: a rate rather than a counter; of those that differ in other labels, as
+    the copies of two servers do, the one with the most samples. ``place`` numbers what is measured."""
+    mapped = mapped.with_columns((pl.struct(_PLACE).rank("dense") - 1).alias("place"))
+    if mapped["place"].n_unique() == mapped.height:
+        return mapped
+    mapped = mapped.filter(pl.col("rank") == pl.col("rank").min().over("place"))
+    if mapped.select("place", "labels").unique().height > mapped["place"].n_unique():
+        kept, twins = prometheus.copies(mapped, ["place"], file)
+        mapped = mapped.filter(kept)
+        if twins.height:
+            reason = "series given twice; the one with the most samples, else the first, counts"
+            problems.append(_problem(source, "duplicate-series", reason, twins))
+    _name_clusters(mapped, source, problems)
+    return mapped
+
+
+def _name_clusters(mapped: pl.DataFrame, source: Source, problems: list[Problem]) -> None:
+    """Add a problem if a label names more than one cluster."""
+    for label in metric_names.CLUSTERS:
+        values = mapped[label].drop_nulls().unique().sort().to_list()
+        if len(values) > 1:
+            names = ", ".join(values[:4])
+            reason = f'label {label} has several values ({names}): ask for one cluster, {label}="{values[0]}"'
+            problems.append(Problem.at(source.path, "mixed-clusters", reason, count=len(values)))
+            return
+
+
+def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
+    """Return the rows of ``metrics``: the points of ``mapped`` series."""
+    at = np.full(file.series.height, -1, np.int64)
+    at[mapped["row"].to_numpy()] = np.arange(mapped.height)
+    take = at[file.points["series"].to_numpy()] if file.points.height else np.empty(0, np.int64)
+    points = file.points.select("value", "time_ms").with_columns(pl.Series("take", take)).filter(pl.Series(take >= 0))
+    odd = points.filter(~pl.col("value").is_finite())
+    if odd.height:
+        first = mapped[odd["take"][:1]]
+        problems.append(_problem(source, "not-finite", "NaN or infinite sample left out", first, odd.height))
+        points = points.filter(pl.col("value").is_finite())
+    place = mapped["place"].gather(points["take"])
+    if mapped["place"].n_unique() < mapped.height:
+        keys = points.select("time_ms", "value").with_columns(place)
+        once = keys.select(pl.struct("place", "time_ms").is_first_distinct()).to_series()
+        twice = keys.filter(~once)
+        same = keys.filter(once).select("place", "time_ms", pl.col("value").alias("first"))
+        differ = twice.join(same, on=["place", "time_ms"], how="left", nulls_equal=True)
+        count = differ.filter(pl.col("value") != pl.col("first")).height
+        if count:
+            reason = "series given twice with other values; the first counts"
+            problems.append(Problem.at(source.path, "duplicate-series", reason, count=count))
+        points = points.filter(once)
+    timely = pl.col("time_ms").is_between(0, LATEST_MS)
+    untimely = points.filter(~timely)
+    if untimely.height:
+        first = mapped[untimely["take"][:1]]
+        problems.append(_problem(source, "bad-time", "an impossible time; the file's is taken", first, untimely.height))
+    of_series = mapped.select(
+        "host",
+        "broker",
+        pl.col("id_of").alias("metric"),
+        "topic",
+        pl.col("number").alias("partition"),
+        "counter",
+    )[points["take"]]
+    time = points.select(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
+    return time.hstack(of_series).hstack(points.select("value")).select(METRICS.schema.keys())
+
+
+def _broker_list(info: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of ``broker_list`` from what exporters of the whole cluster say about its brokers."""
+    number = pl.coalesce("broker_id", "id").cast(pl.Int32, strict=False)
+    host = pl.col("address").str.replace(r":\d+$", "")
+    rows = info.select(number.alias("broker"), host.alias("host"), pl.col("rack_id").alias("rack"))
+    rows = rows.filter(pl.col("broker") >= 0).unique("broker", keep="last", maintain_order=True).sort("broker")
+    return rows.with_columns(pl.lit(True).alias("alive"))
+
+
+def _problem(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> Problem:
+    line = rows["line"][0]
+    return Problem.at(
+        source.path, kind, f"{reason}: {rows['metric'][0]}", line=None if line is None else int(line),
+        count=rows.height if count is None else count,
+    )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 _TIMES = ("PRODUCE", "CONSUMER_FETCH", "FOLLOWER_FETCH")
 _KINDS = ("REQUEST_QUEUE_TIME_MS", "TOTAL_TIME_MS", "LOCAL_TIME_MS")
 
@@ -49,6 +51,23 @@ PROCESS_CPU_SECONDS = 101
 
 PROCESS_LOAD = 102
 """Not Cruise Control's: the JVM's own ProcessCpuLoad, 0-1."""
+
+CONTAINER_CPU_SECONDS = 103
+"""Not Cruise Control's: CPU seconds of the broker's container (a counter)."""
+
+CONTAINER_CORES = 104
+"""Not Cruise Control's: cores that the container may use; else quota over period, the two that follow."""
+CONTAINER_QUOTA, CONTAINER_PERIOD = 105, 106
+
+
+def of_exporter() -> pl.Expr:
+    """Select by ``metric`` whose moments its counter has: 0 the broker's traffic, 1 its process, 2 its machine, 3 its
+    container. Each may be scraped, and asked for, at times of its own."""
+    cases = pl.lit(0, pl.UInt8)
+    for number, metric in enumerate((PROCESS_CPU_SECONDS, NODE_IDLE_SECONDS, CONTAINER_CPU_SECONDS), 1):
+        cases = pl.when(pl.col("metric") == metric).then(pl.lit(number, pl.UInt8)).otherwise(cases)
+    return cases
+
 
 SIZE = ID["PARTITION_SIZE"]
 CPU = ID["BROKER_CPU_UTIL"]

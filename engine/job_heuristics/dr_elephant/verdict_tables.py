@@ -62,7 +62,7 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
             for label, value in json.loads(details).items()
         )
         text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
-        findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
+        findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text, ("jobs", (job,))))
     return {job: tuple(each) for job, each in findings.items()}
 
 

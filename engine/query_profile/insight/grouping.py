@@ -40,8 +40,8 @@ def matching(work: Workload, text: str) -> np.ndarray:
     return np.array([all(word in each for word in words) for each in texts], bool)
 
 
-def with_shares(frame: pl.DataFrame, whole_x: float, measured: float) -> pl.DataFrame:
-    """Add the columns that follow from the sums of each row: shares, latency, disagreement.
+def with_shares(frame: pl.DataFrame, whole_x: float, measured: float, seconds: float) -> pl.DataFrame:
+    """Add the columns that follow from the sums of each row: shares, latency, disagreement, active CPUs over ``seconds``.
 
     The methods disagree on a row by the difference of its sums: which of a group's classes cause it does not matter to the
     group.
@@ -52,6 +52,7 @@ def with_shares(frame: pl.DataFrame, whole_x: float, measured: float) -> pl.Data
         (differ if measured > 0 else unknown).alias("disagreement"),
         (pl.col("x_total") / whole_x if whole_x > 0 else unknown).alias("x_share"),
         (pl.col("y_total") / measured if measured > 0 else unknown).alias("y_share"),
+        (pl.col("y_total") / (seconds * 1e6) if seconds > 0 else unknown).alias("active_cpus"),
         pl.when(pl.col("calls") > 0).then(pl.col("x_total") / pl.col("calls")).alias("latency_us"),
     )
 

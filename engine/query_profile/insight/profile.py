@@ -99,6 +99,11 @@ class Profile:
         return (self.measured - self.attributed) / self.measured if known else math.nan
 
     @property
+    def active_cpus(self) -> float:
+        """CPUs in use on average; NaN where times or the resource are unknown."""
+        return self.measured / (self.seconds * 1e6) if self.attributable and self.seconds > 0 else math.nan
+
+    @property
     def utilisation(self) -> float:
         """Part of the host's CPUs in use, 0 to 1; NaN where their number, times or the resource are unknown."""
         capacity = self.work.cores * self.seconds * 1e6

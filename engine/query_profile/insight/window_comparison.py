@@ -20,7 +20,7 @@ def compare(
     whole: Workload, window: np.ndarray, earlier: np.ndarray, parameters: QueryProfileParameters, context: Context
 ) -> pl.DataFrame:
     """Put the intervals ``window`` beside those ``earlier`` (masks (T,)). Both are attributed by one fit of both: two fits
-    would differ also where nothing did."""
+    would differ also where nothing did. How sure the change is follows from two fits, one of each window alone."""
     either = earlier | window
     work = whole.rows(either)
     used, clear = work.used, np.array([not reason for reason in work.reasons], bool)
@@ -34,7 +34,31 @@ def compare(
         best = next((part & good for good in (used, clear) if (part & good).any()), part)
         return _sums(work, best, by_class if (part & used).any() else None)
 
-    return _table(work, side(window), side(earlier))
+    now, before = side(window), side(earlier)
+    errors = _errors(whole, window, parameters, context), _errors(whole, earlier, parameters, context)
+    return _table(work, now, before, errors)
+
+
+Errors = tuple[np.ndarray, np.ndarray]
+"""How far (J,) the CPU per second of each class may lie below and above its estimate; NaN where that is not known."""
+
+
+def _errors(whole: Workload, mask: np.ndarray, parameters: QueryProfileParameters, context: Context) -> Errors:
+    """Return the errors of one window's CPU by class, from the interval of a fit of that window alone."""
+    work = whole.rows(mask)
+    unknown = np.full(len(whole.classes), np.nan)
+    if parameters.method != "default" or parameters.draws == 0 or not work.used.any():
+        return unknown, unknown
+    options = FitOptions(draws=parameters.draws, seed=parameters.seed)
+    fits = Fits(work, work.used, parameters.rules, options, parameters.level, context)
+    fitted = fits.attribution
+    length = _length(work.seconds[work.used])
+    return (fitted.total - fitted.low) / length, (fitted.high - fitted.total) / length
+
+
+def _length(seconds: np.ndarray) -> float:
+    """Return the length of intervals in seconds, their number where any length is unknown."""
+    return float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else float(max(len(seconds), 1))
 
 
 @dataclass(frozen=True)
@@ -49,8 +73,7 @@ class _Side:
 
 def _sums(work: Workload, pick: np.ndarray, y_by_class: np.ndarray | None) -> _Side:
     """Sum the intervals ``pick`` (mask (T,)) by class; ``y_by_class`` (T, J): their CPU, or None."""
-    seconds = work.seconds[pick]
-    length = float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else float(max(pick.sum(), 1))
+    length = _length(work.seconds[pick])
     unknown = np.full(len(work.classes), np.nan)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         x = work.x[pick].sum(axis=0)
@@ -60,9 +83,15 @@ def _sums(work: Workload, pick: np.ndarray, y_by_class: np.ndarray | None) -> _S
     return _Side(x / length, calls / length, latency, y)
 
 
-def _table(work: Workload, now: _Side, before: _Side) -> pl.DataFrame:
-    """Return the ``comparison`` table: classes of either window, those whose time changed most first."""
+def _table(work: Workload, now: _Side, before: _Side, errors: tuple[Errors, Errors]) -> pl.DataFrame:
+    """Return the ``comparison`` table: classes of either window, those whose CPU (or else time) changed most first.
+
+    The windows' errors are independent: they add as squares.
+    """
+    (below, above), (before_below, before_above) = errors
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        change = now.y - before.y
+        low, high = change - np.hypot(below, before_above), change + np.hypot(above, before_below)
         factor = np.where(before.x > 0, now.x / before.x, np.nan)
     status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
     names = [info.name for info in work.classes]
@@ -70,6 +99,7 @@ def _table(work: Workload, now: _Side, before: _Side) -> pl.DataFrame:
     for when, side in (("before", before), ("now", now)):
         columns |= {f"x_{when}": side.x, f"calls_{when}": side.calls, f"y_{when}": side.y}
         columns[f"latency_{when}_us"] = side.latency
+    columns |= {"y_change": change, "y_change_low": low, "y_change_high": high}
     frame = COMPARISON.frame(columns).with_columns(NAN_TO_NULL).filter((pl.col("x_before") > 0) | (pl.col("x_now") > 0))
-    change = (pl.col("x_now") - pl.col("x_before")).abs()
-    return frame.sort(change, pl.col("class"), descending=[True, False], maintain_order=True)
+    size, time = pl.col("y_change").abs(), (pl.col("x_now") - pl.col("x_before")).abs()
+    return frame.sort(size, time, "class", descending=[True, True, False], nulls_last=True, maintain_order=True)

@@ -1,4 +1,4 @@
-"""Read cumulative CPU counters of the database process or its host: /proc, node_exporter or a plain CSV.
+"""Read cumulative CPU counters of the database process or its host: /proc or a plain CSV.
 
 All readers fill the ``host`` table with microseconds. ``user_us`` includes nice time, ``system_us`` interrupts.
 """
@@ -8,22 +8,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import polars as pl
-
 from engine.formats.delimited import header_fields, records
-from engine.formats.prometheus import looks_like, parse
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.problems import not_utf8
-from engine.query_profile.reading.resource_rows import LARGEST, HostKind, HostRows, finite
+from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite
 from engine.query_profile.reading.snapshots import TIME_COLUMNS
 from engine.reading import Reading, Source
 from engine.text import decode
 
 TICK_US = 10_000
 """Microseconds per kernel tick in /proc (USER_HZ is 100 on every supported Linux)."""
-
-LAST_MS = 253_402_300_799_000
-"""Last second of the year 9999; a stamp beyond it is damaged."""
 
 _NUMBER = re.compile(r"[-_.]?\d+")
 _PID = re.compile(rb"^\d+ \(.*?\) [A-Za-z] -?\d+ -?\d+ ", re.DOTALL)
@@ -140,49 +134,6 @@ class PidStat(HostKind):
             rows.add(at_ms, "user_us", user * TICK_US)
             rows.add(at_ms, "system_us", system * TICK_US)
         return rows.reading()
-
-
-class NodeExporter(HostKind):
-    """node_exporter's text: cumulative seconds per CPU and mode; no time inside, so the name's or the file's."""
-
-    id = "node-exporter-cpu"
-    title = "node_exporter text (node_cpu_seconds_total)"
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise a text exposition of node_exporter (its CPU counters may come after the head)."""
-        return looks_like(head) and (b"node_cpu_" in head or b"node_" in head)
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the counters of all CPUs by mode."""
-        rows = HostRows(source, "node_exporter")
-        scrape = parse(source.path, data, labels=("cpu", "mode", "instance"), names="^node_cpu_seconds_total")
-        rows.problems += scrape.problems
-        samples = scrape.samples.filter(pl.col("value").is_between(0, LARGEST) & pl.col("mode").is_not_null())
-        timely = pl.col("time_ms").is_between(0, LAST_MS)
-        at_ms = pl.when(timely).then("time_ms").otherwise(name_instant_ms(source.name) or source.mtime_ms)
-        samples = samples.with_columns(at_ms.alias("at_ms"), pl.col("instance").fill_null(""))
-        # A text may hold several moments of several machines: each is one row of counters.
-        samples = samples.unique(["instance", "at_ms", "cpu", "mode"], keep="first", maintain_order=True)
-        cores = dict(samples.group_by("instance").agg(pl.col("cpu").n_unique()).iter_rows())
-        by_mode = samples.group_by("instance", "at_ms", "mode", maintain_order=True).agg(pl.col("value").sum())
-        for (instance, moment), part in by_mode.group_by("instance", "at_ms", maintain_order=True):
-            mode = dict(part.select("mode", "value").iter_rows())
-            rows.host, rows.cores = host_of(str(instance)), float(cores[instance])
-            rows.states(
-                int(str(moment)),
-                [sum(mode.get(m, 0.0) for m in modes) * 1e6 if modes[0] in mode else None for modes in _STATES],
-            )
-        return rows.reading()
-
-
-_STATES = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
-"""Modes of node_exporter that make up each of ``STATES``; the first of them must be there."""
-
-
-def host_of(instance: str) -> str:
-    """Return the host of an ``instance`` label, which mostly ends in a port."""
-    host, colon, port = instance.rpartition(":")
-    return host if colon and port.isdigit() else instance
 
 
 def _without_number(name: str, number: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from engine.query_profile.reading.counter_readers import CumulativeCsv, NodeExporter, PidStat, ProcStat
+from engine.query_profile.reading.counter_readers import CumulativeCsv, PidStat, ProcStat
+from engine.query_profile.reading.exporter_series import ExporterSeries
 from engine.query_profile.reading.mysql_digest import MysqlDigest
 from engine.query_profile.reading.percent_readers import DockerStats, SadfCsv, Sysstat, Vmstat
+from engine.query_profile.reading.pg_names import PgNames
 from engine.query_profile.reading.pgss import PgssCsv, PgssInfo, PgssJson
 from engine.query_profile.reading.pt_query_digest import PtQueryDigest
 from engine.query_profile.reading.slowlog import SlowLog
@@ -16,6 +18,7 @@ KINDS: tuple[FileKind, ...] = (
     PgssCsv(),
     PgssJson(),
     PgssInfo(),
+    PgNames(),
     MysqlDigest(),
     SlowLog(),
     PtQueryDigest(),
@@ -26,5 +29,5 @@ KINDS: tuple[FileKind, ...] = (
     Sysstat(),
     SadfCsv(),
     DockerStats(),
-    NodeExporter(),
+    ExporterSeries(),
 )

@@ -24,14 +24,17 @@ LISTING = Table(
     "Query classes by rank.",
     (
         Column("name", pl.String, "The statement on one line; the class' name where its text is not known.", "", "text",
-               "class", width=24, priority=0),
-        Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it.", "%", "percent",
-               "CPU share", width=18, priority=0),
-        Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "s", "CPU", width=8, priority=0),
-        Column("range_s", pl.String, "Interval of its CPU.", "s", "text", "CPU from-to", width=15, priority=2),
+               "class", width=24, priority=0, grow=80),
+        Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it, with its interval: full up to "
+               "the lower end, shaded up to the upper one.", "%", "percent", "CPU share %", width=20, priority=0, grow=44),
+        Column("cpu_low", pl.Float64, "Lower end of the interval of its share.", "%", "percent", hidden=True),
+        Column("cpu_high", pl.Float64, "Upper end of the interval of its share.", "%", "percent", hidden=True),
+        Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "number", "CPU s", width=8, priority=0),
+        Column("active_cpus", pl.Float64, "CPUs that it keeps busy on average.", "CPUs", "number", "CPUs", width=6, priority=1),
+        Column("range_s", pl.String, "Interval of its CPU.", "s", "text", "CPU s from-to", width=15, priority=2),
         Column("trend", pl.List(pl.Float64), "Its CPU (its time, where there is none) over the window.", "", "spark",
-               width=16, priority=1),
-        Column("time_s", pl.Float64, "Elapsed time inside the server.", "s", "s", "time", width=8, priority=1),
+               width=10, priority=1, grow=24),
+        Column("time_s", pl.Float64, "Elapsed time inside the server.", "s", "number", "time s", width=8, priority=1),
         Column("time_share", pl.Float64, "Its share of all elapsed time.", "%", "percent", "time %", width=7, priority=2),
         Column("calls", pl.Float64, "Executions.", "", "count", width=8, priority=2),
         Column("latency_ms", pl.Float64, "Elapsed time per call in the window.", "ms", "ms", "latency", width=8, priority=3),
@@ -81,10 +84,14 @@ COMPARED = Table(
     (
         Column("name", pl.String, "The statement on one line, or the class' name.", "", "text", "class", width=22,
                priority=0),
+        Column("y_change_ms", pl.Float64, "Change of its CPU per second.", "ms", "number", "CPU ms/s change", width=15,
+               priority=0),
+        Column("y_change_range", pl.String, "Interval of the change.", "ms", "text", "from-to", width=16, priority=0),
+        Column("y_change_sure", pl.Boolean, "The interval of the change lies on one side of 0.", kind="flag", hidden=True),
         Column("status", pl.String, "new, gone or both.", priority=3, width=6),
-        Column("x_before_ms", pl.Float64, "Time per second before.", "ms", "ms", "time before", width=11, priority=0),
-        Column("x_now_ms", pl.Float64, "Time per second now.", "ms", "ms", "time now", width=9, priority=0),
-        Column("x_factor", pl.Float64, "Now / before.", "", "ratio", "factor", width=8, priority=1),
+        Column("x_before_ms", pl.Float64, "Time per second before.", "ms", "ms", "time before", width=11, priority=2),
+        Column("x_now_ms", pl.Float64, "Time per second now.", "ms", "ms", "time now", width=9, priority=2),
+        Column("x_factor", pl.Float64, "Now / before.", "", "ratio", "time factor", width=11, priority=2),
         Column("y_before_ms", pl.Float64, "CPU per second before.", "ms", "ms", "CPU before", width=11, priority=1),
         Column("y_now_ms", pl.Float64, "CPU per second now.", "ms", "ms", "CPU now", width=9, priority=1),
         Column("calls_before", pl.Float64, "Calls per second before.", "", "number", "calls before", width=12, priority=3),
@@ -104,6 +111,7 @@ INTERVALS = Table(
         Column("row", pl.Int64, "Interval, from 1.", "", "count", "", width=6, priority=0),
         Column("end_ms", pl.Int64, "End.", "ms", "time_ms", "end", priority=0),
         Column("seconds", pl.Float64, "Length.", "s", "s", "length", width=8, priority=2),
+        Column("window", pl.String, "now or before, where windows are chosen.", width=7, priority=0),
         Column("used", pl.Boolean, "Fits use it.", "", "flag", "used", width=5, priority=0),
         Column("x_s", pl.Float64, "Time of all classes.", "s", "s", "time", width=9, priority=1),
         Column("y_s", pl.Float64, "Measured resource use.", "s", "s", "CPU", width=9, priority=1),
@@ -163,7 +171,9 @@ def tables(
             "class",
             labelled(comparison, names),
             "status",
-            *_scaled(("x_before", "x_now", "y_before", "y_now"), MS, "ms"),
+            *_scaled(("x_before", "x_now", "y_before", "y_now", "y_change"), MS, "ms"),
+            _range(pl.col("y_change_low") * MS, pl.col("y_change_high") * MS).alias("y_change_range"),
+            ((pl.col("y_change_low") > 0) | (pl.col("y_change_high") < 0)).alias("y_change_sure"),
             "x_factor",
             "calls_before",
             "calls_now",
@@ -171,7 +181,7 @@ def tables(
         )
     if "intervals" in result_tables:
         listed["intervals"] = result_tables["intervals"].select(
-            "row", "end_ms", "seconds", "used", *_scaled(("x", "y"), US, "s"), "reason",
+            "row", "end_ms", "seconds", "window", "used", *_scaled(("x", "y"), US, "s"), "reason",
         )  # fmt: skip
     return {name: (specs[name], specs[name].frame(frame)) for name, frame in listed.items()}
 
@@ -183,12 +193,14 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
         "class",
         labelled(classes, names),
         (pl.col("y_share") * PERCENT).alias("cpu_share"),
+        *(_share_of(f"y_{end}").alias(f"cpu_{end}") for end in ("low", "high")),
         (pl.col("y_total") * US).alias("cpu_s"),
+        "active_cpus",
         (pl.col("x_total") * US).alias("time_s"),
         (pl.col("x_share") * PERCENT).alias("time_share"),
         (pl.col("latency_us") * MS).alias("latency_ms"),
         (pl.col("disagreement") * PERCENT).alias("disagreement"),
-        pl.when(low.is_not_null()).then(pl.concat_str(_short(low), pl.lit(" - "), _short(high))).alias("range_s"),
+        _range(low, high).alias("range_s"),
         (pl.col("io_us") * US).alias("io_s"),
         (pl.col("cost_per_call") * MS).alias("cost_per_call_ms"),
         (pl.col("lock_us") * US).alias("lock_s"),
@@ -209,12 +221,22 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
     return frame.drop(bare)
 
 
+def _share_of(name: str) -> pl.Expr:
+    """Return a column in % of everything measured; null for classes without CPU, whose share tells no whole."""
+    return pl.when(pl.col("y_total") > 0).then(pl.col(name) / pl.col("y_total") * pl.col("y_share") * PERCENT)
+
+
+def _range(low: pl.Expr, high: pl.Expr) -> pl.Expr:
+    """Word an interval; null where it is unknown."""
+    return pl.when(low.is_not_null()).then(pl.concat_str(_short(low), pl.lit(" to "), _short(high)))
+
+
 def _short(value: pl.Expr) -> pl.Expr:
     """Format seconds with three digits or none."""
     return (
-        pl.when(value >= 100)
+        pl.when(value.abs() >= 100)
         .then(value.round(0).cast(pl.Int64, strict=False).cast(pl.String))
-        .when(value >= 1)
+        .when(value.abs() >= 1)
         .then(value.round(1).cast(pl.String))
         .otherwise(value.round(3).cast(pl.String))
     )

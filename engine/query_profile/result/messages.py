@@ -19,6 +19,15 @@ NAMES = {"cpu_us": "CPU", "user_us": "user CPU", "system_us": "system CPU", "iow
 """Names of resources on screen."""
 
 
+TRUST = {
+    "good": "the checks bear the shares out",
+    "fair": "take the shares as rough",
+    "poor": "do not act on the shares",
+    "none": "nothing could be checked",
+}
+"""What a grade of trust means for whoever reads the shares."""
+
+
 def notes(profile: Profile) -> list[str]:
     """Word the modes and assumptions in force, a sentence each."""
     work, trust = profile.work, profile.trust
@@ -32,7 +41,7 @@ def notes(profile: Profile) -> list[str]:
     if profile.attribution is not None:
         texts += _remedies(profile.attribution)
     if trust.reasons and trust.grade != "none":
-        texts.append(f"trust {trust.grade} ({trust.score * 100:.0f} %): {'; '.join(trust.reasons[:3])}")
+        texts.append(f"trust {trust.grade}, {TRUST[trust.grade]}: {'; '.join(trust.reasons[:3])}")
     counted = work.metrics.get("cpu_us")
     if counted is not None and work.y_source != OWN and counted[work.used].any():
         own = float(counted[work.used].sum())
@@ -113,15 +122,19 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
         explained = f"{share:.1f} %" if measured > 0 else "-"
         rest = f"{100 - share:.1f} %" if measured > 0 else "-"
-        score = f"{trust.score * 100:.0f} %" if trust.grade != "none" else "none"
-        graded = f"{trust.grade} {score}" if trust.grade != "none" else "none"
+        busy = f"{profile.active_cpus:.2f}" + (f" of {work.cores:g}" if math.isfinite(work.cores) else "")
         over = f"{count} intervals" + (f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else "")
         items += [
             Headline(resource, total, over, short=(resource, total)),
             Headline("attributed", explained, short=("attr.", explained)),
             Headline("unattributed", rest, short=("unattr.", rest)),
-            Headline("trust", graded, "; ".join(trust.reasons[:3]), _level(trust), short=("trust", score)),
-        ]
+            Headline(
+                "trust", f"{trust.grade}: {TRUST[trust.grade]}", "; ".join(trust.reasons[:3]), _level(trust),
+                short=("trust", trust.grade),
+            ),
+        ]  # fmt: skip
+        if math.isfinite(profile.active_cpus):
+            items.insert(1, Headline("active CPUs", busy, "average over the window", short=("CPUs", busy)))
     left_out = f"{left} left out" if left else ""
     level: Level = "low" if left else ""
     short = ("used", f"{count}, {left} left out")
@@ -155,7 +168,8 @@ def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
                 f"{f'{query}: ' if query else ''}takes {total[j] / measured * 100:.1f} %{interval} of "
                 f"{measured / 1e6:.1f} s {work.y_name}, more than {limit * 100:g} %, by method {profile.method}"
             )
-            large.append(Finding("severe", work.classes[j].name, text))
+            name = work.classes[j].name
+            large.append(Finding("severe", name, text, ("classes", (name,))))
     return tuple(large)
 
 

@@ -32,14 +32,14 @@ def classes(parameters: QueryProfileParameters, profile: Profile) -> pl.DataFram
         place, names = grouping.group(work, parameters.group)
         frame = grouping.sums(frame, [names[p] for p in place[keep]], parameters.group, measured)
     whole_x = float(np.nansum(profile.x_total))
-    frame = grouping.with_shares(frame, whole_x, measured).with_columns(NAN_TO_NULL)
+    frame = grouping.with_shares(frame, whole_x, measured, profile.seconds).with_columns(NAN_TO_NULL)
     rank = {"cpu": "y_total", "time": "x_total", "io": "io_us", "latency": "latency_us"}
     order = [rank.get(parameters.metric, parameters.metric), "x_total", "class"]
     frame = frame.sort(order, descending=[True, True, False], nulls_last=True, maintain_order=True)
     if parameters.top and frame.height > parameters.top:
         rest = frame.slice(parameters.top)
         others = grouping.sums(rest, [f"{grouping.OTHERS} - {rest.height} items"] * rest.height, "class", measured)
-        others = grouping.with_shares(others, whole_x, measured)
+        others = grouping.with_shares(others, whole_x, measured, profile.seconds)
         frame = pl.concat([frame.head(parameters.top), others]).with_columns(NAN_TO_NULL)
     return frame.select(tables.CLASSES.schema.names())
 
@@ -81,23 +81,32 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
     return columns
 
 
-def intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
-    """Build the ``intervals`` table; ``used``: mask (T,)."""
-    finite = np.isfinite(work.y)
+def intervals(whole: Workload, window: np.ndarray, before: np.ndarray | None, used: np.ndarray) -> pl.DataFrame:
+    """Build the ``intervals`` table of the ``whole`` workload. ``window``, ``before``: masks (T,) of the window and of the one
+    it is compared with; ``used``: mask over the intervals of the window."""
+    used_of_all = np.zeros(len(whole.y), bool)
+    used_of_all[window] = used
+    words = np.full(len(whole.y), "", dtype=object)
+    if before is not None:
+        words[before] = "before"
+    words[window] = "now"
+    finite = np.isfinite(whole.y)
     with np.errstate(invalid="ignore", over="ignore"):
-        x = work.x.sum(axis=1)
+        x = whole.x.sum(axis=1)
     frame = tables.INTERVALS.frame(
         {
-            "row": np.arange(1, len(work.y) + 1),
-            "start_ms": work.start_ms,
-            "end_ms": work.end_ms,
-            "seconds": work.seconds,
-            "used": used,
+            "row": np.arange(1, len(whole.y) + 1),
+            "start_ms": whole.start_ms,
+            "end_ms": whole.end_ms,
+            "seconds": whole.seconds,
+            "window": words.tolist(),
+            "used": used_of_all,
             "reason": [
-                reason or ("" if known else "no CPU sample") for reason, known in zip(work.reasons, finite, strict=True)
+                reason or ("" if known else "no CPU sample")
+                for reason, known in zip(whole.reasons, finite, strict=True)
             ],
             "x": x,
-            "y": work.y,
+            "y": whole.y,
         }
     )
     return frame.with_columns(

@@ -17,8 +17,9 @@ FIRST = (
 """Keys that a summary always has, also one without a workload."""
 
 
-def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
-    """Summarise a profile and its predictions; numbers that are not finite become None, as JSON has none."""
+def summary(profile: Profile, predictions: Predictions, compared: tuple[str, str] | None) -> dict[str, Any]:
+    """Summarise a profile and its predictions; numbers that are not finite become None, as JSON has none. ``compared``: the
+    window and the one before in words."""
     work, trust, fitted = profile.work, profile.trust, profile.attribution
     attributable, measured, attributed = profile.attributable, profile.measured, profile.attributed
     values = {
@@ -40,6 +41,9 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
         "seconds": profile.seconds,
         "cores": work.cores,
         "utilisation": profile.utilisation,
+        "active_cpus": profile.active_cpus,
+        "window_now": compared[0] if compared else None,
+        "window_before": compared[1] if compared else None,
         "trust": trust.score if attributable and trust is not UNTESTED else math.nan,
         "trust_grade": trust.grade,
         **{name: getattr(trust, name) for name in ("blocked_mape", "correlation", "disagreement")},

@@ -47,7 +47,8 @@ class Snapshot:
 
     ``series``, ``file``, ``part`` and ``at_ms``: columns of the ``snapshots`` table; ``classes`` (rows,): hashes of
     the classes' keys; ``values`` (rows, metrics): NaN where the source has none; ``counters`` (rows, counters);
-    ``since_ms`` (rows,): begin of counting in epoch ms, or -1; ``texts``: the columns of ``CLASS_TEXTS``.
+    ``since_ms`` (rows,): begin of counting in epoch ms, or -1; ``texts``: the columns of ``CLASS_TEXTS``; ``listed``: an exporter
+    lists only some classes, so that one which appears was there before.
     """
 
     system: str
@@ -60,6 +61,7 @@ class Snapshot:
     counters: np.ndarray
     since_ms: np.ndarray
     texts: pl.DataFrame
+    listed: bool = False
 
     @property
     def key(self) -> tuple[int, int, str]:
@@ -166,7 +168,9 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
         # A class that was reset within the interval has lost what it did before that.
         what = "reset" if proven.all() else "reset, or evicted and back"
         reasons.append(f"{_count(int(fell.sum()), 'class')} fell or restarted from zero ({what})")
-    if not reset and new.any():
+    if after.listed:
+        values[new] *= 0.0
+    elif not reset and new.any():
         unproven = _unproven(before, after, new, was, now, evicted=bool(gone.any()))
         if len(unproven):
             # it may be old: how much of its work is new is unknown (and what the source does not count stays NaN)
@@ -280,16 +284,20 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
 
 
 def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo, ...]]:
-    """Return the column of each row of all snapshots, and the classes by column, in order of first appearance."""
+    """Return the column of each row of all snapshots, and the classes by column, in order of their ids.
+
+    What the estimates draw depends on the order; so it is that of the server's own ids, however the snapshots were taken.
+    """
     joined = np.concatenate([snapshot.classes for snapshot in run])
     _, first, place = np.unique(joined, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    column = np.argsort(order)[place]
     ends = np.cumsum([len(snapshot.classes) for snapshot in run])
-    texts = []
-    for position in first[order]:
+    found = []
+    for position in first:
         at = int(np.searchsorted(ends, position, side="right"))
-        texts.append(run[at].texts.row(int(position - ends[at])))  # rows count from the end: the offset is below 0
+        found.append(run[at].texts.row(int(position - ends[at])))  # rows count from the end: the offset is below 0
+    order = np.array(sorted(range(len(first)), key=lambda i: (found[i], first[i])), np.int64)
+    column = np.argsort(order)[place]
+    texts = [found[i] for i in order]
     names = [queryid or query[:64] or "(no text)" for queryid, query, *_ in texts]
     more = [(user, database, "nested" if nested else "", query[:24]) for _, query, user, database, nested in texts]
     return column, tuple(ClassInfo(name, *text) for name, text in zip(unique_names(names, more), texts, strict=True))

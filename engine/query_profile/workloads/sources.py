@@ -14,16 +14,17 @@ from engine.formats.timestamps import name_instant_ms
 from engine.incremental import Partials
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem
+from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.snapshots import STEM
 from engine.query_profile.tables import SNAPSHOTS
-from engine.query_profile.workloads import alignment, deltas, log_workloads, matrices, resources
+from engine.query_profile.workloads import alignment, deltas, listed_snapshots, log_workloads, matrices, resources
 from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
 from engine.query_profile.workloads.server_names import Origin, folder, label, of_files
 from engine.query_profile.workloads.workload import Workload
-from engine.view import Context
+from engine.view import Context, UnknownName
 
-TITLES = {"postgresql": "pg_stat_statements", "mysql": "statement digests"}
+TITLES = {"postgresql": "pg_stat_statements", "mysql": "statement digests", POSTGRES: POSTGRES, MYSQL: MYSQL}
 """Names of the sources of snapshots on screen, by system."""
 
 SNAPSHOT_KINDS = frozenset(kind.id for kind in KINDS if SNAPSHOTS in kind.tables)
@@ -38,6 +39,26 @@ class Sources:
 
     workloads: tuple[Workload, ...]
     problems: tuple[Problem, ...]
+
+    def choose(self, text: str) -> tuple[Workload, list[str]]:
+        """Return the best workload whose label contains ``text``, and notes on it and on the others. Raises UnknownName."""
+        wanted = text.lower()
+        matching = [w for w in self.workloads if wanted in w.label.lower()]
+        matching.sort(key=lambda w: w.label.lower() != wanted)  # the name itself before longer ones
+        if not matching:
+            names = "; ".join(w.label for w in self.workloads[:6])
+            raise UnknownName(f"no source called {text!r}; there are: {names}")
+        work = matching[0]
+        notes = list(work.notes)
+        others = [w.label for w in self.workloads if w is not work]
+        if others:
+            several = len(others) > 1
+            notes.append(
+                f"{work.label} is shown; {len(others)} other source{'s' if several else ''} "
+                f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) {'are' if several else 'is'} not mixed in: "
+                "one server at a time (choose with source=)"
+            )
+        return work, notes
 
 
 def find_sources(inputs: Inputs, target: str, context: Context, without: tuple[str, int] = ("", 0)) -> Sources:
@@ -92,19 +113,26 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
         {number: inputs.stamp([number]) for number, info in inputs.files.items() if info.kind in SNAPSHOT_KINDS},
         lambda files: deltas.snapshots(inputs.of("snapshots", frozenset(files)), files),
     )
-    runs = {server: _in_order(run) for server, run in _servers(by_file, inputs.files).items()}
+    runs = {
+        server: listed_snapshots.in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
+        for server, run in _servers(by_file, inputs.files).items()
+    }
     statistics = _statistics(inputs)
+    runs = {server: run for server, run in runs.items() if run}
     pairs: dict[tuple[int, int, str], tuple[Snapshot, Snapshot, Statistics, Statistics]] = {}
+    stamps: dict[tuple[int, int, str], tuple[object, ...]] = {}
     for (_, place, _), run in runs.items():
         ask = _nearest(statistics, place)
+        # What a cut list carries along may come from any earlier file.
+        carried_from = {one.file for one in run} if run[0].listed else set()
+        carried = tuple(sorted((file, by_file.revisions[file]) for file in carried_from))
         for before, after in pairwise(run):
             pairs[after.key] = (before, after, ask(before.at_ms), ask(after.at_ms))
+            stamps[after.key] = (before.key, by_file.revisions[before.file], by_file.revisions[after.file],
+                                 ask(before.at_ms), ask(after.at_ms), carried)  # fmt: skip
     intervals: Partials[tuple[int, int, str], Interval] = context.memo.state("intervals", Partials)
     intervals.update(
-        {
-            key: (before.key, by_file.revisions[before.file], by_file.revisions[after.file], was, now)
-            for key, (before, after, was, now) in pairs.items()
-        },
+        stamps,
         lambda keys: {key: deltas.difference(*pairs[key]) for key in keys},
     )
     workloads = []
@@ -114,6 +142,8 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
         name = series.removeprefix(STEM) or (files[0] if len(files) == 1 else PurePath(place).name)
         between = [intervals[snapshot.key] for snapshot in run[1:]]
         work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
+        if run[0].listed:
+            work = replace(work, notes=(*work.notes, listed_snapshots.NOTE))
         workloads.append((work, Origin(place, series.removeprefix(STEM), system)))
     return workloads
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -10,6 +11,20 @@ from engine.formats.timestamps import instant_ms
 from engine.query_profile.workloads.workload import Workload
 
 _ROWS = re.compile(r"\s*(\d*)\s*(?:\.\.|:|-)\s*(\d*)\s*")
+
+
+def in_words(work: Workload, mask: np.ndarray) -> str:
+    """Return which intervals ``mask`` (T,) has: their numbers, and from when until when where times are known."""
+    at = np.flatnonzero(mask)
+    if not len(at):
+        return "no interval"
+    rows = f"{at[0] + 1}..{at[-1] + 1}"
+    start, end = int(work.start_ms[at[0]]), int(work.end_ms[at[-1]])
+    if start < 0 or end < 0:
+        return f"intervals {rows}"
+    begin, until = (datetime.fromtimestamp(moment / 1000, UTC) for moment in (start, end))
+    same_day = begin.date() == until.date()
+    return f"intervals {rows}, {begin:%Y-%m-%d %H:%M:%S} to {until:{'%H:%M:%S' if same_day else '%Y-%m-%d %H:%M:%S'}}"
 
 
 class BadWindow(ValueError):

@@ -126,10 +126,13 @@ class TokenRing:
         """Return the ring of the instances ``chosen`` (indices, ascending) alone, with its own zones."""
         if len(chosen) == len(self.instances):
             return self
-        positions = [self.positions[i] for i in chosen.tolist()]
-        at = np.sort(np.concatenate(positions)) if positions else np.empty(0, dtype=np.int64)
         number = np.full(len(self.instances), -1, dtype=np.int32)
         number[chosen] = np.arange(len(chosen), dtype=np.int32)
+        positions = [self.positions[i] for i in chosen.tolist()]
+        if sum(map(len, positions)) > len(self.tokens) // 8:
+            at = np.flatnonzero(number[self.owner] >= 0)
+        else:
+            at = np.sort(np.concatenate(positions)) if positions else np.empty(0, dtype=np.int64)
         return replace(
             self,
             instances=tuple(self.instances[i] for i in chosen.tolist()),

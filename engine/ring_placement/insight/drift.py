@@ -1,16 +1,19 @@
-"""Drift: real (shard, owner) pairs that differ from what the ring computes."""
+"""Drift: what nodes really have, against what the ring computes: shards and owners, or tenants and ingesters."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 
+from engine.result import Finding
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import subrings
 from engine.ring_placement.scenarios.cluster import Cluster
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
+from engine.ring_placement.scenarios.scenario_state import ReplicatedState
 
 
 def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
@@ -69,3 +72,110 @@ def observed_table(cluster: Cluster, ring: Ring) -> pl.DataFrame:
         computed.alias("computed"), drift.alias("drift"), in_range(cluster, ring, pairs).alias("in_range")
     )
     return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame))
+
+
+MAX_NAMED = 50
+"""Most pairs that are listed as findings."""
+FEWEST = 20
+"""Series that a tenant should have on an instance from which on it is odd if it has none."""
+
+
+def observed_tenants(state: ReplicatedState, notes: list[str]) -> pl.DataFrame:
+    """Build table ``observed`` of a ring with replicas: what each ingester reports of each tenant, what it should have, and
+    whether the tenant's queries ask it. Series stay for hours after a shard has changed; the lookback allows for that.
+    """
+    seen = state.cluster.tenants.observed
+    if not seen.height:
+        return tables.OBSERVED.empty()
+    placement, members = state.placement, state.placement.ring.members
+    addresses = {m.address: m.id for m in members if m.address}
+    addresses |= {address.rsplit(":", 1)[0]: name for address, name in addresses.items() if ":" in address}
+    names = pl.DataFrame(
+        {"instance": placement.ring.ids, "member": range(len(members))}, schema_overrides={"member": pl.Int64}
+    )
+    numbers = pl.DataFrame({"tenant": placement.tenants.names, "number": range(len(placement.tenants.names))},
+                           schema={"tenant": pl.String, "number": pl.Int64})  # fmt: skip
+    seen = seen.with_columns(pl.col("instance").replace(addresses)) if addresses else seen
+    pairs = seen.group_by("tenant", "instance", maintain_order=True).agg(pl.col("load").sum())
+    pairs = pairs.join(names, on="instance", how="left").join(numbers, on="tenant", how="left")
+    if not pairs["member"].is_not_null().any():
+        notes.append("ingesters' metrics name no member of the ring: drift is not checked")
+        return tables.OBSERVED.empty()
+    expected = _expected(state)
+    if expected is not None:
+        reporting = (
+            pairs.select("instance", "member").unique(maintain_order=True).filter(pl.col("member").is_not_null())
+        )
+        wanted = expected.filter(pl.col("expected") >= FEWEST).join(reporting, on="member", how="inner")
+        absent = wanted.join(pairs, on=["number", "member"], how="anti").join(numbers, on="number", how="left")
+        pairs = pl.concat([pairs, absent.select("tenant", "instance", pl.lit(0.0).alias("load"), "member", "number")])
+        pairs = pairs.join(expected, on=["number", "member"], how="left")
+    asked = pairs.select("number", "member").join(_asked(placement), on=["number", "member"], how="left")["asked"]
+    drift = (
+        pl.when(pl.col("member").is_null())
+        .then(pl.lit("unknown-instance"))
+        .when(pl.col("load") <= 0)
+        .then(pl.when(pl.col("expected") >= FEWEST).then(pl.lit("missing")).otherwise(pl.lit("")))
+        .when(~pl.col("in_range"))
+        .then(pl.lit("outside-shard"))
+        .otherwise(pl.lit(""))
+    )
+    if expected is None:
+        pairs = pairs.with_columns(pl.lit(None, pl.Float64).alias("expected"))
+    frame = pairs.with_columns(
+        pl.lit("series").alias("source"),
+        pl.col("load").round().cast(pl.Int64).alias("bytes"),
+        asked.fill_null(False).alias("in_range"),
+    )
+    frame = frame.with_columns(drift.alias("drift"), pl.col("expected").round().cast(pl.Int64))
+    return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame.drop("member", "number", "load")))
+
+
+def _expected(state: ReplicatedState) -> pl.DataFrame | None:
+    """Return what each instance (``member``) should have of each tenant (``number``); None where loads are of another source, or
+    where that is too much to list."""
+    placement = state.placement
+    shares = placement.rows.shares
+    if state.cluster.tenants.source != "series" or shares is None:
+        return None
+    shard, member = np.nonzero(shares)
+    held = pl.DataFrame({"shard": shard, "member": member, "share": shares[shard, member]})
+    loads = pl.DataFrame({"shard": placement.rows.shard_of, "number": np.arange(len(placement.tenants.names)),
+                          "load": placement.tenants.total})  # fmt: skip
+    both = loads.join(held, on="shard", how="inner", maintain_order="left_right")
+    return both.select("number", "member", (pl.col("load") * pl.col("share")).alias("expected"))
+
+
+def _asked(placement: ReplicatedPlacement) -> pl.DataFrame:
+    """Return the instances (``member``) that queries of each tenant (``number``) ask."""
+    reads = placement.rows.reads
+    if placement.partitions is not None:
+        at = {name: n for n, name in enumerate(placement.ring.ids)}
+        owners = [[at[o] for o in p.owners if o in at] for p in placement.partitions.partitions]
+        reads = tuple(np.unique(np.array([m for p in shard for m in owners[p]], dtype=np.int64)) for shard in reads)
+    shards = pl.DataFrame({
+        "shard": np.repeat(np.arange(len(reads)), [len(members) for members in reads]),
+        "member": np.concatenate([np.empty(0, np.int64), *reads]).astype(np.int64),
+    })  # fmt: skip
+    tenants = pl.DataFrame({"shard": placement.rows.read_of, "number": np.arange(len(placement.rows.read_of))})
+    return tenants.join(shards, on="shard", how="inner").select("number", "member", pl.lit(True).alias("asked"))
+
+
+def drift_findings(observed: pl.DataFrame | None) -> list[Finding]:
+    """List the tenants that ingesters hold and should not, or should hold and do not: the largest differences by name."""
+    if observed is None:
+        return []
+    drifted = observed.filter(pl.col("drift") != "").sort(
+        pl.max_horizontal("bytes", "expected"), "tenant", "instance", descending=[True, False, False]
+    )
+    findings = []
+    for row in drifted.head(MAX_NAMED).iter_rows(named=True):
+        text = {
+            "outside-shard": f"{row['instance']} has {row['bytes']} of it, and its queries do not ask there",
+            "missing": f"{row['instance']} has none of it, and should have about {row['expected']}",
+            "unknown-instance": f"{row['instance']} has {row['bytes']} of it, and is no member of the ring",
+        }[row["drift"]]
+        findings.append(Finding("moderate", f"drift {row['tenant']}", text))
+    if drifted.height > MAX_NAMED:
+        findings.append(Finding("moderate", "drift", f"{drifted.height - MAX_NAMED} more pairs differ from the ring"))
+    return findings

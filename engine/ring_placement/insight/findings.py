@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -11,6 +13,7 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
+    Scenario,
     SegmentScenario,
     SegmentState,
 )
@@ -55,11 +58,25 @@ def findings_of(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, c
         findings.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
     findings += survival_findings(s, p, context)
     findings += _drift_findings(observed, ring)
-    if p.fail and s.comparable:
-        for name, load in zip(s.outcome.nodes, s.outcome.after, strict=True):
-            if name in s.capacity and load > s.capacity[name]:
-                text = f"carries {round(load)} B/s in the scenario, its capacity is {s.capacity[name]} B/s"
-                findings.append(Finding("moderate", name, text))
+    return [*findings, *overloads(s, " B/s")]
+
+
+def overloads(s: Scenario[Any], unit: str) -> list[Finding]:
+    """List the nodes above their capacity: those that are so before anything fails, and those that the scenario's failure
+    overloads."""
+    if not s.capacity or not s.comparable:
+        return []
+    findings, now = [], dict(zip(s.planned.ring.ids, s.planned.loads.tolist(), strict=True))
+    for name, after in zip(s.outcome.nodes, s.outcome.after.tolist(), strict=True):
+        limit, load = s.capacity.get(name), now.get(name, 0)
+        if limit is None:
+            continue
+        if load > limit:
+            text = f"carries {round(load)}{unit} before anything fails, its capacity is {limit}{unit}"
+            findings.append(Finding("severe", name, text, ("nodes", (name,))))
+        elif s.down and after > limit:
+            text = f"carries {round(after)}{unit} in the scenario, its capacity is {limit}{unit}"
+            findings.append(Finding("moderate", name, text, ("nodes", (name,))))
     return findings
 
 
@@ -75,8 +92,9 @@ def _drift_findings(observed: pl.DataFrame, ring: Ring) -> list[Finding]:
             "unknown-instance": f"{where} is written by {row['instance']}, which is no healthy member",
         }[row["drift"]]
         findings.append(Finding("severe", f"drift {row['source']}", text))
-    if drifted.height > MAX_NAMED:
-        findings.append(Finding("severe", "drift", f"{drifted.height - MAX_NAMED} more pairs differ from the ring"))
+    rest = drifted.height - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding("severe", "drift", f"{rest} more pairs differ from the ring", rest=rest))
     return findings
 
 
@@ -106,9 +124,11 @@ def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str
             count += 1
             if count <= MAX_NAMED:
                 text = f"if {subjects[k]} fails (first minute): {'; '.join(reasons)}"
-                findings.append(Finding(level, subjects[k], text))
-    if count > MAX_NAMED:
-        findings.append(Finding(level, kind, f"{count - MAX_NAMED} more single {kind} failures would not be survived"))
+                row = ("nodes", (subjects[k],)) if kind == "node" else None
+                findings.append(Finding(level, subjects[k], text, row))
+    rest = count - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding(level, kind, f"{rest} more single {kind} failures would not be survived", rest=rest))
     return findings
 
 
@@ -118,12 +138,16 @@ def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
     lost = sweep.rejected_bytes[k] - s.planned.rejected
     if lost > 0:
         reasons.append(f"{round(lost)} B/s rejected although other nodes are alive")
-    if s.capacity_array is not None and sweep.nodes_over_capacity[k] > 0:
-        hottest = sweep.worst[k]
-        reasons.append(
-            f"{sweep.nodes_over_capacity[k]} node{'s' if sweep.nodes_over_capacity[k] > 1 else ''} over capacity, hottest "
-            f"{s.planned.ring.ids[hottest]} with {round(sweep.worst_load[k])} B/s of {s.capacity_array[hottest]:.0f}"
-        )
+    if s.capacity_array is not None:
+        is_over = s.planned.loads > s.capacity_array
+        is_over[list(sweep.down[k])] = False
+        more = sweep.nodes_over_capacity[k] - int(is_over.sum())
+        if more > 0:
+            reasons.append(f"{more} more node{'s' if more > 1 else ''} over capacity")
+            hottest = sweep.worst[k]
+            if not is_over[hottest]:
+                rate = f"{round(sweep.worst_load[k])} B/s of {s.capacity_array[hottest]:.0f}"
+                reasons[-1] += f", hottest {s.planned.ring.ids[hottest]} with {rate}"
     return reasons
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from engine.problems import Problem
 from engine.result import Finding, Level
 from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.insight.findings import overloads
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
@@ -29,12 +30,7 @@ UNEVEN = 1.35
 def findings_of(s: ReplicatedScenario, context: Context) -> list[Finding]:
     """List all findings, of the planned ring before the scenario's failure; overload of the scenario."""
     findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
-    if s.down and s.comparable:
-        for name, load in zip(s.outcome.nodes, s.outcome.after, strict=True):
-            if name in s.capacity and load > s.capacity[name]:
-                text = f"carries {round(load)} in the scenario, its capacity is {s.capacity[name]}"
-                findings.append(Finding("moderate", name, text))
-    return findings
+    return [*findings, *overloads(s, "")]
 
 
 def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
@@ -49,7 +45,7 @@ def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
     for m in planned.ring.members:
         if m.state == "UNHEALTHY" and len(findings) < 4 * MAX_NAMED:
             text = "its heartbeat is too old, and it stays in the ring until it is forgotten: its replicas are lost meanwhile"
-            findings.append(Finding("moderate", m.id, text))
+            findings.append(Finding("moderate", m.id, text, ("nodes", (m.id,))))
     return findings
 
 
@@ -116,9 +112,11 @@ def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
                 failing = planned.with_failed(planned.failed | (np.arange(len(planned.failed)) == k))
                 names = _names(s, ~failing.reads_ok[rows.read_of] & planned.reads_ok[rows.read_of])
                 parts.append(f"queries of {reads} tenant{'s' if reads > 1 else ''} fail ({names})")
-            findings.append(Finding("severe", planned.ring.ids[k], f"if it fails: {'; '.join(parts)}"))
-    if hit > MAX_NAMED:
-        findings.append(Finding("severe", "node", f"{hit - MAX_NAMED} more single failures would not be survived"))
+            name = planned.ring.ids[k]
+            findings.append(Finding("severe", name, f"if it fails: {'; '.join(parts)}", ("nodes", (name,))))
+    rest = hit - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding("severe", "node", f"{rest} more single failures would not be survived", rest=rest))
     return findings
 
 

@@ -1,4 +1,4 @@
-"""Prometheus text expositions with Pyroscope's placement metrics."""
+"""Series with Pyroscope's placement metrics, or the loads of dskit's rings: scrapes and Prometheus' answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.formats import prometheus
+from engine.formats.prometheus import series as prometheus
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
@@ -38,47 +38,60 @@ _LABELS = ("tenant", "dataset", "shard", "shard_id", "shard_owner", "addr", "ins
 
 
 class Metrics(Document):
-    """A Prometheus text exposition with the placement metrics."""
+    """A text exposition, or an answer of Prometheus, with the placement metrics."""
 
     id = "placement-metrics"
-    title = "Prometheus text with placement metrics of Pyroscope, or tenant and ring metrics of Mimir, Loki, Tempo"
+    title = "Prometheus text or answers with placement metrics of Pyroscope, or tenant and ring metrics of Mimir, Loki, Tempo"
+    version = 2
     tables = (tables.METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is a text exposition at all: the placement metrics may come late in it."""
-        return prometheus.looks_like(head)
+        """Whether it holds series at all: the placement metrics may come late in it."""
+        return prometheus.looks_like(name, head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per sample of a placement metric."""
-        if not any(word in data for word in (b"pyroscope_", b"cortex_", b"loki_", b"tempo_")):
+        words = (b"pyroscope_", b"cortex_", b"loki_", b"tempo_")
+        if prometheus.is_text(data) and not any(word in data for word in words):
             return Reading()
-        scrape = prometheus.parse(source.path, data, _LABELS, "^(?:" + "|".join(_METRICS) + ")")
-        problems = list(scrape.problems)
-        samples = scrape.samples.filter(pl.col("metric").is_in(list(_METRICS)))
+        file = prometheus.read(source, data, _LABELS, "^(?:" + "|".join(_METRICS) + ")")
+        problems = list(file.problems)
+        samples = file.samples.filter(pl.col("metric").is_in(list(_METRICS)))
         value = pl.col("value")
         sane = value.is_finite() & (value >= 0) & (value <= float(SANE_RATE))
         bad = samples.filter(~sane)
         if bad.height:
             reason = f"{bad['metric'][0]} has a value that is negative, not finite or impossible"
-            problems.append(Problem.at(source.path, "bad-rate", reason, line=int(bad["line"][0]), count=bad.height))
+            problems.append(Problem.at(source.path, "bad-rate", reason, line=_line(bad), count=bad.height))
         shard_text = pl.coalesce("shard_id", "shard")
+        # A server adds the labels of what it scraped to every series; a count of members is of their state.
+        owner = pl.when(pl.col("metric").str.ends_with("_ring_members")).then("state")
+        target = pl.coalesce("instance", "pod")
         rows = samples.filter(sane).select(
             "metric",
             pl.coalesce("tenant", "user").alias("tenant"),
             "dataset",
             shard_text.cast(pl.Int64, strict=False).alias("shard"),
-            pl.coalesce("shard_owner", "addr", "instance", "pod", "state").alias("instance"),
+            pl.coalesce(owner, "shard_owner", "addr", target, "state").alias("instance"),
             "value",
             "load_balancing",
             "time_ms",
+            target.alias("target"),
             "line",
             shard_text.is_not_null().alias("has_shard"),
         )
         in_range = pl.col("shard").is_between(0, 2**31)
         odd = rows.filter(pl.col("has_shard") & (pl.col("shard").is_null() | ~in_range))
         if odd.height:
-            problem = Problem.at(source.path, "bad-shard", "a shard label is no shard ID", line=int(odd["line"][0]),
-                                 count=odd.height)  # fmt: skip
+            problem = Problem.at(
+                source.path, "bad-shard", "a shard label is no shard ID", line=_line(odd), count=odd.height
+            )
             problems.append(problem)
         rows = rows.filter(~pl.col("has_shard") | in_range)
-        return Reading({"metrics": rows.drop("line", "has_shard")}, problems)
+        complete = final or not file.cut or not file.answer
+        return Reading({"metrics": rows.drop("line", "has_shard")}, problems, complete=complete)
+
+
+def _line(rows: pl.DataFrame) -> int | None:
+    line = rows["line"][0]
+    return None if line is None else int(line)

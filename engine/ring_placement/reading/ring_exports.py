@@ -88,8 +88,8 @@ class RingHtml(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read members or partitions; a page without its end is not used."""
-        if b"</table>" not in data:
-            return unreadable(source, "cut-file", "the page ends inside its table")
+        if b"</html>" not in data[-200:]:
+            return unreadable(source, "cut-file", "the page is cut off: its end (</html>) is missing")
         page = _Cells(decode(data))
         rows = [dict(zip(page.headers, row, strict=False)) for row in page.rows if row]
         now = _NOW.search(decode(data[:4096]))

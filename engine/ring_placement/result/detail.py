@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.ring_placement.insight.fates import fates_of
 from engine.ring_placement.insight.receivers import stored_by
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.failover import (
@@ -29,7 +30,7 @@ REGIMES = {"transient": "A", "left": "B", "returned": "C"}
 @dataclass(frozen=True, slots=True)
 class NodeBar:
     """One node: ``capacity`` in bytes per second, None where unknown; ``fate``: "" (nothing happens to it), down, gone,
-    leaving, new, back or over."""
+    leaving, unhealthy, new, back or over."""
 
     id: str
     zone: str
@@ -81,26 +82,14 @@ def shard_map_view(s: SegmentScenario, p: RingParameters) -> ShardMapView:
     outcome = s.outcome
     index = {name: i for i, name in enumerate(outcome.nodes)}
     zones = {m.id: m.zone for m in (*s.before.ring.members, *s.planned.ring.members, *s.members)}
-    here, down, leaving, added = {m.id for m in s.members}, set(s.down), set(s.leaving), set(s.added)
-    bars = []
-    for name, load in zip(outcome.nodes, outcome.after.tolist(), strict=True):
-        capacity = s.capacity.get(name) if s.comparable else None
-        if name in down:
-            fate = {"transient": "down", "left": "gone", "returned": "back"}[p.regime]
-        elif name not in here:
-            fate = "gone"
-        elif name in leaving:
-            fate = "leaving"
-        elif name in added:
-            fate = "new"
-        else:
-            fate = "over" if capacity is not None and load > capacity else ""
-        bars.append(NodeBar(name, zones[name], capacity, fate))
+    fates = fates_of(s)
+    limits = s.capacity if s.comparable else {}
+    bars = [NodeBar(name, zones[name], limits.get(name), fates[name]) for name in outcome.nodes]
     old = np.array([index[i] for i in s.before.ring.ids], dtype=np.int64)
     new = np.array([index[i] for i in s.after.ring.ids], dtype=np.int64)
     stored = stored_by(s)
     stored_at = np.where(stored >= 0, new[np.maximum(stored, 0)], stored) if len(stored) else stored
-    lost = down | leaving if p.regime != "returned" else set()
+    lost = {*s.down, *s.leaving} if p.regime != "returned" else set()
     flows = takeover_flows(s.before, s.after, lost)
     return ShardMapView(
         nodes=tuple(bars),

@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement import tables
+from engine.ring_placement.insight.fates import fates_of
 from engine.ring_placement.insight.receivers import against, alive_loads, stored_by
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
-from engine.ring_placement.scenarios.cluster import Cluster
+from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, SegmentScenario
 from engine.ring_placement.scenarios.strategy import P
 from engine.view import Context
@@ -28,6 +29,7 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
     index = {name: i for i, name in enumerate(s.outcome.nodes)}
     before, after = _whole(s.outcome.before), _whole(s.outcome.after)
     down, written = set(s.down), s.live.cluster.written
+    fates = fates_of(s)
     alive = alive_loads(s)
     mean = float(alive.mean()) if len(alive) else 0.0
     rows = []
@@ -39,7 +41,7 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
         limit = capacity if comparable else None
         over_mean, headroom, over = against(load_after, mean, limit)
         rows.append((
-            m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
+            m.id, m.state, fates.get(m.id, ""), m.zone, m.tokens, load_before, load_after, load_after - load_before,
             over_mean, capacity, headroom, over, m.id in down or m.id in s.removed, written.get(m.id),
             *(None,) * 7, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
@@ -50,6 +52,13 @@ def ring_names(cluster: Cluster) -> dict[str, Any]:
     """Return for the summary the ring in use and all others, by the labels of their files."""
     ring = cluster.ring
     return {"ring": ring.label if ring else "", "rings": list(ring.labels) if ring else []}
+
+
+def other_rings(ring: RingFile) -> list[str]:
+    """Return the note on rings in the files that are not used."""
+    if not ring.others:
+        return []
+    return [f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)"]
 
 
 def member_table(state: LiveState[P]) -> pl.DataFrame:

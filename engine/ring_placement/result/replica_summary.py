@@ -8,10 +8,12 @@ import numpy as np
 
 from engine import units
 from engine.result import Headline, Level
+from engine.ring_placement.insight.fates import fates_of
 from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
-from engine.ring_placement.result.layout_tables import ring_names
+from engine.ring_placement.result.layout_tables import other_rings, ring_names
+from engine.ring_placement.result.summary import mean_of, taking_data
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
 from engine.ring_placement.scenarios.strategy import TOTALS
@@ -53,6 +55,7 @@ def summary_of(s: ReplicatedScenario, p: RingParameters, sweep: Sweep | None) ->
         "tenants_write_lost": writes,
         "tenants_read_lost": reads,
         "moved_share": o.moved_share,
+        "mean_load": mean_of(after.loads[after.alive]),
         "max_over_mean": ratio,
         "coefficient_of_variation": variation,
         "share_max_over_mean": even,
@@ -66,7 +69,7 @@ def summary_of(s: ReplicatedScenario, p: RingParameters, sweep: Sweep | None) ->
         "down": list(s.down),
         "members": len(s.live.members),
         **ring_names(s.live.cluster),
-        "healthy": len(s.planned.ring.members),
+        "healthy": len(s.live.placement.ring.members),
         "active": int(s.live.placement.ring.active.sum()),
         "tokens": after.ring.total,
         "replication_factor": strategy.replication,
@@ -107,23 +110,26 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
     lost, reads = summary["write_lost_share"], summary["tenants_read_lost"]
     level: Level = "critical" if lost or summary["tenants_write_lost"] else "ok"
     basis = f"{summary['tenants_write_lost']} of {summary['tenants']} tenants" if summary["tenants"] else "of all keys"
-    lines.append(Headline("writes lost", percent(lost), basis, level))
+    lines.append(Headline("writes lost", percent(lost), basis, level, ("lost", percent(lost))))
     whole = "" if summary["reads_ok"] else "those without a shard too" if reads else "of tenants without a shard"
     ok = summary["reads_ok"] and not reads
-    lines.append(Headline("queries", "all succeed" if ok else f"{reads} tenants fail" if reads else "fail",
-                          whole, "ok" if ok else "critical"))  # fmt: skip
+    fails = f"{reads} tenant{'s fail' if reads > 1 else ' fails'}" if reads else "fail"
+    said = "all succeed" if ok else fails
+    lines.append(Headline("queries", said, whole, "ok" if ok else "critical", ("queries", "ok" if ok else fails)))
     if summary["load_total"]:
         lines.append(Headline("load", load_text(s, summary["load_total"]), summary["load_unit"]))
         hottest = s.outcome.nodes[int(np.argmax(s.outcome.after))]
         lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f} × mean", hottest))
-    else:
+    elif s.after.share.any():
         lines.append(Headline("holds most", f"{summary['share_max_over_mean']:.2f}", "× mean share of keys"))
     if summary["moved_share"]:
         lines.append(Headline("moved", percent(summary["moved_share"]), "of all keys, per replica"))
-    alive = int(s.after.alive.sum())
-    takes: Level = "ok" if alive or s.after.partitions is not None else "critical"
-    what = f"{summary['tokens']} tokens" if s.after.partitions is None else f"{summary['partitions']} partitions"
-    lines.append(Headline("nodes", f"{alive} of {len(s.members)} take data", what, takes))
+    after = s.after
+    what = f"{summary['tokens']} tokens" if after.partitions is None else f"{summary['partitions']} partitions"
+    if after.partitions is None:
+        lines.append(taking_data(int(((after.share > 0) | (after.loads > 0)).sum()), s, what))
+    else:
+        lines.append(taking_data(int((after.ring.reading & ~after.failed).sum()), s, what, "answer queries"))
     return tuple(lines)
 
 
@@ -139,8 +145,11 @@ def state_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     state, ring = s.live, s.live.cluster.ring
     assert ring is not None
     notes = [f"ring: {ring.label} ({ring.kind}), {KIND_NAMES[replicated_ring(state).kind]}: {ring.why}"]
-    if ring.others:
-        notes.append(f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)")
+    if not state.placement.ring.members:
+        notes.append("empty ring: no registered member, every write and query fails")
+    elif not ring.partitions and not state.placement.ring.total:
+        notes.append("empty ring: no member has tokens, every write and query fails")
+    notes += other_rings(ring)
     notes += replicated_ring(state).notes
     if ring.partition_label and ring.partition_label != ring.label:
         notes.append(f"partitions: {ring.partition_label}")
@@ -168,24 +177,9 @@ def ring_view(s: ReplicatedScenario, p: RingParameters, context: Context) -> Sha
     """Build what the screen draws: nodes, the moments of the failure, and the matrix of pairs."""
     outcome = s.outcome
     zones = {m.id: m.zone for m in (*s.before.ring.members, *s.planned.ring.members, *s.members)}
-    states = {m.id: m.state for m in s.members}
-    here, down, leaving, added = {m.id for m in s.members}, set(s.down), set(s.leaving), set(s.added)
-    bars = []
-    for name, load in zip(outcome.nodes, outcome.after.tolist(), strict=True):
-        capacity = s.capacity.get(name) if s.comparable else None
-        if name in down:
-            fate = {"transient": "down", "unhealthy": "down", "left": "gone", "returned": "back"}[p.regime]
-        elif name not in here:
-            fate = "gone"
-        elif name in leaving or states.get(name) == "LEAVING":
-            fate = "leaving"
-        elif states.get(name, "ACTIVE") != "ACTIVE":
-            fate = "unhealthy"
-        elif name in added:
-            fate = "new"
-        else:
-            fate = "over" if capacity is not None and load > capacity else ""
-        bars.append(NodeBar(name, zones[name], capacity, fate))
+    fates = fates_of(s)
+    limits = s.capacity if s.comparable else {}
+    bars = [NodeBar(name, zones[name], limits.get(name), fates[name]) for name in outcome.nodes]
     order, matrix = context.memo.value("matrix", s.planned_key, lambda: _matrix(s, context), keep=KEEP)
     return ShardMapView(
         nodes=tuple(bars), owner_before=(), owner_after=(), stored_by=(), regime=p.regime, down=s.down,

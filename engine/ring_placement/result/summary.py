@@ -12,10 +12,11 @@ from engine.incremental import Memo
 from engine.result import Headline, Level
 from engine.ring_placement.insight.receivers import alive_loads
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.result.layout_tables import ring_names
+from engine.ring_placement.result.layout_tables import other_rings, ring_names
 from engine.ring_placement.scenarios.member_ids import best_next_id
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
+    Scenario,
     SegmentScenario,
     SegmentState,
     segment_load,
@@ -41,6 +42,7 @@ def summary_of(
     any_node, any_zone = min_capacity
     summary: dict[str, Any] = {
         **{name: round(getattr(o, name)) for name in TOTALS},
+        "mean_load": mean_of(alive_loads(s)),
         "max_over_mean": ratio,
         "coefficient_of_variation": variation,
         "mean_tries": o.mean_tries,
@@ -121,12 +123,15 @@ def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, 
     alive = alive_loads(s)
     lines = []
     if len(alive):
-        lines.append(Headline("hottest", _rate(float(alive.max())), f"{summary['max_over_mean']:.2f} × mean"))
+        hottest = _rate(float(alive.max()))
+        lines.append(Headline("hottest", hottest, f"{summary['max_over_mean']:.2f} × mean", short=("hottest", hottest)))
     over = summary["nodes_over_capacity"]
     if over:
-        lines.append(Headline("over capacity", f"{over}", "nodes", "severe"))
+        lines.append(Headline("over capacity", f"{over}", "nodes", "severe", ("over", f"{over}")))
     rejected = summary["rejected_bytes"]
-    lines.append(Headline("rejected", _rate(rejected), "", "critical" if rejected else "ok"))
+    lines.append(
+        Headline("rejected", _rate(rejected), "", "critical" if rejected else "ok", ("rejected", _rate(rejected)))
+    )
     if summary["drift_pairs"]:
         lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
     if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
@@ -136,13 +141,24 @@ def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, 
     if s.down and summary["regime"] == "transient":
         lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
     if summary["min_capacity_any_node"] is not None:
-        lines.append(Headline("any one node needs", _rate(summary["min_capacity_any_node"]), "per node, regime A"))
-    nodes = f"{len(alive)} of {summary['members']} take data"
-    level: Level = "ok" if len(alive) else "critical"
-    lines.append(Headline("nodes", nodes, f"{summary['total_shards']} shards", level))
+        needs = _rate(summary["min_capacity_any_node"])
+        lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
+    lines.append(taking_data(len(alive), s, f"{summary['total_shards']} shards"))
     if s.live.cluster.ring is not None:
         lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
     return tuple(lines)
+
+
+def mean_of(loads: np.ndarray) -> float:
+    """Return the mean load of nodes, 0 without any."""
+    return float(loads.mean()) if len(loads) else 0.0
+
+
+def taking_data(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> Headline:
+    """Tell how many of the scenario's nodes take data, or whatever they ``do``; tombstones are no nodes."""
+    total = sum(m.state != "LEFT" for m in s.members)
+    level: Level = "critical" if not count else "ok" if count >= total else "moderate"
+    return Headline("nodes", f"{count} of {total} {do}", basis, level, ("nodes", f"{count}/{total}"))
 
 
 def state_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
@@ -182,9 +198,7 @@ def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     if file is None:
         return ["no ring file: nothing can be placed; only what was observed is shown"]
     notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", f"{ring.total} shards"]
-    if file.others:
-        plural = "s" if file.others > 1 else ""
-        notes.append(f"{file.others} other ring file{plural} not used; -o ring= chooses one (key b)")
+    notes += other_rings(file)
     if not ring.members:
         notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
         notes += _stale_note(state, p)

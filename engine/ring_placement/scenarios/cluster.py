@@ -31,13 +31,19 @@ _WORDS: tuple[tuple[str, Strategy], ...] = (
     ("tempo", "token-ring"), ("cortex", "token-ring"),
 )  # fmt: skip
 """Words of paths and member IDs that tell a kind, the surest first."""
+_OTHERS = (
+    "store-gateway", "compactor", "ruler", "alertmanager", "distributor", "query-scheduler", "index-gateway", "bloom",
+    "pattern-ingester", "overrides-exporter", "metrics-generator", "backend-scheduler",
+)  # fmt: skip
+"""Components whose rings hold no writes of tenants, by words of keys, file names and member IDs."""
 
 
 @dataclass(frozen=True, eq=False)
 class RingFile:
     """The ring in use: the label of its file, the kind of file, its own time (ns), its members as written, and how many
     ``others`` there are. ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and
-    ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings."""
+    ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings; ``component``: whose ring it
+    is, where that takes no writes."""
 
     label: str
     kind: str
@@ -50,6 +56,7 @@ class RingFile:
     partitions: tuple[Partition, ...] = ()
     partition_label: str = ""
     labels: tuple[str, ...] = ()
+    component: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +253,12 @@ def choose_ring(
     def rank(ring: tuple[dict[str, Any], Strategy, str]) -> tuple[Any, ...]:
         row, strategy, _ = ring
         is_new = row["beat"] >= newest - _SAME_TIME_S
-        return (row["members"] > 0, is_new, -order.index(strategy) if several else 0, row["is_main"], row["beat"],
+        return (row["members"] > 0, bool(strategy), is_new, -order.index(strategy) if several else 0, row["is_main"], row["beat"],
                 -_KIND_RANK.get(row["kind"], 9), row["now_ns"], row["members"], row["label"], row["file"])  # fmt: skip
 
     row, strategy, why = max(rings, key=rank)
     partitions = _partition_ring(inputs, row["label"], several, at_ms) if strategy != "segment-writer" else None
-    if partitions and strategy in ("", "token-ring") and wanted_strategy == "auto":
+    if partitions and strategy in ("", "token-ring") and wanted_strategy == "auto" and not _component(row):
         strategy, why = "partition-ring", f"a ring of partitions lies beside it ({partitions[0]})"
     if strategy != "partition-ring":
         partitions = None
@@ -259,7 +266,7 @@ def choose_ring(
     chosen = RingFile(
         row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why,
         partitions[1] if partitions else (), partitions[0] if partitions else "",
-        tuple(sorted({row["label"] for row in everything})),
+        tuple(sorted({row["label"] for row in everything})), _component(row),
     )  # fmt: skip
     return chosen, several
 
@@ -289,6 +296,15 @@ def _listed_rings(inputs: Inputs, wanted: str, at_ms: int | None) -> list[dict[s
         })  # fmt: skip
     of_members = [row for row in listed if not row["is_partitions"]]
     return of_members or listed
+
+
+def _component(row: dict[str, Any]) -> str:
+    """Return the component whose ring it is by its key, file name or members; "" where it may be one that takes writes."""
+    names = row["key"].rpartition("/")[2], row["label"].rpartition("/")[2].lower()
+    for word in _OTHERS:
+        if any(word in name for name in names) or (row["ids"] and all(word in name.lower() for name in row["ids"])):
+            return word
+    return ""
 
 
 class _Evidence:
@@ -321,12 +337,12 @@ class _Evidence:
         """Return the kind of a ring and why; "" and why nothing tells."""
         if row["is_partitions"]:
             return "partition-ring", "it lists partitions"
+        component = _component(row)
+        if component:
+            return "", f"this is a ring of the {component}, which takes no writes"
         key = row["key"].rpartition("/")[2]
-        if key:
-            if "segment-writer" in key:
-                return "segment-writer", f"its key is {row['key']}"
-            if key == "ring":
-                return "token-ring", f"its key is {row['key']}"
+        if "segment-writer" in key or key == "ring":
+            return "token-ring" if key == "ring" else "segment-writer", f"its key is {row['key']}"
         for word, strategy in _WORDS:
             if word in row["label"].lower():
                 return strategy, f"its path names {word}"

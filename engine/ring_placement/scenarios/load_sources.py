@@ -56,10 +56,23 @@ def conform(frame: pl.DataFrame, schema: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def with_file_times(frame: pl.DataFrame, inputs: Inputs) -> pl.DataFrame:
-    """Add the column ``t``, the modification time (epoch ms) of each row's file, and sort by it."""
+    """Add the column ``t``, the time of each row's sample where it has one, else the modification time of its file (epoch ms),
+    and sort by it."""
     times = {number: info.mtime_ms for number, info in inputs.files.items()}
     time = pl.col("file").replace_strict(times, default=0, return_dtype=pl.Int64)
+    if "time_ms" in frame.columns:
+        time = pl.coalesce("time_ms", time)
     return frame.with_columns(time.alias("t")).sort("t", "file", maintain_order=True)
+
+
+STALE_MS = 300_000
+"""Age against the newest sample of its metric from which on a gauge with times is gone, as for Prometheus."""
+
+
+def present(samples: pl.DataFrame) -> pl.DataFrame:
+    """Leave out samples of gauges (with ``t``) whose series had ended when the newest was taken."""
+    timed = pl.col("time_ms").is_not_null()
+    return samples.filter(~timed | (pl.col("t") >= pl.col("t").filter(timed).max() - STALE_MS).fill_null(True))
 
 
 @dataclass
@@ -110,7 +123,7 @@ class LoadSources:
         ordered = with_file_times(metrics, inputs)
 
         def newest(metric: str, series: list[str]) -> pl.DataFrame:
-            samples = ordered.filter(pl.col("metric") == metric)
+            samples = present(ordered.filter(pl.col("metric") == metric))
             samples = samples.unique(series, keep="last", maintain_order=True).sort(series, nulls_last=True)
             return samples.select("tenant", "dataset", "shard", "instance", pl.col("value").round().alias("bytes"))
 
@@ -157,22 +170,27 @@ class LoadSources:
 def counter_totals(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl.DataFrame, bool]:
     """Sum up one counter. Returns rows (tenant, shard, instance, bytes), and whether they are rates.
 
-    Series seen in two scrapes of different time give a rate, one scrape alone only its total.
+    Series seen in two scrapes of different time give a rate, one scrape alone only its total. Where a server names the target of
+    each scrape, several targets are added up.
     """
     samples = metrics.filter((pl.col("metric") == name) & pl.col("shard").is_not_null())
     if not samples.height:
         return samples, False
-    times = pl.coalesce("time_ms", "t").alias("t")
-    samples = with_file_times(samples, inputs).with_columns(times).sort("t", "file", maintain_order=True)
+    samples = with_file_times(samples, inputs)
     series = ["tenant", "shard", "instance"]
-    ends = samples.group_by(series, maintain_order=True).agg(
-        pl.col("value").first().alias("first"),
+    step = pl.col("value").diff()
+    ends = samples.group_by(*series, "target", maintain_order=True).agg(
+        pl.when(step < 0).then("value").otherwise(step).sum().alias("rise"),
         pl.col("value").last().alias("last"),
+        (pl.col("value").last() < pl.col("value").first()).alias("fell"),
+        pl.len().alias("samples"),
         ((pl.col("t").last() - pl.col("t").first()) / 1000).alias("seconds"),
     )
-    rated = bool(((ends["seconds"] >= 1) & (ends["last"] >= ends["first"])).all())
-    value = (pl.col("last") - pl.col("first")) / pl.col("seconds") if rated else pl.col("last")
-    return ends.with_columns(value.round().alias("bytes")).sort(series, nulls_last=True), rated
+    # Of two scrapes a fall says that they are of two writers, or of one before and after a restart.
+    rated = bool(((ends["seconds"] >= 1) & (~ends["fell"] | (ends["samples"] > 2))).all())
+    value = pl.col("rise") / pl.col("seconds") if rated else pl.col("last")
+    whole = ends.group_by(series, maintain_order=True).agg(value.sum().round().alias("bytes"))
+    return whole.sort(series, nulls_last=True), rated
 
 
 def whole_usage(by_shard: pl.DataFrame, by_dataset: pl.DataFrame) -> pl.DataFrame:
@@ -265,7 +283,7 @@ class TenantLoads:
 def _newest_samples(metrics: pl.DataFrame, inputs: Inputs, name: str, series: list[str]) -> pl.DataFrame:
     """Return the newest sample of each series of ``name`` that names a tenant."""
     samples = with_file_times(metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null()), inputs)
-    return samples.unique(series, keep="last", maintain_order=True)
+    return present(samples).unique(series, keep="last", maintain_order=True)
 
 
 def _series_in_memory(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:

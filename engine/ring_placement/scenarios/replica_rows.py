@@ -23,7 +23,7 @@ from engine.ring_placement.dskit.token_ring import SPACE, Operation, TokenRing, 
 from engine.ring_placement.pyroscope.ring import Member
 
 _FOLDED = 60_000
-"""Intervals up to which a shard's equal replica sets are folded to one row."""
+"""Runs of tokens up to which a shard's equal replica sets are folded to one row."""
 _DENSE = 30_000_000
 """Cells up to which a matrix of shards or tenants by members is made."""
 
@@ -158,9 +158,17 @@ def token_rows(
         if number % 64 == 0:
             check()
         subring = ring.subring(members)
-        sets = replica_sets(subring, operation)
+        # Neighbouring tokens of one instance have one set.
+        begins = np.append(True, subring.owner[1:] != subring.owner[:-1])[: len(subring.tokens)]
+        starts, run = np.flatnonzero(begins), np.cumsum(begins) - 1
+        sets = replica_sets(subring, operation, starts)
         global_members = np.append(members, -1)[sets.members].astype(np.int32)
-        built.add(number, subring.tokens, global_members, subring.lengths, sets.needed)
+        length = np.bincount(run, subring.lengths, len(starts)).astype(np.int64)
+        needed = sets.needed
+        if 0 < len(starts) <= _FOLDED and global_members.shape[1]:
+            global_members, length, needed, row_of_set = _folded(global_members, length, needed)
+            run = row_of_set[run]
+        built.add(number, subring.tokens, global_members, length, needed, run)
     return built.rows(shards, reads, np.array(read_of, dtype=np.int64), len(ring.instances))
 
 
@@ -220,17 +228,15 @@ class _Built:
         members: np.ndarray,
         length: np.ndarray,
         needed: np.ndarray,
-        row_of_token: np.ndarray | None = None,
+        row_of_token: np.ndarray,
     ) -> None:
-        """Add the sets of a shard: one per token, which are folded, or those that ``row_of_token`` refers to."""
-        if row_of_token is None and 0 < len(tokens) <= _FOLDED and members.shape[1]:
-            members, length, needed, row_of_token = _folded(members, length, needed)
+        """Add the sets of a shard, to which ``row_of_token`` refers."""
         low, high = np.searchsorted(self._key_shard, (shard, shard + 1))
         if low < high and len(tokens):
             keys = self._key_order[low:high]
             at = np.searchsorted(tokens, self._tenants.key_token[keys], side="right")
             at[at == len(tokens)] = 0
-            self._key_row[keys] = self._count + (at if row_of_token is None else row_of_token[at])
+            self._key_row[keys] = self._count + row_of_token[at]
         self._parts.append((np.full(len(members), shard, dtype=np.int64), members, length, needed))
         self._count += len(members)
 

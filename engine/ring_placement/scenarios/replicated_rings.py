@@ -9,7 +9,7 @@ from hashlib import blake2b, md5
 import numpy as np
 import polars as pl
 
-from engine.ring_placement.dskit.partition_ring import PartitionRing
+from engine.ring_placement.dskit.partition_ring import ACTIVE, Partition, PartitionRing
 from engine.ring_placement.dskit.shuffle_shards import ShardRing
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, TokenRing
 from engine.ring_placement.dskit.tokens import (
@@ -88,7 +88,8 @@ class ReplicatedRing:
             words = f"{ring.label} {loads.unit} {' '.join(m.id for m in ring.members[:3])}".lower()
             reads = "read" if any(word in words for word in ("loki", "tempo", "stream", "span")) else "mimir"
         without_le = p.exclude_le == "on" or (p.exclude_le == "auto" and bool(settings.exclude_le))
-        tenants, partition_sizes = _tenants(cluster, sizes, replication, without_le)
+        copies = _copies(ring.partitions) if is_partition else replication
+        tenants, partition_sizes = _tenants(cluster, sizes, copies, without_le)
         spread_zones = tuple(sorted(settings.zones)) if set(zones) <= set(settings.zones) else zones
         is_spread = _is_spread(present, zones) if settings.tokens is None else settings.tokens == "spread-minimizing"
         notes = _settings_notes(p, cluster, zone_aware, replication, reads, is_partition)
@@ -246,8 +247,15 @@ def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
     )  # fmt: skip
 
 
-def _tenants(cluster: Cluster, sizes: dict[str, int], replication: int, without_le: bool) -> tuple[Tenants, np.ndarray]:
-    """Collect the tenants that limits, loads and keys name. Returns them, and the number of partitions of each."""
+def _copies(partitions: Sequence[Partition]) -> float:
+    """Return how many owners have the data of an Active partition, on average."""
+    owners = [len(p.owners) for p in partitions if p.state == ACTIVE and p.owners]
+    return sum(owners) / len(owners) if owners else 1.0
+
+
+def _tenants(cluster: Cluster, sizes: dict[str, int], copies: float, without_le: bool) -> tuple[Tenants, np.ndarray]:
+    """Collect the tenants that limits, loads and keys name; ``copies``: how often ingesters hold each series. Returns them, and
+    the number of partitions of each."""
     loads, settings = cluster.tenants, cluster.settings
     token = "token_without_le" if without_le else "token"
     by_name = dict(loads.loads.iter_rows())
@@ -256,7 +264,7 @@ def _tenants(cluster: Cluster, sizes: dict[str, int], replication: int, without_
     keys = loads.keys.with_columns(pl.col("tenant").replace_strict(number, return_dtype=pl.Int64).alias("number"))
     keys = keys.with_columns(pl.coalesce(token, "token").alias("token"))
     keys = keys.sort("number", maintain_order=True) if keys.height else keys
-    factor = replication if loads.replicated else 1
+    factor = copies if loads.replicated else 1
     tenants = Tenants(
         names,
         tuple(loads.names.get(name, name) for name in names),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.formats.prometheus import looks_like, parse
+from engine.formats.prometheus.text import looks_like, parse
 from tests.chance import tries
 
 EXPOSITION = b"""# HELP jobs done

@@ -12,6 +12,7 @@ from tui.widgets.drawing.bars import Bar, bar, bars
 from tui.widgets.drawing.fragments import Fragment, Line, fit_line
 from tui.widgets.drawing.fragments import fit as fit_text
 from tui.widgets.drawing.plot import Mark, Series, histogram, plot, spark
+from tui.widgets.drawing.raster import finite
 
 if TYPE_CHECKING:
     from engine.query_profile.insight.whatif import Saving
@@ -27,16 +28,40 @@ MUCH, SOME = 10, 3
 
 
 def share_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a share of the CPU: percent, then a bar relative to the largest."""
+    """Draw a share of the CPU as a bar relative to the largest, and its number. Where the share has an interval, the bar is full
+    up to its lower end, shaded up to the share, and lightly shaded up to its upper end."""
     if cell.value is None:
-        return [(units.NOTHING.rjust(7), "dim")]
-    label = fit_text(units.text("percent", cell.value, 7), 7, "right")
-    return [(label + " ", ""), (bar(cell.value, cell.peak(cell.name), cell.width - 8, cell.glyphs), "bar")]
+        return [(units.NOTHING.rjust(cell.width), "dim")]
+    number = (fit_text(f"{cell.value:.1f}", 6, "right"), "")
+    width = cell.width - 6
+    low, share, high = (finite(value) for value in (cell.row.get("cpu_low"), cell.value, cell.row.get("cpu_high")))
+    top = max(cell.peak(cell.name), cell.peak("cpu_high"))
+    if low is None or share is None or high is None or not top > 0:
+        return [(bar(cell.value, top, width, cell.glyphs), "bar"), number]
+    ends = [round(min(max(value / top, 0.0), 1.0) * width) for value in (low, share, high)]
+    light, medium = cell.glyphs.shades[1], cell.glyphs.shades[2]
+    drawn = cell.glyphs.eighths[-1] * ends[0] + medium * (ends[1] - ends[0]) + light * (ends[2] - ends[1])
+    return [(drawn.ljust(width), "bar"), number]
+
+
+def change_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a change of the CPU: red or green only where its interval is on one side of 0."""
+    if cell.value is None:
+        return [(units.NOTHING.rjust(cell.width), "dim")]
+    sure = cell.row.get("y_change_sure")
+    style = "" if not sure else "severe" if cell.value > 0 else "ok"
+    return [(f"{cell.value:+,.3g}".rjust(cell.width), style)]
+
+
+def window_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw in which of the compared windows an interval is."""
+    word = str(cell.value or "")
+    return [(word, {"now": "bar", "before": "bar2"}.get(word, "dim"))]
 
 
 def trend_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a sparkline from 0; all rows share the time axis."""
-    return [(spark(cell.value or [], cell.width, cell.glyphs, low=0.0), "bar2")]
+    """Draw a quiet sparkline between its least and its largest value; all rows share the time axis."""
+    return [(spark(cell.value or [], cell.width, cell.glyphs), "dim")]
 
 
 def disagree_cell(cell: Cell) -> Sequence[Fragment]:
@@ -53,8 +78,9 @@ def over_time(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Lin
     kind: Kind = "time_ms" if drill.timed else "count"
     series = [
         Series(drill.at, drill.time_ms, "time", "bar2", dashed=True),
-        Series(drill.at, drill.cpu_ms, "CPU", "bar"),
     ]
+    if any(drill.cpu_ms):
+        series.append(Series(drill.at, drill.cpu_ms, "CPU", "bar"))
     return plot(series, width, height, glyphs, x_kind=kind, y_kind="ms")
 
 
@@ -139,6 +165,8 @@ def fact_rows(drill: Drill) -> list[tuple[str, str, str]]:
 
 
 def _fact(label: str, value: Any, kind: str) -> tuple[str, str, str]:
+    if kind == "s":  # one unit, as in the table
+        return label, f"{units.text('number', value)} s", ""
     return label, str(value) if kind == "text" else units.text(kind, value, 14), ""  # type: ignore[arg-type]
 
 
@@ -146,7 +174,8 @@ def summary_rows(row: dict[str, Any]) -> list[tuple[str, str, str]]:
     """List the values of the row under the cursor for the panel beside the table."""
     facts = (
         ("CPU", "cpu_s", "s"),
-        ("from - to (s)", "range_s", "text"),
+        ("CPU s from-to", "range_s", "text"),
+        ("active CPUs", "active_cpus", "number"),
         ("share of all CPU", "cpu_share", "percent"),
         ("time", "time_s", "s"),
         ("share of all time", "time_share", "percent"),

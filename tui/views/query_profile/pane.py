@@ -13,6 +13,7 @@ from textual.containers import Horizontal, Vertical
 
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
+from tui.views.overview import Overview
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import WHAT_IF, Charts, ClassLevel
 from tui.widgets.drawing.plot import PlotView
@@ -37,7 +38,13 @@ class Pane(ViewPane):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
     DEFAULT_CSS = """
     #class-panel > Facts { height: 1fr; }
+    #class-history { height: 1fr; }
+    #windows, #compared { height: 2; }
     """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.begun: tuple[tuple[str, int], ...] = ()
 
     def compose_view(self) -> ComposeResult:
         """Compose the sections."""
@@ -45,14 +52,17 @@ class Pane(ViewPane):
         sections.add(
             "classes",
             Horizontal(
-                LiveTable(
-                    name=f"{NAME}/classes",
-                    id="classes",
-                    renderers={
-                        "cpu_share": drawing.share_cell,
-                        "trend": drawing.trend_cell,
-                        "disagreement": drawing.disagree_cell,
-                    },
+                Overview(
+                    LiveTable(
+                        name=f"{NAME}/classes",
+                        id="classes",
+                        renderers={
+                            "cpu_share": drawing.share_cell,
+                            "trend": drawing.trend_cell,
+                            "disagreement": drawing.disagree_cell,
+                        },
+                    ),
+                    [PlotView(id="class-history")],
                 ),
                 DetailPanel(Facts(id="class-summary"), id="class-panel"),
             ),
@@ -66,8 +76,20 @@ class Pane(ViewPane):
             ),
         )
         sections.add("methods", LiveTable(name=f"{NAME}/methods", id="methods"))
-        sections.add("intervals", LiveTable(name=f"{NAME}/intervals", id="intervals"))
-        sections.add("compare", LiveTable(name=f"{NAME}/comparison", id="comparison"))
+        sections.add(
+            "intervals",
+            Vertical(
+                Facts(id="windows"),
+                LiveTable(name=f"{NAME}/intervals", id="intervals", renderers={"window": drawing.window_cell}),
+            ),
+        )
+        sections.add(
+            "compare",
+            Vertical(
+                Facts(id="compared"),
+                LiveTable(name=f"{NAME}/comparison", id="comparison", renderers={"y_change_ms": drawing.change_cell}),
+            ),
+        )
         sections.add("sources", LiveTable(name=f"{NAME}/sources", id="sources"))
         yield sections
 
@@ -89,6 +111,7 @@ class Pane(ViewPane):
         for name, (spec, frame) in tables(result.tables, {} if detail is None else detail.names).items():
             self.query_one(f"#{name}", LiveTable).show(frame, spec)
         self.show_table("#sources", result, "sources")
+        self._show_windows(result)
         left_out = int(result.summary.get("intervals") or 0) - int(result.summary.get("intervals_used") or 0)
         titles = self.query_one("#profile", Sections).query_one(TitleBar)
         titles.mark(INTERVALS, f"{left_out} left out" if left_out else "", "low")
@@ -98,6 +121,25 @@ class Pane(ViewPane):
     def _summary(self) -> None:
         row = self.query_one("#classes", LiveTable).row
         self.query_one("#class-summary", Facts).show(drawing.summary_rows(row) if row and "cpu_s" in row else [])
+        result = self.result
+        drill = None
+        if row and result is not None and result.detail is not None:
+            drill = result.detail.drill(result.tables["classes"], str(row["class"]))
+        self.query_one("#class-history", PlotView).show(drill and partial(drawing.over_time, drill))
+
+    def _show_windows(self, result: Result) -> None:
+        """Say which windows are looked at, and which keys choose others."""
+        now, before = result.summary.get("window_now"), result.summary.get("window_before")
+        shown = [("now", now, "bar"), ("before", before, "bar2")] if now and before else []
+        unset = [
+            ("6 begins and ends the window, 7 the one to compare it with, 8 shows all; 0 compares halves.", "", "dim")
+        ]
+        begun = [
+            (f"{word} begins at interval {row}: press the key again where it ends", "", "key")
+            for word, row in self.begun
+        ]
+        self.query_one("#windows", Facts).show([*begun, *(shown or unset)])
+        self.query_one("#compared", Facts).show(shown or unset)
 
     def steps(self) -> Sequence[int]:
         """Return the ends of the intervals."""
@@ -188,15 +230,43 @@ class Pane(ViewPane):
         now = self.result.summary.get("source")
         self.change(source=names[(names.index(now) + 1) % len(names)] if now in names else names[0])
 
+    def _choose_window(self, field: str, word: str) -> None:
+        """Begin a window at the interval under the cursor, or end the one that was begun."""
+        if self.parameters is None or self.result is None or not self.query("#intervals"):
+            return
+        sections, table = self.query_one("#profile", Sections), self.query_one("#intervals", LiveTable)
+        if sections.chosen != INTERVALS or table.row is None:
+            sections.choose(INTERVALS)
+            self.notify("put the cursor on an interval, then press the key again", timeout=3)
+            return
+        here, before = int(table.row["row"]), dict(self.begun).get(word)
+        self.begun = () if before is not None else ((word, here),)
+        if before is not None and self.change(**{field: f"{min(before, here)}..{max(before, here)}"}):
+            return
+        self._show_windows(self.result)
+
+    def action_now(self) -> None:
+        """Begin or end the window."""
+        self._choose_window("window", "now")
+
+    def action_before(self) -> None:
+        """Begin or end the window that it is compared with."""
+        self._choose_window("compare", "before")
+
+    def action_all_intervals(self) -> None:
+        """Look at all intervals, and compare nothing."""
+        self.begun = ()
+        self.change(window="", compare="")
+
     def action_compare(self) -> None:
-        """Compare the second half of the window with the first, or stop comparing."""
+        """Compare the second half of all intervals with the first, or stop comparing."""
         if self.parameters is None or self.result is None:
             return
         if self.parameters.compare:
             self.change(window="", compare="")
             self.query_one("#profile", Sections).choose(CLASSES)
             return
-        rows = int(self.result.summary.get("intervals") or 0)
+        rows = self.result.tables["intervals"].height
         if rows < 4:
             self.notify("too few intervals to compare", timeout=3)
             return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tui.views.ring_placement.drawing import sign
-from tui.widgets.drawing.bars import change_bar
+from tui.widgets.drawing.bars import bar, change_bar
 from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, harmless
 from tui.widgets.table.window import Cell, Renderer
 
@@ -16,25 +16,47 @@ if TYPE_CHECKING:
     from engine.tables import Column, Table
 
 FATES: Mapping[str, str] = {
-    "down": "severe",
-    "gone": "severe",
+    "down": "failed",
+    "gone": "failed",
     "leaving": "moderate",
+    "unhealthy": "severe",
     "new": "ok",
     "back": "ok",
     "over": "critical",
 }
 """The style of a node's name by what becomes of it."""
 
-_CHANGE = change_bar("load_before", "load_after", limit="capacity")
+STATES: Mapping[str, tuple[str, str]] = {
+    "down": ("FAILED", "failed"), "gone": ("GONE", "failed"), "back": ("BACK", "ok"), "new": ("NEW", "ok"),
+    "leaving": ("LEAVING", "moderate"),
+}  # fmt: skip
+"""What the state of a node reads, and its style, where a scenario decides it."""
+STATE_STYLES = {"ACTIVE": "", "UNHEALTHY": "severe", "LEFT": "dim"}
+"""Styles of states as the ring has them; others are moderate."""
 
 
 @cache
-def nodes_spec(table: Table, limited: bool) -> Table:
-    """Order the nodes' columns by what matters: the headroom with a capacity, else the load before and what is added."""
-    first = {"headroom": 0, "load_before": 2, "added": 1, "down": 4} if limited else {
-        "headroom": 4, "over_capacity": 4, "capacity": 4, "added": 2, "down": 4,
+def nodes_spec(table: Table, limited: bool, changed: bool, longest: int, loaded: bool = True) -> Table:
+    """Order the nodes' columns by what matters: with a capacity also the headroom, in a scenario what is added. ``longest``:
+    cells that the names need; ``loaded``: whether there is any load, else the shares of keys have the bar."""
+    looks: dict[str, dict[str, Any]] = {
+        "load_before": {"priority": 4, "hidden": not changed}, "zone": {"priority": 2}, "down": {"hidden": True},
+        "added": {"priority": 1, "hidden": not changed}, "headroom": {"priority": 1, "hidden": not limited},
+        "capacity": {"hidden": not limited}, "over_capacity": {"hidden": not limited},
+        "instance": {"width": min(max(longest + 2, 10), 40)}, "worst_partner": {"width": min(max(longest, 10), 38)},
     }  # fmt: skip
-    return replace(table, columns=tuple(replace(c, priority=first.get(c.name, c.priority)) for c in table.columns))
+    looks["over_mean"] = {"grow": 60}
+    if not loaded:
+        looks |= {name: {"hidden": True} for name in ("load_before", "load_after", "added", "over_mean")}
+        looks["replica_share"] = {"priority": 0, "width": 20, "grow": 60}
+    elif not changed:
+        looks["load_after"] = {"title": _load_title(table)}
+    return replace(table, columns=tuple(replace(c, **looks.get(c.name, {})) for c in table.columns))
+
+
+def _load_title(table: Table) -> str:
+    """Return the title of the load where there is only one: without its word for before or after."""
+    return table.column("load_after").header.removesuffix("after").strip() or "load"
 
 
 _OF_SEGMENTS = frozenset({
@@ -49,6 +71,11 @@ _OF_REPLICAS = frozenset({
     "partition", "lost", "write_lost_share", "tenants_write_lost", "tenants_read_lost",
 })  # fmt: skip
 """Columns of nodes, placements and sweeps that segment writers do not have."""
+_REPLICA_TENANTS = frozenset({"reads_ok", "spread", "read_instances", "partitions", "read_partitions"})
+"""Columns of tenants that segment writers do not have."""
+_LOADS = {"load_before": "{} before", "load_after": "{} after", "load": "{}", "write_lost_load": "lost {}",
+          "bytes_per_s": "{}"}  # fmt: skip
+"""Titles of loads that count things."""
 _SHARED = ("nodes", "placements", "sweep")
 _UNPLACED = ("instance", "state", "zone", "tokens", "ownership", "address", "heartbeat_ms")
 """Columns of the nodes of a ring that cannot be placed."""
@@ -57,10 +84,36 @@ _REPLICA_SWEEP = ("rank", "down", "zone", "write_lost_share", "tenants_write_los
 
 
 @cache
-def kind_spec(table: Table, kind: str, counts: bool) -> Table:
-    """Choose the columns of ``table`` that a kind of ring has, and show loads that count things as plain numbers."""
-    if table.name == "tenants" and kind == "token-ring":
-        return replace(table, columns=tuple(c for c in table.columns if "partitions" not in c.name))
+def kind_spec(table: Table, kind: str, counted: str) -> Table:
+    """Choose the columns of ``table`` that a kind of ring has. ``counted``: what loads count, which is then in their titles;
+    empty where they are bytes per second."""
+    table = _with_units(_of_kind(table, kind), counted)
+    return table
+
+
+def _with_units(table: Table, counted: str) -> Table:
+    """Show loads as numbers of what they count, or as bytes per second."""
+    columns = []
+    for c in table.columns:
+        if c.name in _LOADS and counted:
+            c = replace(c, kind="number", unit="", title=_LOADS[c.name].format(counted))
+        elif table.name == "observed" and counted and c.name == "bytes":
+            c = replace(c, kind="number", title=counted)
+        elif c.name in _LOADS and c.kind == "number":
+            c = replace(c, kind="bytes_per_s")
+        elif counted and c.kind == "bytes_per_s":
+            c = replace(c, kind="number", unit="")
+        columns.append(c)
+    return replace(table, columns=tuple(columns))
+
+
+def _of_kind(table: Table, kind: str) -> Table:
+    if table.name == "tenants" and kind != "partition-ring":
+        no = _REPLICA_TENANTS if kind == "segment-writer" else frozenset({"partitions", "read_partitions"})
+        return replace(table, columns=tuple(c for c in table.columns if c.name not in no))
+    if table.name == "observed":
+        no = frozenset({"expected"}) if kind == "segment-writer" else frozenset({"dataset", "shard", "computed"})
+        return replace(table, columns=tuple(c for c in table.columns if c.name not in no))
     if table.name not in _SHARED:
         return table
     if table.name == "nodes" and kind == "":
@@ -73,11 +126,11 @@ def kind_spec(table: Table, kind: str, counts: bool) -> Table:
         if kind in ("segment-writer", "")
         else _OF_SEGMENTS - ({"instance"} if table.name == "nodes" else set())
     )
+    if kind == "partition-ring" and table.name == "nodes":
+        absent = absent | {"tokens"}
     columns = [c for c in table.columns if c.name not in absent]
-    if table.name == "sweep" and absent is not _OF_REPLICAS:
+    if table.name == "sweep" and kind not in ("segment-writer", ""):
         columns = _losses_first(columns)
-    if counts:
-        columns = [replace(c, kind="number", unit="") if c.kind == "bytes_per_s" else c for c in columns]
     return replace(table, columns=tuple(columns))
 
 
@@ -103,6 +156,14 @@ def share_cell(cell: Cell) -> Sequence[Fragment]:
         else f"{cell.value:.0e}"
     )
     return [(f"{text:>{cell.width}}", "")]
+
+
+def held_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw the share of keys that a node holds, with a bar where there is room."""
+    if cell.width < 16 or cell.value is None:
+        return share_cell(cell)
+    text = bar(cell.value, cell.peak(cell.name), cell.width - 7, cell.glyphs)
+    return [(f"{cell.value:>6.1%} ", ""), (text, "bar")]
 
 
 def lost_cell(cell: Cell) -> Sequence[Fragment]:
@@ -131,13 +192,34 @@ def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:
     return render
 
 
-def change_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the ratio to the mean, and the load before and after as a bar."""
-    from engine import units
+def state_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a node's state: what the scenario makes of it, else as the ring has it."""
+    text, style = STATES.get(str(cell.row.get("fate") or ""), ("", ""))
+    if not text:
+        text = harmless(str(cell.value or ""))
+        style = STATE_STYLES.get(text, "moderate")
+    return [(text, style)]
 
-    label = units.text("ratio", cell.value, 6) if cell.value is not None else ""
-    inner = Cell(cell.name, cell.value, cell.row, max(cell.width - 7, 0), cell.glyphs, cell.peak)
-    return [(f"{label:>6} ", ""), *_CHANGE(inner)]
+
+def change_cell(mean: Callable[[], float | None]) -> Renderer:
+    """Make a renderer of the ratio to the mean and the load before and after as a bar, with a mark at the ``mean``."""
+    drawn = change_bar("load_before", "load_after", "capacity", mean)
+
+    def render(cell: Cell) -> Sequence[Fragment]:
+        from engine import units
+
+        if cell.row.get("fate") in ("down", "gone"):
+            return [("     - ", "dim"), *drawn(_narrower(cell))]
+        label = units.text("ratio", cell.value, 6) if cell.value is not None else ""
+        style = "critical" if cell.row.get("over_capacity") else ""
+        return [(f"{label:>6} ", style), *drawn(_narrower(cell))]
+
+    return render
+
+
+def _narrower(cell: Cell) -> Cell:
+    """Return the cell without the room of the number before its bar."""
+    return Cell(cell.name, cell.value, cell.row, max(cell.width - 7, 0), cell.glyphs, cell.peak)
 
 
 def _shared(names: Sequence[str]) -> str:
@@ -148,6 +230,8 @@ def _shared(names: Sequence[str]) -> str:
 
 def names_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw several IDs: in full if they fit, else without their common prefix, else with their number."""
+    if isinstance(cell.value, bool):  # another table has a flag of the same name
+        return [("yes" if cell.value else "no", "")]
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:

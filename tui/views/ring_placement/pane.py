@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal
 
 from tui.actions import bindings
-from tui.views.base import DetailPanel, ViewPane
 from tui.views.ring_placement import facts, replica_facts, scenario
 from tui.views.ring_placement.cells import (
     change_cell,
     drift_cell,
+    held_cell,
     kind_spec,
     lost_cell,
     names_cell,
@@ -23,9 +22,11 @@ from tui.views.ring_placement.cells import (
     nodes_spec,
     rejected_cell,
     share_cell,
+    state_cell,
     sweep_spec,
 )
 from tui.views.ring_placement.drawing import ShardMap
+from tui.views.ring_placement.map_section import Explained, MapSection
 from tui.views.ring_placement.replica_drawing import PairMatrix
 from tui.views.ring_placement.tables import HINTS, KEY_HINTS, NUMBER, OTHER_KINDS, TABLES
 from tui.views.ring_placement.time_axis import TimeAxis
@@ -62,13 +63,13 @@ RENDERERS: Mapping[str, Renderer] = {
     "write_lost_share": lost_cell,
     "pair_lost_share": share_cell,
     "ownership": share_cell,
-    "replica_share": share_cell,
+    "replica_share": held_cell,
     "share": share_cell,
 }
 """How cells of the sections' tables are drawn."""
 
 
-class Pane(ViewPane):
+class Pane(scenario.ScenarioPane):
     """The tab's content."""
 
     VIEW = "ring-placement"
@@ -85,7 +86,6 @@ class Pane(ViewPane):
         super().__init__(*args, **more)
         self._places: dict[str, tuple[int, str]] = {}
         self._drawn: dict[str, Any] = {}
-        self._goto = ""
 
     def loaded(self, view: View, parameters: Any) -> None:
         """List fewer keys than a report does: a screen shows few, and each change lists them again."""
@@ -99,11 +99,17 @@ class Pane(ViewPane):
         nodes = LiveTable(
             name="ring-placement/nodes",
             id="ring-nodes",
-            renderers={**RENDERERS, "instance": node_cell(self._place), "over_mean": change_cell},
+            renderers={
+                **{name: cell for name, cell in RENDERERS.items() if name != "down"},  # a flag here, IDs in sweeps
+                "instance": node_cell(self._place),
+                "state": state_cell,
+                "over_mean": change_cell(lambda: self.result.summary.get("mean_load") if self.result else None),
+            },
             row_style=self._row_style,
         )
         sections = Sections(id="ring-sections")
-        sections.add("Map", _Map(nodes, id="ring-map"))
+        tenants = LiveTable(name="ring-placement/tenants", id="ring-top-tenants", renderers=RENDERERS)
+        sections.add("Map", MapSection(nodes, tenants, id="ring-map"))
         for title, table in TABLES:
             if table == "pairs":
                 sections.add(title, PairMatrix(id="ring-pairs"))
@@ -113,7 +119,7 @@ class Pane(ViewPane):
                 id=f"ring-{table}",
                 renderers={**RENDERERS, "rejected_bytes": rejected_cell(lambda: self._counts)},
             )
-            sections.add(title, _Explained(content, id="ring-explained") if table == "explain" else content)
+            sections.add(title, Explained(content, id="ring-explained") if table == "explain" else content)
         yield sections
 
     # -- drawing ------------------------------------------------------------------------------------------------------
@@ -126,9 +132,7 @@ class Pane(ViewPane):
         clears = self.parameters is not None and scenario.changed(self.parameters)
         self.query_one(TimeAxis).show(map_view, steps, self.undo_depth if steps else 0, clears)
         self.query_one(ShardMap).show(map_view)
-        limited = any(node.capacity is not None for node in map_view.nodes)
-        nodes = nodes_spec(kind_spec(self.spec("nodes"), map_view.kind, self._counts), limited)
-        self.query_one("#ring-nodes", LiveTable).show(result.tables["nodes"], nodes)
+        self._show_map(result, bool(steps))
         hidden = frozenset(NUMBER[name] for name in OTHER_KINDS[map_view.kind])
         self.query_one("#ring-sections", Sections).hide(hidden)
         self._show_section(result)
@@ -138,6 +142,18 @@ class Pane(ViewPane):
         if self._goto:
             wanted, self._goto = self._goto, ""
             self._open(wanted)
+
+    def _show_map(self, result: Result, changed: bool) -> None:
+        """Show nodes and tenants; ``changed``: whether there is a scenario."""
+        view: ShardMapView = result.detail
+        limited = any(node.capacity is not None for node in view.nodes)
+        longest = max((len(node.id) for node in view.nodes), default=0)
+        loaded = view.kind in ("", "segment-writer") or bool(result.summary["load_total"])
+        nodes = kind_spec(self.spec("nodes"), view.kind, self._counted)
+        spec = nodes_spec(nodes, limited, changed, longest, loaded)
+        tenants = kind_spec(self.spec("tenants"), view.kind, self._counted)
+        section = self.query_one("#ring-map", MapSection)
+        section.show(result.tables["nodes"], spec, result.tables.get("tenants"), tenants)
 
     def _show_section(self, result: Result) -> None:
         sections = self.query_one("#ring-sections", Sections)
@@ -152,10 +168,10 @@ class Pane(ViewPane):
             self._drawn[name] = frame
             if name == "sweep" and frame is not None:
                 zones = bool(self.parameters) and self.parameters.sweep == "zones"
-                spec = kind_spec(self.spec("sweep"), result.detail.kind, self._counts)
+                spec = kind_spec(self.spec("sweep"), result.detail.kind, self._counted)
                 self.query_one("#ring-sweep", LiveTable).show(frame, sweep_spec(spec, zones))
             else:
-                spec = kind_spec(self.spec(name), result.detail.kind, self._counts)
+                spec = kind_spec(self.spec(name), result.detail.kind, self._counted)
                 self.query_one(f"#ring-{name}", LiveTable).show(spec.empty() if frame is None else frame, spec)
             if name == "explain":
                 self.explain_step()
@@ -178,11 +194,9 @@ class Pane(ViewPane):
         return self._places.get(name, (-1, ""))
 
     def _row_style(self, row: Mapping[str, Any]) -> str:
+        if row.get("fate") in ("down", "gone"):
+            return "severe"
         return "dim" if row.get("state") in ("LEFT", "UNHEALTHY") else ""
-
-    def scenario_steps(self) -> tuple[str, ...]:
-        """The scenario in words, one per change."""
-        return () if self.parameters is None else scenario.steps(self.parameters)
 
     @on(LiveTable.Highlighted, "#ring-nodes")
     def refresh_detail(self) -> None:
@@ -206,133 +220,7 @@ class Pane(ViewPane):
         room = 15 if self.screen.has_class("-normal") else 30
         return facts.flow_facts(self._map_view, number, most, room, glyphs_of(self.app).ellipsis)
 
-    # -- the scenario -------------------------------------------------------------------------------------------------
-
-    def _node(self) -> tuple[str, str] | None:
-        """ID and zone of the node under the cursor, on the map or in another section; a notice where there is none."""
-        row = None
-        if self.levels and self.parameters is not None:
-            sections = self.query_one("#ring-sections", Sections)
-            table = sections.current if sections.chosen else self.query_one("#ring-nodes", LiveTable)
-            row = table.row if isinstance(table, LiveTable) else None
-        if not row or not row.get("instance"):
-            self.notify("put the cursor on a node first", timeout=2)
-            return None
-        name = str(row["instance"])
-        zone = row["zone"] if "zone" in row else self._zone_of(name)
-        return name, str(zone)
-
-    @property
-    def _counts(self) -> bool:
-        """Whether the load counts series or the like, not bytes per second."""
-        return bool(self.result and self.result.summary.get("load_is_count"))
-
-    @property
-    def _kind(self) -> str:
-        """Kind of the ring on screen."""
-        return self._map_view.kind if self._map_view is not None else "segment-writer"
-
-    @property
-    def _map_view(self) -> ShardMapView | None:
-        """What the newest result draws."""
-        return self.result.detail if self.result else None
-
-    def _zone_of(self, name: str) -> str:
-        map_view = self._map_view
-        return next((n.zone for n in map_view.nodes if n.id == name), "") if map_view else ""
-
-    async def action_back(self) -> None:
-        """Stop a sweep that is under way, else as everywhere."""
-        working = getattr(self.app, "working", None)
-        if (
-            working is not None
-            and working(self.VIEW)
-            and self._undo
-            and getattr(self._undo[-1], "sweep", "") != getattr(self.parameters, "sweep", "")
-        ):
-            self.action_undo()
-            self.notify("the sweep is stopped", timeout=2)
-            return
-        await super().action_back()
-
-    def action_toggle_node(self) -> None:
-        """The node under the cursor fails, or not any more."""
-        if node := self._node():
-            self.change(fail=scenario.node_toggled(self.parameters.fail, *node, self._map_view))
-
-    def action_toggle_zone(self) -> None:
-        """Its whole zone fails, or not any more."""
-        if node := self._node():
-            self.change(fail=scenario.zone_toggled(self.parameters.fail, node[1], self._map_view))
-
-    def action_toggle_leaving(self) -> None:
-        """The node under the cursor is LEAVING, or not any more."""
-        if node := self._node():
-            others = tuple(name for name in self.parameters.leaving if name != node[0])
-            self.change(leaving=others if node[0] in self.parameters.leaving else (*others, node[0]))
-
-    def action_regime(self) -> None:
-        """The next moment on the time axis."""
-        if self.parameters is not None:
-            moments = scenario.REGIMES if self._kind == "segment-writer" else scenario.RING_REGIMES
-            self.change(regime=scenario.following(moments, self.parameters.regime))
-
-    def action_ring(self) -> None:
-        """The next ring of the files."""
-        if self.parameters is None or self.result is None:
-            return
-        rings, now = self.result.summary.get("rings", []), self.result.summary.get("ring", "")
-        if len(rings) < 2:
-            self.notify("the files hold one ring only", timeout=2)
-            return
-        self.change(ring=scenario.following(rings, now), sweep="", explain=None, **scenario.EMPTY)
-
-    def action_clear(self) -> None:
-        """Nothing fails, nothing is changed."""
-        if self.parameters is not None and not self.change(**scenario.EMPTY):
-            self.notify("there is no scenario to clear", timeout=2)
-
-    def _scale(self, by: int) -> None:
-        if self.parameters is None or self.result is None:
-            return
-        now = self.parameters.scale or self.result.summary["healthy"]
-        self.change(scale=max(now + by, 1))
-
-    def action_more(self) -> None:
-        """One node more."""
-        self._scale(1)
-
-    def action_fewer(self) -> None:
-        """One node fewer."""
-        self._scale(-1)
-
-    def action_padded(self) -> None:
-        """IDs padded or plain."""
-        if self.parameters is not None:
-            self.change(scale_ids="plain" if self.parameters.scale_ids == "padded" else "padded")
-
-    def action_cascade(self) -> None:
-        """Cascade on or off."""
-        if self.parameters is None:
-            return
-        if not self.parameters.cascade and not self.parameters.capacity and self.parameters.cores is None:
-            self.notify("a cascade needs a capacity: w, then capacity or cores", timeout=3)
-        self.change(cascade=not self.parameters.cascade)
-
-    def action_compare(self) -> None:
-        """Other algorithms on or off."""
-        if self.parameters is not None:
-            self._goto = "" if self.parameters.compare else "comparison"
-            self.change(compare=not self.parameters.compare)
-
-    def action_what_if(self) -> None:
-        """The what-if panel."""
-        from tui.views.ring_placement.whatif import WhatIf
-
-        if self.view is None or self.parameters is None:
-            self.notify("this view is not loaded yet", timeout=2)
-            return
-        self.app.push_screen(WhatIf(self))
+    # -- sections ------------------------------------------------------------------------------------------------------
 
     def action_sweep(self) -> None:
         """Show the sweep; on its section, run the next kind."""
@@ -399,9 +287,15 @@ class Pane(ViewPane):
 
     @on(LiveTable.Selected, "#ring-placements")
     @on(LiveTable.Selected, "#ring-tenants")
+    @on(LiveTable.Selected, "#ring-top-tenants")
     def explain_row(self, event: LiveTable.Selected) -> None:
-        """Enter on a key: follow it."""
-        text = self._key_under_cursor()
+        """Enter on a key or tenant: follow it; on a tenant of segment writers: its keys."""
+        row = event.table.row or {}
+        text = scenario.key_of(row, self._kind)
+        if not text and row.get("tenant") is not None:
+            self._open("placements")
+            self.query_one("#ring-placements", LiveTable).choose(filter=f"tenant={row['tenant']}")
+            return
         if text and self.parameters is not None:
             self._goto = "explain"
             if not self.change(explain=text):
@@ -418,40 +312,3 @@ class Pane(ViewPane):
     def node_chosen(self) -> None:
         """Enter on a node: its detail."""
         self.action_detail()
-
-
-class _Map(Container):
-    """The first section: time axis, shard map, nodes and detail."""
-
-    DEFAULT_CSS = "_Map { height: 1fr; }"
-
-    def __init__(self, nodes: LiveTable, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.table = nodes
-
-    def compose(self) -> ComposeResult:
-        """Its widgets."""
-        yield TimeAxis(id="ring-time")
-        yield ShardMap(id="ring-shard-map")
-        with Horizontal(id="ring-body"):
-            yield self.table
-            with DetailPanel():
-                yield Facts(id="ring-facts")
-
-
-class _Explained(Container):
-    """The steps of one key, and the one under the cursor in full."""
-
-    DEFAULT_CSS = """
-    _Explained { height: 1fr; }
-    _Explained > Facts { height: 4; padding: 0 1; }
-    """
-
-    def __init__(self, table: LiveTable, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.table = table
-
-    def compose(self) -> ComposeResult:
-        """Its widgets."""
-        yield self.table
-        yield Facts(id="ring-step")

@@ -21,9 +21,9 @@ TABLES: tuple[tuple[str, str], ...] = (
 """Sections beside the map, and the result table each shows; Pairs is a drawing."""
 
 OTHER_KINDS: Mapping[str, frozenset[str]] = {
-    "segment-writer": frozenset({"tenants", "partitions", "pairs", "restart", "sizes"}),
-    "token-ring": frozenset({"partitions", "shards", "observed", "strategy", "comparison"}),
-    "partition-ring": frozenset({"pairs", "shards", "sizes", "observed", "strategy", "comparison"}),
+    "segment-writer": frozenset({"partitions", "pairs", "restart", "sizes"}),
+    "token-ring": frozenset({"partitions", "shards", "strategy", "comparison"}),
+    "partition-ring": frozenset({"pairs", "shards", "sizes", "strategy", "comparison"}),
     "": frozenset(name for _, name in TABLES),
 }
 """Sections that a kind of ring does not have."""
@@ -38,6 +38,7 @@ HINTS = {
     "explain": "v asks for a key",
     "placements": "needs a CSV of keys: tenant,token or tenant,series or tenant,stream or tenant,trace_id",
     "comparison": "y compares algorithms",
+    "observed": "needs metrics: what writers or ingesters really have",
     "strategy": "needs placement_stats.binpb",
 }
 """How to get a table that is only made on demand."""

@@ -36,7 +36,8 @@ def moment_text(moment: RegimeTotals, width: int) -> str:
     else:
         text = "writes ok"
     if moment.tenants_read_lost:
-        text += f", {moment.tenants_read_lost} tenants no reads" if width >= 140 else ", reads fail"
+        plural = "s" if moment.tenants_read_lost > 1 else ""
+        text += f", {moment.tenants_read_lost} tenant{plural} no reads" if width >= 140 else ", reads fail"
     elif not moment.reads_ok:
         text += ", reads without a shard fail" if width >= 140 else ", reads fail"
     else:

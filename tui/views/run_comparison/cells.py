@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine import units
 from tui.widgets.drawing.fragments import Fragment, cut_left
 from tui.widgets.table.window import Cell
 
@@ -36,7 +37,9 @@ def means_cell(cell: Cell) -> Sequence[Fragment]:
     if left is None or right is None:
         return [("", "")]
     unit = str(cell.row.get("unit") or "")
-    texts = [f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}" for value in (left, right)]
+    texts = [
+        f"{value:.1e}" if 0 < abs(value) < 1e-3 else units.text("number", value, 6).strip() for value in (left, right)
+    ]
     text = f"{texts[0]}{cell.glyphs.arrow}{texts[1]}"
     return [((f"{text} {unit}" if len(text) + len(unit) < cell.width else text).rjust(cell.width), "")]
 

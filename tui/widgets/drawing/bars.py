@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,8 @@ def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
 def share_bar(peak: float | None = None, text: Kind | None = None) -> Renderer:
     """Return a cell renderer: the value as a bar against the column's peak (or a fixed one).
 
-    Its text stands before it if a kind is given: ``share_bar(text="percent", peak=100)``.
+    Its text stands right of it, below a header that is aligned right, if a kind is given: ``share_bar(text="percent",
+    peak=100)``.
     """
 
     def render(cell: Cell) -> Sequence[Fragment]:
@@ -49,16 +50,16 @@ def share_bar(peak: float | None = None, text: Kind | None = None) -> Renderer:
         if text is None:
             return [(bar(cell.value, top, cell.width, cell.glyphs), "bar")]
         label = fit(units.text(text, cell.value, 8), min(8, cell.width), "right")
-        return [(label + " ", ""), (bar(cell.value, top, cell.width - cells(label) - 1, cell.glyphs), "bar")]
+        return [(bar(cell.value, top, cell.width - cells(label), cell.glyphs), "bar"), (label, "")]
 
     return render
 
 
-def change_bar(before: str, after: str, limit: str) -> Renderer:
+def change_bar(before: str, after: str, limit: str, mean: Callable[[], float | None] = lambda: None) -> Renderer:
     """Return a cell renderer for before→after: the common part of both values plain, added and removed parts apart.
 
     ``before``, ``after`` and ``limit`` (a mark at the capacity) are column names; the scale is the larger peak of the
-    columns.
+    columns. ``mean``: where another mark stands in all bars.
     """
 
     def render(cell: Cell) -> Sequence[Fragment]:
@@ -78,12 +79,14 @@ def change_bar(before: str, after: str, limit: str) -> Renderer:
             ((mark if grown else cell.glyphs.gap) * max(min(reach, steps) - common, 0), "bar2" if grown else "dim"),
             (" " * max(steps - reach, 0), ""),
         ]
-        capacity = finite(cell.row.get(limit))
-        if capacity is None:
-            return line
-        at = min(round(capacity / top * steps), steps - 1)
-        style = "critical" if second > capacity else "mark"
-        return join((cell.glyphs.vertical, style) if x == at else each for x, each in enumerate(split_at(line)))
+        capacity, average = finite(cell.row.get(limit)), finite(mean())
+        marks: dict[int, Fragment] = {}
+        if average is not None and average > 0:
+            marks[min(round(average / top * steps), steps - 1)] = (":" if cell.glyphs.ascii else "╎", "title")
+        if capacity is not None:
+            style = "critical" if second > capacity else "mark"
+            marks[min(round(capacity / top * steps), steps - 1)] = (cell.glyphs.vertical, style)
+        return join(marks.get(x, each) for x, each in enumerate(split_at(line))) if marks else line
 
     return render
 

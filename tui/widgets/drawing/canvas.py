@@ -42,6 +42,7 @@ CSS_BY_COMPONENT = """
 {name} > .ll--mark {{ color: $text-secondary; }}
 {name} > .ll--link {{ color: $text-primary; text-style: underline; }}
 {name} > .ll--changed {{ text-style: bold; }}
+{name} > .ll--failed {{ color: $text-error; text-style: strike; }}
 """
 
 SCROLLING_CSS = (

@@ -19,9 +19,10 @@ Line = list[Fragment]
 
 STYLES: tuple[str, ...] = (
     "header", "sorted", "cursor", "dim", "key", "title", "ok", "low", "moderate", "severe", "critical", "bar", "bar2",
-    "mark", "link", "changed",
+    "mark", "link", "changed", "failed",
 )  # fmt: skip
-"""All style names of fragments; ``""`` is plain. ``ok`` … ``critical`` are the engine's levels."""
+"""All style names of fragments; ``""`` is plain. ``ok`` … ``critical`` are the engine's levels; ``failed``: what a
+scenario took down."""
 
 
 def harmless(text: str) -> str:

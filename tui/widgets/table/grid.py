@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events, on
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -24,7 +25,7 @@ from textual.strip import Strip
 from tui.host import Host
 from tui.textual_internals import set_virtual_size
 from tui.widgets.drawing.canvas import COMPONENTS, Painter
-from tui.widgets.drawing.fragments import Line, fit_line
+from tui.widgets.drawing.fragments import Line, fit_line, plain
 from tui.widgets.table import window as windows
 from tui.widgets.table.layout import Layout, layout
 from tui.widgets.table.window import Choice, Key, Renderer, Window
@@ -38,6 +39,8 @@ log = logging.getLogger("loadlens.grid")
 
 INLINE_ROWS = 5_000
 """Number of rows up to which a frame is sorted and filtered at once, not in a thread."""
+STRUCK = Style(strike=True)
+"""Added to the cursor on what a scenario took down."""
 SORTING_AFTER_S = 0.3
 """Seconds before sorting is mentioned: quick sorting would flicker with every change of the data."""
 
@@ -326,9 +329,20 @@ class Grid(ScrollView, Painter):
             text = self.spell(text)
             if style in ("low", "moderate", "severe", "critical", "dim", "ok") and not self.has_focus:
                 segments.append(Segment(text, self.look(style) + cursor.background_style))
+            elif style == "failed":
+                segments.append(Segment(text, cursor + STRUCK))
             else:
                 segments.append(Segment(text, cursor))
         return Strip(segments, width).simplify()
+
+    def displayed(self, start: int, stop: int) -> str:
+        """Return the titles and the rows ``start`` to ``stop`` as they are displayed, with the columns on screen."""
+        window = self.window
+        if window is None:
+            return ""
+        rows = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
+        titles = windows.header(window, self._layout, self._width, self.glyphs)
+        return "".join(self.spell(plain(line)).rstrip() + "\n" for line in (titles, *rows))
 
     # -- cursor -------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from tests.reference import reference
         ("examples/pgss-17.csv", "pgss-csv"),
         ("examples/pgss-9.6.csv", "pgss-csv"),
         ("examples/mysql8-digest.tsv", "mysql-digest"),
-        ("examples/node_exporter-20261120T235408Z.prom", "node-exporter-cpu"),
+        ("examples/node_exporter-20261120T235408Z.prom", "exporter-series"),
         ("examples/slow-mysql8.log", "slow-log"),
         ("examples/docker-stats.jsonl", "docker-stats"),
         ("real/percona-toolkit/slow009.txt", "slow-log"),
@@ -183,7 +183,7 @@ def test_vmstat_drops_the_row_since_boot() -> None:
 
 def test_node_exporter_counts_all_cpus() -> None:
     path = reference("query-profile") / "examples/node_exporter-20261120T235408Z.prom"
-    rows = read(path.name, path.read_bytes(), "node-exporter-cpu").rows["host"]
+    rows = read(path.name, path.read_bytes(), "exporter-series").rows["host"]
     found = dict(zip(rows["name"], rows["value"], strict=True))
     assert math.isclose(found["user_us"], (1446.78 + 38.99 + 1582.75 + 33.88) * 1e6)
     assert math.isclose(found["system_us"], (342.9 + 1.52 + 398.19 + 9.46) * 1e6)
@@ -198,7 +198,7 @@ def test_node_exporter_counts_each_moment_of_each_machine() -> None:
         for host, at, values in (("a", 60_000, (1, 2)), ("a", 120_000, (4, 8)), ("b", 60_000, (16, 32)))
         for cpu, value in enumerate(values)
     ]
-    rows = read("cpu.prom", "".join(lines).encode(), "node-exporter-cpu").rows["host"]
+    rows = read("cpu.prom", "".join(lines).encode(), "exporter-series").rows["host"]
     found = list(zip(rows["host"], rows["at_ms"], rows["value"], rows["cores"], strict=True))
     assert found == [("a", 60_000, 3e6, 2.0), ("a", 120_000, 12e6, 2.0), ("b", 60_000, 48e6, 2.0)]
 

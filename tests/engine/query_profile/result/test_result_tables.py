@@ -109,3 +109,75 @@ def test_the_upper_end_of_others_is_no_more_than_everything() -> None:
     others = result.tables["classes"].row(1, named=True)
     assert others["members"] == 2
     assert others["y_high"] <= max(result.summary["y_measured"], others["y_total"])
+
+
+def test_the_interval_of_a_change_holds_the_truth() -> None:
+    """Costs are known: the changes of CPU lie within their 90 % intervals about as often; where nothing can be known of their
+    errors, there is none."""
+    held = total = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.integers(20_000, 200_000, (120, 5)) * np.where(
+            np.arange(120)[:, None] < 60, 1.0, [1.0, 1.6, 0.5, 1.0, 2.0]
+        )
+        cost = np.array([0.4, 0.9, 0.2, 0.7, 0.5])
+        y = x @ cost * rng.normal(1, 0.03, 120) + 20_000
+        rows = [",".join(str(int(v)) for v in (*line, used)) for line, used in zip(x, y, strict=True)]
+        files = {"t.csv": "\n".join(["q.1,q.2,q.3,q.4,q.5,user_us", *rows, ""]).encode()}
+        table = compute(files, window="61..120", compare="1..60").tables["comparison"]
+        truth = dict(
+            zip((f"q.{i}" for i in range(1, 6)), (x[60:].mean(axis=0) - x[:60].mean(axis=0)) * cost, strict=True)
+        )
+        for row in table.iter_rows(named=True):
+            assert row["y_change_low"] <= row["y_change"] <= row["y_change_high"]
+            assert row["y_change"] == pytest.approx(row["y_now"] - row["y_before"])
+            held += row["y_change_low"] <= truth[row["class"]] <= row["y_change_high"]
+            total += 1
+    assert held / total >= 0.8
+    sizes = table["y_change"].abs().to_list()
+    assert sizes == sorted(sizes, reverse=True)
+    for options in ({"method": "ratio"}, {"draws": "0"}):
+        other = compute(sample(), window="31..60", compare="1..30", **options).tables["comparison"]
+        assert other["y_change_low"].null_count() == other.height and other["y_change"].null_count() == 0
+
+
+def busy() -> dict[str, bytes]:
+    """Ten snapshots of three classes, a minute apart."""
+    return capture(*(snapshot(*((q, n * (i + 1), ms * (i + 1)) for q, n, ms in STEADY)) for i in range(10)))
+
+
+def test_windows_are_named_and_marked() -> None:
+    result = compute(busy(), window="3..", compare="1..2")
+    assert result.summary["window_now"] == "intervals 3..9, 2026-01-01 00:02:00 to 00:09:00"
+    assert result.summary["window_before"] == "intervals 1..2, 2026-01-01 00:00:00 to 00:02:00"
+    intervals = result.tables["intervals"]
+    assert intervals["row"].to_list() == list(range(1, intervals.height + 1))
+    assert intervals["window"].to_list() == ["before"] * 2 + ["now"] * (intervals.height - 2)
+    assert not intervals["used"][:2].any()
+    assert compute(busy()).summary["window_now"] is None
+
+
+def test_active_cpus_are_seconds_of_cpu_per_second() -> None:
+    result = compute(busy())
+    seconds = result.summary["seconds"]
+    assert result.summary["active_cpus"] == pytest.approx(result.summary["y_measured"] / seconds / 1e6)
+    for row in result.tables["classes"].iter_rows(named=True):
+        assert row["active_cpus"] == pytest.approx(row["y_total"] / seconds / 1e6)
+    assert compute(sample()).summary["active_cpus"] is None  # a table without lengths of its intervals
+
+
+def test_ids_of_users_and_databases_get_the_names_that_a_file_tells() -> None:
+    files = busy()
+    ids = compute(files).tables["classes"]
+    user, database = ids["user"][0], ids["database"][0]
+    files["roles.csv"] = f"oid,rolname\n{user},app\x1b[2J\n999,other\nx,bad\n".encode()
+    files["databases.csv"] = f"oid,datname,datallowconn\n{database},shop,t\n".encode()
+    result = compute(files)
+    named = result.tables["classes"]
+    assert named["class"].to_list() == ids["class"].to_list()  # what makes a class the same one does not change
+    assert "\x1b" not in named["user"][0] and named["user"][0].startswith("app") and named["database"][0] == "shop"
+    assert "bad-row" in kinds(result)
+    grouped = compute(files, group="database").tables["classes"]
+    assert "shop" in grouped["class"].to_list()
+    files["roles2.csv"] = f"usesysid,usename\n{user},else\n".encode()
+    assert compute(files).tables["classes"]["user"][0] == user  # two names for one id: neither

@@ -1,35 +1,41 @@
 """Prometheus text exposition (0.0.4) and OpenMetrics 1.0 text: one scrape to a frame, parsed column-wise.
 
 Source: the "Exposition formats" page of the Prometheus documentation and the OpenMetrics 1.0 specification. What real
-exporters write beyond them is accepted: label lists ending in ``,}``, spaces around names, CRLF line ends.
+exporters write beyond them is accepted: label lists ending in ``,}``, spaces around names, CRLF line ends. So are names inside
+the braces: ``{__name__="x", a="b"}`` of ``promtool tsdb dump``, and the quoted names of Prometheus 3.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
-from engine.problems import Problem
+from engine.problems import Problem, fold
 from engine.text import clean, decode
 
-_PAIR = r'[^\S\n]*[a-zA-Z_][a-zA-Z0-9_.]*[^\S\n]*=[^\S\n]*"(?:[^"\\]|\\.)*"[^\S\n]*'
+_PAIR = r'[^\S\n]*(?:[a-zA-Z_][a-zA-Z0-9_.]*|"(?:[^"\\]|\\.)*")[^\S\n]*=[^\S\n]*"(?:[^"\\]|\\.)*"[^\S\n]*'
 _SAMPLE = (
     r"^[^\S\n]*(?P<metric>[a-zA-Z_:][a-zA-Z0-9_:.]*)[^\S\n]*"
     r'(?:\{(?P<labels>(?:[^"{}]|"(?:[^"\\]|\\.)*")*)\})?'
     r"[^\S\n]*(?P<text>[^\s{}\"]+)(?:[^\S\n]+(?P<stamp>[-+0-9.eE]+))?[^\S\n]*(?:#.*)?$"
 )
 _LABELS = r"^[^\S\n]*(?:" + _PAIR + r"(?:," + _PAIR + r")*,?[^\S\n]*)?$"
-_SIMPLE = r'^[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\{[^{}#]*\})? [^\s{}"#]+$'
+_SIMPLE = r'^[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\{[^{}#]*\})? [^\s{}"#]+(?: [-+0-9.eE]+)?$'
+_NAME_LABEL = r'[{,]\s*__name__\s*=\s*"([a-zA-Z_:][a-zA-Z0-9_:.]*)"'
+_QUOTED_NAME = r'^\s*\{\s*"((?:[^"\\]|\\.)*)"\s*(?:,|\})'
+_QUOTED_FIRST = r'^\s*\{\s*"(?:[^"\\]|\\.)*"\s*,?'
+_IDENTIFIER = r"^[a-zA-Z_:][a-zA-Z0-9_:.]*$"
 _TYPE = re.compile(r"#[^\S\n]*TYPE[^\S\n]+([^\s]+)[^\S\n]+([a-z]+)[^\S\n]*$", re.MULTILINE)
 _QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
 """Working columns while a scrape is parsed: no label can have such a name."""
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
 _HEAD = re.compile(
-    rb"^\s*(?:#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\s*\{[^\n]*\})?\s+[-+0-9NIni])"
+    rb"^\s*(?:#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\s*\{[^\n]*\})?\s+[-+0-9NIni]|"
+    rb'\{(?:__name__=)?"[^\n]*\}\s+[-+0-9NIni])'
 )
 
 
@@ -56,6 +62,10 @@ def looks_like(head: bytes) -> bool:
     return bool(lines) and all(_HEAD.match(line) for line in lines)
 
 
+LARGE = 16 << 20
+"""Bytes of text that are parsed at once."""
+
+
 def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Scrape:
     """Parse the text exposition ``data`` of file ``path``.
 
@@ -63,14 +73,30 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
     returned. Label values are unescaped and cleaned. Lines that are no sample become problems of kind
     ``bad-line``, one per reason with the first line number and a count.
     """
+    openmetrics = data[-64:].rstrip().endswith(b"# EOF")
+    if len(data) <= LARGE:
+        return _parse(path, data, labels, names, openmetrics)
+    parts, begin, before = [], 0, 0
+    while begin < len(data):
+        end = data.find(b"\n", begin + LARGE) + 1 or len(data)
+        part = _parse(path, data[begin:end], labels, names, openmetrics)
+        moved = [replace(one, line=one.line + before) if one.line else one for one in part.problems]
+        samples = part.samples.with_columns((pl.col("line") + before).cast(pl.UInt32))
+        parts.append(Scrape(samples, tuple(moved), part.types, part.cut))
+        before += data.count(b"\n", begin, end)
+        begin = end
+    types = {name: kind for part in parts for name, kind in part.types.items()}
+    problems = fold(problem for part in parts for problem in part.problems)
+    return Scrape(pl.concat([part.samples for part in parts], rechunk=False), problems, types, parts[-1].cut)
+
+
+def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, openmetrics: bool) -> Scrape:
     text = decode(data)
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     problems: list[Problem] = []
     lines = text.split("\n")
-    cut = lines[-1].strip() != ""
-    openmetrics = text.rstrip().endswith("# EOF")
-    cut = cut and not openmetrics
+    cut = lines[-1].strip() not in ("", "# EOF")
     if cut:
         problems.append(Problem.at(path, "cut-file", "the last line has no line end and is left out", line=len(lines)))
     if cut or lines[-1] == "":
@@ -78,11 +104,10 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
 
     types = _types(text, text.rfind("\n") + 1 if cut else len(text))
     # Every query costs some 0.1 ms, however small its frame: a short scrape, of which many are read at a start, takes few.
+    whole = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).lazy().with_row_index("line", offset=1)
+    whole = whole.filter(pl.col("raw").str.contains(r"^\s*[^\s#]"))
     frame = (
-        pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)})
-        .lazy()
-        .with_row_index("line", offset=1)
-        .filter(pl.col("raw").str.contains(r"^\s*[^\s#]"))
+        (_names_outside(whole) if "\n{" in text or text.startswith("{") else whole)
         .with_columns(
             pl.col("raw").str.contains(_SIMPLE).alias(_QUICK),
             (pl.lit(value=True) if names is None else pl.col("raw").str.contains(names)).alias(_NAMED),
@@ -108,7 +133,7 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
             problems.append(_bad(path, slow.filter(unread), "not a sample line"))
         slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
         parts = pl.concat([parts, slow.lazy()]).sort("line")
-    samples = _read(parts, labels, names, 1000.0 if openmetrics else 1.0)
+    samples = _read(parts, labels, names, openmetrics)
     if samples["value"].null_count():
         wrong = samples["value"].is_null()
         problems.append(_bad(path, samples.filter(wrong), "the value is not a number"))
@@ -122,8 +147,9 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
     return Scrape(_checked(samples, plain, labels), tuple(problems), types, cut)
 
 
-def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, scale: float) -> pl.DataFrame:
-    """Make the columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp (in units of 1/``scale`` s).
+def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmetrics: bool) -> pl.DataFrame:
+    """Make the columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp: in seconds in OpenMetrics,
+    also where its last line is cut off, else in milliseconds.
 
     Values that are no number are null; ``_READABLE`` says whether the labels can be read, ``_PLAIN`` whether cutting is
     enough.
@@ -133,6 +159,8 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, scale: 
     number = pl.when(pl.col("text").str.contains(_NUMBER)).then(pl.col("text").cast(pl.Float64, strict=False))
     special = pl.col("text").str.to_lowercase().replace_strict(_SPECIAL, default=None, return_dtype=pl.Float64)
     time = pl.col("stamp").cast(pl.Float64, strict=False)
+    with_point = pl.col("stamp").str.contains(".", literal=True) & time.is_between(1e9, 1e11)
+    seconds = pl.lit(openmetrics) | with_point.any()
     label = pl.col("labels")
     plain = (label.str.count_matches('="', literal=True) * 2 == label.str.count_matches('"', literal=True)) & (
         ~label.str.contains(r"[\\\s]")
@@ -142,7 +170,7 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, scale: 
         *(_cut_label(name) for name in labels),
         number.otherwise(special).alias("value"),
         pl.when(time.is_between(-9e15, 9e15))
-        .then((time * scale).round())
+        .then((time * pl.when(seconds).then(1000.0).otherwise(1.0)).round())
         .cast(pl.Int64, strict=False)
         .alias("time_ms"),
         "line",
@@ -175,8 +203,27 @@ def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
     return (
         rows.with_columns(parts.struct.rename_fields(["metric", "rest"]).alias("parts")).unnest("parts")
         .with_columns(text.alias("parts")).drop("rest").unnest("parts")
-        .with_columns(pl.lit(None, pl.String).alias("stamp"))
+        .with_columns(pl.col("text").str.splitn(" ", 2).struct.rename_fields(["text", "stamp"]).alias("parts"))
+        .drop("text").unnest("parts")
     )  # fmt: skip
+
+
+def _names_outside(lines: pl.LazyFrame) -> pl.LazyFrame:
+    """Put names that stand inside the braces in front of them; lines with a name that is no identifier, which no reader here
+    knows, are left out."""
+    raw = pl.col("raw")
+    inside = raw.str.starts_with("{")
+    quoted = raw.str.extract(_QUOTED_NAME, 1)
+    name = pl.coalesce(raw.str.extract(_NAME_LABEL, 1), quoted)
+    rest = pl.when(quoted.is_not_null()).then(raw.str.replace(_QUOTED_FIRST, "{")).otherwise(raw)
+    # A blank behind a comma costs the quick way; where nothing is escaped it is no part of a value.
+    rest = pl.when(rest.str.contains("\\", literal=True)).then(rest).otherwise(
+        rest.str.replace_all('", ', '",', literal=True)
+    )  # fmt: skip
+    foreign = inside & quoted.is_not_null() & ~quoted.str.contains(_IDENTIFIER)
+    return lines.filter(~foreign.fill_null(False)).with_columns(
+        pl.when(inside & name.is_not_null()).then(pl.concat_str(name, rest)).otherwise(raw).alias("raw")
+    )
 
 
 def _cut_label(name: str) -> pl.Expr:

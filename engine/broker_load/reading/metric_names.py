@@ -1,0 +1,162 @@
+"""The names under which exporters give what the model needs: series → raw metric, scope, whether it is a running total.
+
+Sources: the rules that ship with the JMX exporter (0.x and 1.x), Strimzi, koperator, Bitnami's and Confluent's charts; the metric
+references of MSK, Redpanda and cAdvisor. Counters are known by name, since JMX exporter 1.x gives types and endings that 0.x did
+not.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from engine.broker_load.tables import raw_metrics
+
+LABELS = (
+    "name", "topic", "partition", "request", "mode", "cpu", "instance", "id", "broker_id", "pod", "kubernetes_pod_name",
+    "statefulset_kubernetes_io_pod_name", "container", "resource", "shard", "redpanda_topic", "redpanda_request",
+    "address", "rack_id", "cluster", "kafka_cluster", "strimzi_io_cluster",
+)  # fmt: skip
+"""Labels that say what a series is of."""
+
+PODS = ("pod", "kubernetes_pod_name", "statefulset_kubernetes_io_pod_name")
+"""Labels that name the pod a series was scraped from; ``instance`` is only its address then."""
+
+CLUSTERS = ("strimzi_io_cluster", "kafka_cluster", "cluster")
+"""Labels that name the cluster."""
+
+NAMES = (
+    r"(?i)^(?:kafka_server_brokertopicmetrics_|kafka_log_log_(?:value|size)\b|node_cpu(?:_seconds_total)?\b|"
+    r"process_cpu_seconds_total\b|java_lang_operatingsystem_processcpuload\b|kafka_server_app_info|"
+    r"kafka_network_requestmetrics_|kafka_network_requestchannel_value\b|kafka_log_logflushstats_|"
+    r"kafka_server_kafkarequesthandlerpool_oneminuterate\b|container_cpu_usage_seconds_total\b|"
+    r"container_spec_cpu_(?:quota|period)\b|kube_pod_container_resource_limits\b|redpanda_kafka_request_bytes_total\b|"
+    r"redpanda_cpu_busy_seconds_total\b|vectorized_storage_log_partition_size\b|kminion_kafka_broker_info\b|"
+    r"kafka_broker_info\b|kafka_topic_partition_leader\b)"
+)
+"""What a name begins with or is, to be read."""
+ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
+"""Whether a file holds such a name at all."""
+
+NODE_CPU = ("node_cpu_seconds_total", "node_cpu")
+BROKER_INFO = ("kafka_broker_info", "kminion_kafka_broker_info")
+LEADER = "kafka_topic_partition_leader"
+
+_RATE = r":(?:rate|irate)(?:\d+[smh])?$"
+_BROKERS = r"(?i)kafka|redpanda|broker"
+_OTHERS = r"(?i)exporter|operator|connect|mirror|bridge|zookeeper|ui|cruise|init|sidecar"
+
+
+def is_rate(name: pl.Expr) -> pl.Expr:
+    """Whether a name has the ending that a recording rule, or ``label_replace`` around ``rate()``, puts behind a counter's."""
+    return name.str.contains(_RATE)
+
+
+def of_counter(name: pl.Expr) -> pl.Expr:
+    """Select a name without that ending."""
+    return name.str.replace(_RATE, "")
+
+
+def of_broker(container: pl.Expr) -> pl.Expr:
+    """Whether a container is a broker: one without a name, or called POD, is the sum of the others of its pod."""
+    return (container.str.contains(_BROKERS) & ~container.str.contains(_OTHERS)).fill_null(False)
+
+
+CONTAINERS = (
+    "container_cpu_usage_seconds_total", "container_spec_cpu_quota", "container_spec_cpu_period",
+    "kube_pod_container_resource_limits",
+)  # fmt: skip
+"""Series of containers of any kind."""
+
+_STEMS = (
+    "bytesin",
+    "bytesout",
+    "replicationbytesin",
+    "replicationbytesout",
+    "totalproducerequests",
+    "totalfetchrequests",
+    "messagesin",
+)
+_REQUESTS = {"produce": "PRODUCE", "fetchconsumer": "CONSUMER_FETCH", "fetchfollower": "FOLLOWER_FETCH"}
+_WAITS = {"requestqueuetimems": "REQUEST_QUEUE_TIME_MS", "localtimems": "LOCAL_TIME_MS", "totaltimems": "TOTAL_TIME_MS"}
+_HOW = {"max": "MAX", "mean": "MEAN", "50thpercentile": "50TH", "999thpercentile": "999TH"}
+_NONE = 255
+ONE_MINUTE, COUNTED, FIVE_MINUTES = range(3)
+"""What a rate comes from, the preferred one first: Cruise Control asks for one-minute rates."""
+
+_Row = tuple[str, str, str, int, int, bool, int]
+
+
+def _traffic() -> list[_Row]:
+    """Return the meters of BrokerTopicMetrics under all their names."""
+    rows: list[_Row] = []
+    base = "kafka_server_brokertopicmetrics_"
+    endings = ("", "_total", "_count", "_count_total", "persec", "persec_total", "persec_count", "persec_count_total")
+    for position, stem in enumerate(_STEMS):
+        both = raw_metrics.TOTALS[position], raw_metrics.TOPIC[position]
+        for ending, counter, rank in (
+            ("oneminuterate", False, ONE_MINUTE), ("count", True, COUNTED), ("count_total", True, COUNTED),
+            ("fiveminuterate", False, FIVE_MINUTES),
+        ):  # fmt: skip
+            rows.append((base + ending, stem + "persec", "", *both, counter, rank))
+        rows += [(base + stem + ending, "", "", *both, True, COUNTED) for ending in endings]
+        for middle in ("", "persec"):
+            rows.append((f"{base}{stem}{middle}_oneminuterate", "", "", *both, False, ONE_MINUTE))
+            rows.append((f"{base}{stem}{middle}_fiveminuterate", "", "", *both, False, FIVE_MINUTES))
+    redpanda = "redpanda_kafka_request_bytes_total"
+    for request, position in (
+        ("produce", raw_metrics.IN), ("consume", raw_metrics.OUT), ("follower_consume", raw_metrics.REPL_OUT),
+    ):  # fmt: skip
+        both = raw_metrics.TOTALS[position], raw_metrics.TOPIC[position]
+        rows.append((redpanda, "", request, *both, True, COUNTED))
+    return rows
+
+
+def _requests() -> list[_Row]:
+    """Return the request and queue metrics that go into broker samples."""
+    rows: list[_Row] = []
+
+    def add(series: str, kind: str, request: str, metric: str) -> None:
+        rows.append((series, kind, request, raw_metrics.ID[metric], _NONE, False, ONE_MINUTE))
+
+    for request, who in _REQUESTS.items():
+        add("kafka_network_requestmetrics_oneminuterate", "requestspersec", request, f"BROKER_{who}_REQUEST_RATE")
+        for wait, what in _WAITS.items():
+            for series, how in _HOW.items():
+                add(f"kafka_network_requestmetrics_{series}", wait, request, f"BROKER_{who}_{what}_{how}")
+    for queue in ("request", "response"):
+        add("kafka_network_requestchannel_value", f"{queue}queuesize", "", f"BROKER_{queue.upper()}_QUEUE_SIZE")
+    add("kafka_log_logflushstats_oneminuterate", "logflushrateandtimems", "", "BROKER_LOG_FLUSH_RATE")
+    for series, how in _HOW.items():
+        add(f"kafka_log_logflushstats_{series}", "logflushrateandtimems", "", f"BROKER_LOG_FLUSH_TIME_MS_{how}")
+    pool = "kafka_server_kafkarequesthandlerpool_oneminuterate"
+    add(pool, "requesthandleravgidlepercent", "", "BROKER_REQUEST_HANDLER_AVG_IDLE_PERCENT")
+    return rows
+
+
+def _known() -> pl.DataFrame:
+    rows = [*_traffic(), *_requests()]
+    for name, kind in (("kafka_log_log_value", "size"), ("kafka_log_log_size", ""),
+                       ("vectorized_storage_log_partition_size", "")):  # fmt: skip
+        rows.append((name, kind, "", _NONE, raw_metrics.SIZE, False, ONE_MINUTE))
+    for name, metric, counter in (
+        ("process_cpu_seconds_total", raw_metrics.PROCESS_CPU_SECONDS, True),
+        ("redpanda_cpu_busy_seconds_total", raw_metrics.PROCESS_CPU_SECONDS, True),
+        ("java_lang_operatingsystem_processcpuload", raw_metrics.PROCESS_LOAD, False),
+        ("container_cpu_usage_seconds_total", raw_metrics.CONTAINER_CPU_SECONDS, True),
+        ("container_spec_cpu_quota", raw_metrics.CONTAINER_QUOTA, False),
+        ("container_spec_cpu_period", raw_metrics.CONTAINER_PERIOD, False),
+        ("kube_pod_container_resource_limits", raw_metrics.CONTAINER_CORES, False),
+    ):
+        rows.append((name, "", "", metric, _NONE, counter, ONE_MINUTE))
+    schema = {
+        "series": pl.String, "kind": pl.String, "asked": pl.String, "broker_metric": pl.UInt8, "topic_metric": pl.UInt8,
+        "counter": pl.Boolean, "rank": pl.UInt8,
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+KNOWN = _known()
+"""By series, name label and request label (all in lower case): the metric id in broker scope and in topic scope (255: none),
+whether it is a running total, and the rank of what it comes from."""

@@ -1,0 +1,193 @@
+"""Series in any form that Prometheus and its relatives hand out: recognised by content, read to one shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from engine.formats.prometheus import answers, tables, text
+from engine.formats.timestamps import utc_text
+from engine.problems import Problem
+from engine.reading import Source
+from engine.text import clean
+
+FAMILIES = re.compile(
+    r"(?i)^(?:kafka_|node_cpu|node_uname|process_cpu_seconds|java_lang_operatingsystem|container_cpu_usage|container_spec_cpu|"
+    r"kube_pod_container_resource_limits|redpanda_|vectorized_|kminion_|pg_stat_|ccp_pg_stat|pgwatch_|mysql_perf_schema|"
+    r"pyroscope_|cortex_|loki_|tempo_)"
+)
+"""Beginnings of the names that some view reads; a test holds every view to them."""
+MOST_AHEAD_MS = 3_600_000
+"""How much later than its file a sample may be: clocks differ."""
+_HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script)", re.IGNORECASE)
+_ENDINGS = (".json", ".jsonl", ".prom", ".om")
+"""Endings of names under which answers are saved, so that a page of HTML below them is a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFile:
+    """One file of series.
+
+    ``series`` has a row for each, or (of text and tables) for each sample: ``metric`` (its name), one text column per asked
+    label (null where it lacks it), ``line`` (1-based, null in JSON) and ``labels`` (all of them as text). ``points`` are in
+    file order: ``series`` (row of ``series``), ``value`` (NaN and infinities as written), ``time_ms`` (null where the file gives
+    none). ``cut``: the end is missing. ``answer``: a server's answer or export rather than an exposition.
+    """
+
+    series: pl.DataFrame
+    points: pl.DataFrame
+    problems: tuple[Problem, ...]
+    cut: bool = False
+    answer: bool = False
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        """``series`` by point, with ``value`` and ``time_ms``."""
+        if self.points.height == self.series.height and not self.answer:
+            return self.series.hstack(self.points.select("value", "time_ms"))
+        return self.series[self.points["series"]].hstack(self.points.select("value", "time_ms"))
+
+
+def looks_like(name: str, head: bytes) -> bool:
+    """Whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
+    if answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head):
+        return True
+    return is_page(name, head) or (name.endswith(".csv") and tables.lacks_header(head))
+
+
+def is_page(name: str, head: bytes) -> bool:
+    """Whether a page of HTML was saved in place of an answer, as behind a proxy that wants a login."""
+    return name.endswith(_ENDINGS) and _HTML.match(head) is not None and b"ring" not in head.lower()
+
+
+def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
+    """Read the series of a file whose names match ``names`` (regular expression in Rust's syntax).
+
+    ``exported_x``, which stands for a label ``x`` of the target that the server has given another meaning, counts as ``x``.
+    Linear in time; of a large answer only the points are held.
+    """
+    head = data[:8192]
+    path = source.path
+    if answers.looks_like(head):
+        return _later(source, _of_answer(path, data, labels, names))
+    if tables.looks_like(head):
+        return _later(source, _of_table(path, data, labels, names))
+    if not text.looks_like(head):
+        return _nothing(labels, _no_series(source, head))
+    wanted = (*labels, *(f"exported_{name}" for name in labels)) if b"exported_" in data else labels
+    scrape = text.parse(path, data, wanted, names)
+    samples = scrape.samples
+    if wanted is not labels:
+        samples = samples.with_columns(pl.coalesce(f"exported_{name}", name).alias(name) for name in labels)
+    series = samples.select("metric", *labels, "line", "labels")
+    points = samples.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("series"), "value", "time_ms")
+    return _later(source, SeriesFile(series, points, scrape.problems, scrape.cut))
+
+
+def is_text(data: bytes) -> bool:
+    """Whether a file of series is text with a sample on each line, rather than an answer or an export."""
+    head = data[:8192]
+    return text.looks_like(head) and not answers.looks_like(head)
+
+
+def host_of(instance: str) -> str:
+    """Return the host of an ``instance`` label, which mostly ends in a port."""
+    host, colon, port = instance.rpartition(":")
+    return host if colon and port.isdigit() else instance
+
+
+_OF_SERVER = r'(?:^|,)\s*(?:prometheus_replica|replica|__replica__|prometheus|monitor)\s*=\s*"[^"]*"'
+
+
+def copies(series: pl.DataFrame, place: Sequence[str], file: SeriesFile) -> tuple[pl.Series, pl.DataFrame]:
+    """Choose among series that measure the same (equal columns ``place``) but differ in other labels, as those of two servers
+    that scrape one target do.
+
+    ``series`` are some of the file's, with its columns and their ``row`` in it. Returns which to keep, those with the most
+    samples or else the first, and the others that are not known to be copies by a label that names the server.
+    """
+    counts = np.bincount(file.points["series"].to_numpy(), minlength=file.series.height)
+    counted = series.select(*place, "labels", "row", pl.Series("points", counts[series["row"].to_numpy()]))
+    whole = pl.col("points").sum().over(*place, "labels")
+    best = pl.col("labels").sort_by(whole, "row", descending=[True, False]).first().over(place)
+    kept = counted.select(pl.col("labels") == best).to_series()
+    others = series.filter(~kept)
+    return kept, others.filter(~others["labels"].str.contains(_OF_SERVER))
+
+
+def _of_answer(path: str, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
+    def wanted(found: Sequence[str]) -> set[str]:
+        every = pl.Series("names", found, dtype=pl.String)
+        return set(every.filter(every.str.contains(names)).to_list())
+
+    answer = answers.read(path, data, wanted)
+    columns = {
+        name: [clean(value) if (value := metric.get(f"exported_{name}", metric.get(name))) else None
+               for metric in answer.metrics]
+        for name in labels
+    }  # fmt: skip
+    series = pl.DataFrame(
+        {
+            "metric": [metric.get("__name__", "") for metric in answer.metrics],
+            **columns,
+            "line": [None] * len(answer.metrics),
+            "labels": [answers.label_text(metric) for metric in answer.metrics],
+        },
+        schema={"metric": pl.String, **dict.fromkeys(labels, pl.String), "line": pl.UInt32, "labels": pl.String},
+    )
+    problems = list(answer.problems)
+    unknown = [name for name in answer.names if not FAMILIES.match(name)]
+    if unknown and len(unknown) == len(answer.names):
+        count, examples = sum(answer.names.values()), ", ".join(clean(name, 80) for name in unknown[:3])
+        reason = (
+            f"0 of {count} series are of use: {examples}; loadlens feeds VIEW --prometheus URL prints what to ask for"
+        )
+        problems.append(Problem.at(path, "no-known-series", reason))
+    if problems:
+        problems += [Problem.at(path, "server-info", f"the server says: {info}") for info in answer.infos]
+    return SeriesFile(series, answer.points(), tuple(problems), answer.cut, answer=True)
+
+
+def _of_table(path: str, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
+    frame, problems = tables.read(path, data, labels)
+    if frame.is_empty():
+        return _nothing(labels, problems)
+    frame = frame.filter(pl.col("metric").str.contains(names))
+    points = frame.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("series"), "value", "time_ms")
+    return SeriesFile(frame.select("metric", *labels, "line", "labels"), points, tuple(problems))
+
+
+def _nothing(labels: Sequence[str], problems: Sequence[Problem]) -> SeriesFile:
+    schema = {"metric": pl.String, **dict.fromkeys(labels, pl.String), "line": pl.UInt32, "labels": pl.String}
+    points = pl.DataFrame(schema={"series": pl.UInt32, "value": pl.Float64, "time_ms": pl.Int64})
+    return SeriesFile(pl.DataFrame(schema=schema), points, tuple(problems))
+
+
+def _no_series(source: Source, head: bytes) -> list[Problem]:
+    """Return why a file that was meant to hold series holds none."""
+    if is_page(source.name, head):
+        reason = "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"
+        return [Problem.at(source.path, "html-page", reason)]
+    if tables.lacks_header(head):
+        return [Problem.at(source.path, "no-header", tables.NO_HEADER)]
+    return []
+
+
+def _later(source: Source, file: SeriesFile) -> SeriesFile:
+    """Add a problem if samples are later than their file was written: a clock is wrong, and so may their order be."""
+    times = file.points["time_ms"]
+    limit = source.mtime_ms + MOST_AHEAD_MS
+    newest = times.max()
+    if source.mtime_ms <= 0 or not isinstance(newest, int) or newest <= limit or newest > 253_402_300_799_999:
+        return file
+    count = int((times > limit).sum())
+    reason = (
+        f"samples up to {utc_text(newest)} are later than the file ({utc_text(source.mtime_ms)}): the clock of the server or "
+        "of this machine is wrong"
+    )
+    problem = Problem.at(source.path, "future-time", reason, count=count)
+    return SeriesFile(file.series, file.points, (*file.problems, problem), file.cut, file.answer)

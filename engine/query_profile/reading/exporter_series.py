@@ -1,0 +1,201 @@
+"""Series of postgres_exporter, mysqld_exporter and node_exporter: statements and CPU, from scrapes and Prometheus' answers alike.
+
+Sources: the exporters' documentation of their metrics. A unit is known by the name alone: ``_seconds`` or milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from engine.formats.prometheus import series as prometheus
+from engine.formats.prometheus.series import SeriesFile
+from engine.formats.timestamps import name_instant_ms, name_stem
+from engine.problems import Problem
+from engine.query_profile.reading.resource_rows import LARGEST, HostRows
+from engine.query_profile.reading.snapshots import STEM
+from engine.query_profile.tables import HOST, SNAPSHOTS
+from engine.reading import Reading, Source
+from engine.tables import Table
+from engine.text import clean
+
+LAST_MS = 253_402_300_799_000
+"""Last second of the year 9999; a stamp beyond it is damaged."""
+
+POSTGRES, MYSQL = "postgres_exporter", "mysqld_exporter"
+"""Systems of statements that an exporter lists: only the first so many, so that classes enter and leave."""
+
+_MS, _S = 1e3, 1e6
+"""Microseconds in the units of names."""
+
+_FIELDS: dict[str, tuple[str, str, float]] = {
+    "pg_stat_statements_calls_total": (POSTGRES, "calls", 1),
+    "pg_stat_statements_seconds_total": (POSTGRES, "time_us", _S),
+    "pg_stat_statements_rows_total": (POSTGRES, "rows", 1),
+    "pg_stat_statements_block_read_seconds_total": (POSTGRES, "read_us", _S),
+    "pg_stat_statements_block_write_seconds_total": (POSTGRES, "write_us", _S),
+    # by configuration: the queries.yaml of older exporters, sql_exporter
+    "pg_stat_statements_calls": (POSTGRES, "calls", 1),
+    "pg_stat_statements_total_time": (POSTGRES, "time_us", _MS),
+    "pg_stat_statements_total_exec_time": (POSTGRES, "time_us", _MS),
+    "pg_stat_statements_total_time_seconds": (POSTGRES, "time_us", _S),
+    "pg_stat_statements_total_exec_time_seconds": (POSTGRES, "time_us", _S),
+    "pg_stat_statements_rows": (POSTGRES, "rows", 1),
+    "pg_stat_statements_blk_read_time": (POSTGRES, "read_us", _MS),
+    "pg_stat_statements_blk_write_time": (POSTGRES, "write_us", _MS),
+    "pg_stat_statements_blk_read_time_seconds": (POSTGRES, "read_us", _S),
+    "pg_stat_statements_blk_write_time_seconds": (POSTGRES, "write_us", _S),
+    "ccp_pg_stat_statements_top_total_time_ms": (POSTGRES, "time_us", _MS),
+    "pgwatch_stat_statements_calls": (POSTGRES, "calls", 1),
+    "pgwatch_stat_statements_total_time": (POSTGRES, "time_us", _MS),
+    "mysql_perf_schema_events_statements_total": (MYSQL, "calls", 1),
+    "mysql_perf_schema_events_statements_seconds_total": (MYSQL, "time_us", _S),
+    "mysql_perf_schema_events_statements_lock_time_seconds_total": (MYSQL, "lock_us", _S),
+    "mysql_perf_schema_events_statements_cpu_time_seconds_total": (MYSQL, "cpu_us", _S),
+    "mysql_perf_schema_events_statements_errors_total": (MYSQL, "errors", 1),
+    "mysql_perf_schema_events_statements_rows_sent_total": (MYSQL, "rows", 1),
+    "mysql_perf_schema_events_statements_rows_affected_total": (MYSQL, "affected", 1),
+}
+"""By name of a series: system, what it is of a class, and the factor to microseconds."""
+
+_TEXTS = "pg_stat_statements_query_id"
+_NODE = "node_cpu_seconds_total"
+_NAMES = rf"^(?:{'|'.join([*_FIELDS, _TEXTS, _NODE])})(?:[^a-zA-Z0-9_:.]|$)"
+_WORDS = (b"pg_stat_statements_", b"mysql_perf_schema_events_statements", b"node_cpu_seconds_total")
+_LABELS = (
+    "instance", "pod", "host", "queryid", "query", "user", "rolname", "usename", "role", "datname", "dbname", "schema",
+    "digest", "digest_text", "cpu", "mode",
+)  # fmt: skip
+
+_STATES = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
+"""Modes of node_exporter that make up each of ``STATES``; the first of them must be there."""
+
+
+class ExporterSeries:
+    """Series of database and machine exporters: counters of statement classes, and seconds per CPU and mode."""
+
+    id = "exporter-series"
+    title = "node_exporter, postgres_exporter and mysqld_exporter series: scrapes, Prometheus' answers and exports"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (HOST, SNAPSHOTS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise series in any form: those wanted may come after the head. A copy of /proc/stat looks like one."""
+        return prometheus.looks_like(name, head) and not head.startswith(b"cpu ")
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the counters of every machine and server at every time."""
+        is_text = prometheus.is_text(data)
+        if is_text and not any(word in data for word in _WORDS):
+            return Reading()
+        labels = [name for name in _LABELS if not is_text or name.encode() in data]
+        file = prometheus.read(source, data, labels, _NAMES)
+        reading = Reading(problems=list(file.problems), complete=final or not file.cut or not file.answer)
+        missing = [pl.lit(None, pl.String).alias(name) for name in _LABELS if name not in labels]
+        series = file.series.with_row_index("row").with_columns(missing)
+        statements = series.filter(pl.col("metric").is_in(list(_FIELDS)))
+        machines = series.filter((pl.col("metric") == _NODE) & pl.col("mode").is_not_null())
+        if machines.height:
+            host = _points(machines, ["instance", "cpu", "mode"], file, source, reading.problems)
+            reading.rows["host"] = _host_rows(host, source)
+        if statements.height:
+            texts = series.filter(pl.col("metric") == _TEXTS)
+            reading.rows["snapshots"] = _snapshots(statements, texts, file, source, reading.problems)
+        return reading
+
+
+def _points(
+    series: pl.DataFrame, place: list[str], file: SeriesFile, source: Source, problems: list[Problem]
+) -> pl.DataFrame:
+    """Return the points of some series, with their columns and ``at_ms``: one for each ``place`` and time."""
+    if series.select(*place, "labels").unique().height > series.select(place).unique().height:
+        kept, twins = prometheus.copies(series, place, file)
+        series = series.filter(kept)
+        if twins.height:
+            reason = f"series given twice: {twins['metric'][0]}; the one with the most samples, else the first, counts"
+            problems.append(Problem.at(source.path, "duplicate-series", reason, count=twins.height))
+    timely = pl.col("time_ms").is_between(0, LAST_MS)
+    moment = name_instant_ms(source.name) or source.mtime_ms
+    points = file.points.rename({"series": "row"}).join(series, on="row", maintain_order="left")
+    sane = pl.col("value").is_between(0, LARGEST)
+    bad = points.filter(~sane)
+    if bad.height:
+        reason = f"a value that is no counter: {bad['metric'][0]}; it is left out"
+        problems.append(Problem.at(source.path, "bad-number", reason, line=bad["line"][0], count=bad.height))
+    points = points.filter(sane).with_columns(pl.when(timely).then("time_ms").otherwise(moment).alias("at_ms"))
+    return points.unique([*place, "at_ms"], keep="first", maintain_order=True)
+
+
+def _host_rows(points: pl.DataFrame, source: Source) -> pl.DataFrame:
+    """Return rows of the ``host`` table: microseconds of all CPUs of a machine by state."""
+    rows = HostRows(source, "node_exporter")
+    points = points.with_columns(pl.col("instance").fill_null(""))
+    cores = dict(points.group_by("instance").agg(pl.col("cpu").n_unique()).iter_rows())
+    by_mode = points.group_by("instance", "at_ms", "mode", maintain_order=True).agg(pl.col("value").sum())
+    modes: dict[tuple[str, int], dict[str, float]] = {}
+    for instance, moment, mode, value in by_mode.iter_rows():
+        modes.setdefault((instance, moment), {})[mode] = value
+    for (instance, moment), seconds in sorted(modes.items()):
+        rows.host, rows.cores = prometheus.host_of(instance), float(cores[instance])
+        states = [sum(seconds.get(m, 0.0) for m in of) * 1e6 if of[0] in seconds else None for of in _STATES]
+        rows.states(moment, states)
+    return pl.DataFrame(rows.columns, schema=HOST.schema)
+
+
+def _snapshots(
+    series: pl.DataFrame, texts: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]
+) -> pl.DataFrame:
+    """Return rows of the ``snapshots`` table: one per server, time and class."""
+    known = pl.DataFrame(
+        [(name, *rest) for name, rest in _FIELDS.items()], schema=["metric", "system", "field", "factor"], orient="row"
+    )
+    stem = clean(name_stem(source.name))
+    series = series.join(known, on="metric", maintain_order="left").with_columns(
+        pl.coalesce("queryid", "digest").fill_null("").alias("queryid"),
+        pl.coalesce("user", "usename", "rolname", "role").fill_null("").alias("user"),
+        pl.coalesce("datname", "dbname", "schema").fill_null("").alias("database"),
+        pl.coalesce("query", "digest_text").fill_null("").alias("query"),
+        _server(stem).alias("series"),
+    )
+    own = ["system", "series", "queryid", "user", "database", "query"]
+    points = _points(series, ["metric", *own], file, source, problems)
+    by_id = texts.select(_server(stem).alias("series"), "queryid", pl.col("query").alias("text"))
+    by_id = by_id.drop_nulls().unique(["series", "queryid"], keep="last", maintain_order=True)
+    value = pl.col("value") * pl.col("factor")
+    fields = dict.fromkeys(field for _, field, _ in _FIELDS.values())
+    rows = points.group_by("system", "series", "at_ms", *own[2:], maintain_order=True).agg(
+        value.filter(pl.col("field") == field).first().alias(field) for field in fields
+    )
+    # Calls and times may have been asked for one by one: files of the same moments are joined later.
+    rows = rows.filter(pl.any_horizontal(pl.col("calls", "time_us").is_not_null())).join(
+        by_id, on=["series", "queryid"], how="left"
+    )
+    # A class is known by its id; where the server gives none, by its text.
+    identity = pl.when(pl.col("queryid") != "").then("queryid").otherwise("query")
+    io = pl.when(pl.col("read_us").is_not_null() | pl.col("write_us").is_not_null()).then(
+        pl.sum_horizontal("read_us", "write_us")
+    )
+    rows = rows.with_columns(
+        pl.concat_str([identity, "user", "database"], separator="\x1f").alias("key"),
+        pl.coalesce(pl.when(pl.col("query") != "").then("query"), "text").fill_null("").alias("query"),
+        pl.when(pl.col("affected").is_null())
+        .then("rows")
+        .otherwise(pl.sum_horizontal("rows", "affected"))
+        .alias("rows"),
+        io.alias("io_us"),
+        (pl.col("at_ms").rank("dense").over("series") - 1).cast(pl.Int64).alias("part"),
+        pl.lit(False).alias("nested"),
+        pl.lit(None, pl.Int64).alias("since_ms"),
+        pl.concat_list([pl.col(field).fill_null(float("nan")) for field in fields]).alias("counters"),
+    ).unique(["series", "at_ms", "key"], keep="first", maintain_order=True)
+    return rows.sort("series", "at_ms", "key").select(
+        pl.col(name).cast(kind) for name, kind in SNAPSHOTS.schema.items()
+    )
+
+
+def _server(stem: str) -> pl.Expr:
+    """Select which server a series is of: its host or pod, else the file's name without its moment."""
+    host = pl.col("instance").str.replace(r":\d{1,5}$", "")
+    return pl.coalesce("pod", host, "host").fill_null(STEM + stem)
