@@ -81,7 +81,7 @@ class _Stamps(Generic[K]):
         return self._revisions
 
     def _compare(self, stamps: Mapping[K, Hashable], key: Hashable) -> Delta[K]:
-        if not self._stamps or key != self._key:
+        if not self._last or key != self._key:
             return Delta(frozenset(stamps), frozenset(self._stamps.keys() - stamps.keys()), everything=True)
         old = self._stamps
         changed = frozenset(group for group, stamp in stamps.items() if old.get(group, _NEVER) != stamp)

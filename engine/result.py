@@ -29,11 +29,38 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of ``check``: level, subject, and a plain sentence with the numbers."""
+    """One line of ``check``: level, subject, and a plain sentence with the numbers.
+
+    ``row``: where it stands, as the name of a result table and the key of its row. ``rest``: number of further findings
+    that are not listed, for which this one stands.
+    """
 
     level: Level
     subject: str
     text: str
+    row: tuple[str, tuple[Any, ...]] | None = None
+    rest: int = 0
+
+
+TREND_LENGTH = 120
+"""Most numbers in a trend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How the number ``label`` of a view developed, oldest first (None: not known).
+
+    A single value is that of now, where the inputs tell of no earlier one.
+    """
+
+    label: str
+    values: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, label: str, values: pl.Series) -> Trend | None:
+        """Make a trend of the last ``TREND_LENGTH`` numbers of ``values``; None without any number."""
+        numbers = values.cast(pl.Float64).tail(TREND_LENGTH).fill_nan(None)
+        return cls(label, tuple(numbers)) if numbers.drop_nulls().len() else None
 
 
 @dataclass(frozen=True)
@@ -45,6 +72,7 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
+    ``trend``: how the view's chief number developed.
     """
 
     view: str
@@ -58,6 +86,7 @@ class Result:
     at_ms: int | None = None
     detail: Any = field(default=None, compare=False)
     focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    trend: Trend | None = None
 
     def focused(self, table: str) -> pl.DataFrame:
         """Return table ``table`` without the rows that are not in focus. Raises KeyError."""
@@ -71,7 +100,7 @@ class Result:
         """Whether drawing ``other`` after this one would change nothing."""
         if other is None or (self.view, self.at_ms) != (other.view, other.at_ms):
             return False
-        plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings")
+        plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings", "trend")
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
             and self.tables.keys() == other.tables.keys()

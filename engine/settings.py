@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from engine.bounded_read import read_bounded
 from engine.live.options import LiveSettings
+from engine.notify import NotifySettings, Threshold
 from engine.parameters import BadOption, Parameters, option, options, parse
 from engine.private_files import make_folder, read_file, remove_leftovers, replace_file, why_not_writable
 from engine.problems import Problem
@@ -62,6 +63,7 @@ class Settings:
     path: Path
     ui: UiSettings = field(default_factory=UiSettings)
     live: LiveSettings = field(default_factory=LiveSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -69,7 +71,11 @@ class Settings:
     """The file could not be read at all (missing although named, not UTF-8, not TOML)."""
 
 
-SECTIONS: Mapping[str, type[Parameters]] = {"ui": UiSettings, "live": LiveSettings}
+SECTIONS: Mapping[str, type[Parameters]] = {
+    "ui": UiSettings,
+    "live": LiveSettings,
+    "notify": NotifySettings,
+}
 """Sections of the settings file besides those of the views, and ``keys``."""
 
 
@@ -133,9 +139,11 @@ def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
             view_sections[name] = _mapping(value, name, complain)
         else:
             complain(f"unknown section [{name}]; known: {', '.join((*SECTIONS, 'keys', *views))}")
-    ui, live = sections["ui"], sections["live"]
-    assert isinstance(ui, UiSettings) and isinstance(live, LiveSettings)
-    return Settings(wanted, ui, live, keys, view_sections, tuple(problems))
+    ui, live, notify = sections["ui"], sections["live"], sections["notify"]
+    assert isinstance(ui, UiSettings) and isinstance(live, LiveSettings) and isinstance(notify, NotifySettings)
+    for complaint in Threshold(notify).complaints:
+        complain(complaint)
+    return Settings(wanted, ui, live, notify, keys, view_sections, tuple(problems))
 
 
 def view_parameters(settings: Settings, name: str, kind: type[Parameters]) -> tuple[Any, tuple[Problem, ...]]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl+C in the middle of an import would show a traceback
+
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -40,6 +45,8 @@ def _dispatch(words: list[str]) -> int:
     """Run the command that ``words`` begin with; return the exit code."""
     from tui.cli.arguments import command_of, parser
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     command, others = command_of(words)
     if command in ("report", "check") and {"-h", "--help"}.intersection(others):
         _print_help(command, others)

@@ -52,8 +52,9 @@ def _act(id: str, keys: str, title: str, help: str, *, run: str = "", bar: int =
 
 
 SHARED: tuple[Action, ...] = (
-    _act("app.help", "question_mark f1", "Help", "Show every key of this screen and what it does.", bar=90),
-    _act("app.palette", "colon ctrl+p", "Commands", "Search all actions by name and run one.", bar=80),
+    _act("app.help", "question_mark f1", "Help", "Show the keys, columns and signs of this screen and what they mean.", bar=90),
+    _act("app.palette", "colon ctrl+p", "Commands",
+         "Search keys, sections, columns, options, themes and rows; Enter goes there.", bar=80),
     *(
         _act(f"app.tab-{number}", str(number), f"Tab {number}: {entry.title}", f"Show the tab {entry.title}.",
              run=f"tab({number})")
@@ -81,6 +82,8 @@ SHARED: tuple[Action, ...] = (
     _act("pane.reset", "R", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
     _act("pane.back", "escape", "Back", "Close the detail, overlay or level on top.", palette=False),
     _act("pane.detail", "d", "Detail", "Show or hide the detail panel beside the table.", bar=25),
+    _act("pane.zoom", "z", "Zoom", "Give the whole screen to the table, panel or plot that has the focus; again: back.",
+         bar=27),
     _act("pane.section-next", "right_square_bracket", "Next section", "Show the next section of this tab.",
          run="section(1)", palette=False),
     _act("pane.section-previous", "left_square_bracket", "Previous section", "Show the previous section of this tab.",
@@ -106,7 +109,7 @@ SHARED: tuple[Action, ...] = (
     _act("table.sort-next", "greater_than_sign", "Sort column right", "Sort by the column right of the sorted one.",
          run="sort_column(1)"),
     _act("table.reverse", "r", "Reverse", "Reverse the order of rows."),
-    _act("table.filter", "slash", "Filter", "Show only rows that match: words, or cpu>50, state=RUNNING, name~etl.",
+    _act("table.filter", "slash", "Filter", "Show only rows that match: words, or cpu>50, size>1GB, state=RUNNING, name~etl.",
          bar=12),
     _act("table.find", "f", "Find", "Go to the next row that matches, without hiding the others."),
     _act("table.find-next", "n", "Find next", "Go to the next match.", run="find_again(1)", palette=False),
@@ -114,7 +117,8 @@ SHARED: tuple[Action, ...] = (
     _act("table.columns", "C", "Columns", "Choose which columns are shown, and their order.", bar=35),
     _act("table.export", "e", "Export", "Write this table, as filtered and sorted, to CSV, JSON or Markdown.", bar=45),
     _act("table.copy", "c", "Copy", "Copy the chosen cell to the clipboard."),
-    _act("table.copy-row", "Y", "Copy row", "Copy the row under the cursor as tab-separated text."),
+    _act("table.copy-row", "Y", "Copy row", "Copy the row under the cursor as displayed, below the titles."),
+    _act("table.copy-shown", "ctrl+y", "Copy rows", "Copy the rows on screen as displayed, below the titles."),
     _act("table.clear", "escape", "Clear filter", "Remove the filter of this table.", palette=False),
 )  # fmt: skip
 """Actions of the application, of every tab and of the shared table. Views add theirs."""

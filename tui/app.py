@@ -55,6 +55,8 @@ class MainScreen(Screen[None], textual_internals.NeverScrolls):
     """The screen of the tabs; boxes are other screens over it."""
 
     focused: Reactive[Widget | None] = textual_internals.quiet_focus()
+    ALLOW_IN_MAXIMIZED_VIEW = "#bottom"
+    ESCAPE_TO_MINIMIZE = False  # Escape first closes a prompt and removes a filter: see ViewPane.action_back
 
 
 class TableChoices:

@@ -90,7 +90,7 @@ class AppActions(App[None]):
         """Show the keys and what they do."""
         from tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.pane.entry.name if self.pane is not None else ""))
+        self.push_screen(HelpScreen(self.pane))
 
     def action_problems(self) -> None:
         """Show the problems of all inputs."""
@@ -104,29 +104,34 @@ class AppActions(App[None]):
 
         self.push_screen(LogScreen())
 
-    def action_edit_parameters(self) -> None:
-        """Edit the parameters of the shown view."""
+    def action_edit_parameters(self, option: str = "") -> None:
+        """Edit the parameters of the shown view; the cursor on the one with the key ``option``."""
         from tui.screens.parameters import ParametersScreen
 
         pane = self.pane
         if pane is None or pane.view is None or pane.parameters is None:
             self.notify("this view is not loaded yet", timeout=2)
         else:
-            self.push_screen(ParametersScreen(pane))
+            self.push_screen(ParametersScreen(pane, option))
 
     # -- actions by name ------------------------------------------------------------------------------------------
 
     def action_palette(self) -> None:
-        """Search all actions by name and run one where the focus was."""
+        """Search actions, sections, columns, options, themes and rows, and run or show one where the focus was."""
         from tui.screens.palette import PaletteScreen
+        from tui.screens.palette_entries import Found, actions_found, found_in, rows_in
+        from tui.widgets.table.table import LiveTable
 
         origin = self.focused
+        table = origin if isinstance(origin, LiveTable) else None
 
-        def run(action: actions.Action | None) -> None:
-            if action is not None:
-                self.call_later(self.run_from, origin, action)
+        def run(found: Found | None) -> None:
+            if found is not None:
+                self.call_later(found.run)
 
-        self.push_screen(PaletteScreen(self._reachable()), run)
+        known = actions_found(self._reachable(), lambda action: self.run_from(origin, action))
+        known += found_in(self.pane, table, self.action_edit_parameters)
+        self.push_screen(PaletteScreen(known, lambda typed: rows_in(table, typed)), run)
 
     def _reachable(self) -> list[actions.Action]:
         """Return the actions that do something where the focus is."""

@@ -90,6 +90,7 @@ class StatusModel:
         error = self.watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else "")
         problems = self._count_problems()
         facts: list[tuple[object, str, str]] = [
+            (pane.zoomed, "ZOOM", "key"),
             (client.paused, f"PAUSED{waiting}", "moderate"),
             (at, f"AT {at}", "moderate"),
             (to, to, "moderate"),

@@ -83,6 +83,8 @@ class Tabs(Frame):
     async def show(self, index: int) -> ViewPane:
         """Show the tab ``index`` (from 0) and focus its content; return its pane."""
         entry = self.entries[index]
+        if self.pane is not None and self.pane.is_mounted:
+            self.pane.unzoom()
         self.active = index
         pane = self.panes.get(entry.name)
         for other in self.panes.values():

@@ -38,7 +38,7 @@ from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.inputs import Inputs
 from engine.report import instant
-from engine.result import Finding, Headline, Level, Result
+from engine.result import Finding, Headline, Level, Result, Trend
 from engine.tables import Table
 from engine.view import Context, NoInput
 
@@ -89,6 +89,7 @@ class BrokerLoad:
             newest_ms=inputs.newest_ms,
             at_ms=at_ms,
             detail=standing.detail,
+            trend=_trend(builder.frames.get(BROKERS.name)),
         )
 
     def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:
@@ -98,6 +99,17 @@ class BrokerLoad:
             return None
         with _any_numbers():
             return rest_answers.render(detail.model, detail.cluster, detail.log_dirs, parameters)
+
+
+def _trend(brokers: pl.DataFrame | None) -> Trend | None:
+    """Return how the mean CPU of the brokers developed from window to window."""
+    if brokers is None:
+        return None
+    cpu = brokers.select("cpu_trend", window=pl.int_ranges(pl.col("cpu_trend").list.len())).explode(
+        "cpu_trend", "window"
+    )
+    means = cpu.drop_nulls("window").group_by("window").agg(pl.col("cpu_trend").fill_nan(None).mean()).sort("window")
+    return Trend.of("CPU", means["cpu_trend"])
 
 
 def _any_numbers() -> np.errstate:

@@ -24,7 +24,7 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
         int, option("HDFS block size; Dr. Elephant's built-in value is 64 MiB", unit="bytes", low=1, high=2**62)
     ] = 64 * 2**20
     queue_limit: Annotated[bool, option("also judge Job Queue Limit, which Dr. Elephant ships switched off")] = False
-    job: Annotated[str | None, option("show the tasks of this job (its id, or the end of it)")] = None
+    job: Annotated[str | None, option("show this job or Spark application in full (its id, or the end of it)")] = None
     headroom: Annotated[
         float, option("container memory over the peak that counts as needed, as a factor", low=1.0, high=10.0)
     ] = 1.5
@@ -37,6 +37,14 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
     reduces: Annotated[int | None, option("what if: number of reducers", low=1, high=100_000)] = None
     slow_start: Annotated[
         float | None, option("what if: share of maps that must be done before reducers start", low=0.0, high=1.0)
+    ] = None
+    executors: Annotated[int | None, option("what if: executors of a Spark application", low=1, high=10_000)] = None
+    executor_cores: Annotated[int | None, option("what if: cores of an executor", low=1, high=256)] = None
+    executor_mb: Annotated[
+        int | None, option("what if: memory of an executor, without overhead", unit="MB", low=256, high=2**20)
+    ] = None
+    shuffle_partitions: Annotated[
+        int | None, option("what if: tasks of a stage that reads shuffled data", low=1, high=100_000)
     ] = None
     limits: Annotated[
         tuple[str, ...],

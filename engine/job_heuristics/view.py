@@ -1,9 +1,10 @@
-"""Job heuristics: which Hadoop jobs waste what, and why (Dr. Elephant's verdicts, and more)."""
+"""Job heuristics: which MapReduce jobs and Spark applications waste what, and why (Dr. Elephant's verdicts, and more)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,16 +13,16 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.gauges import GAUGES
 from engine.job_heuristics.tables import insight as insight_tables
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
+from engine.job_heuristics.tables.spark_result import SPARK_TABLES
 from engine.parameters import Parameters
 from engine.problems import Problem, fold
-from engine.result import Headline, Level, Result
+from engine.result import Headline, Level, Result, Trend
 from engine.tables import Table
 from engine.view import Context, NoInput, UnknownName
 
 if TYPE_CHECKING:
     from engine.inputs import Inputs
     from engine.job_heuristics.dr_elephant import heuristic_conf
-    from engine.job_heuristics.model.model import Model
     from engine.reading import FileKind
 
 # What computes and what reads is imported when it is needed: who only asks what the view is does not wait for it.
@@ -38,7 +39,7 @@ class JobHeuristics:
     title = "Job heuristics"
     gauges = GAUGES
     parameters: type[Parameters] = JobParameters
-    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *insight_tables.TABLES, DIFFERENCES, TASKS)
+    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *insight_tables.TABLES, DIFFERENCES, TASKS, *SPARK_TABLES)
     fail_on: Level = "severe"
 
     @property
@@ -56,19 +57,29 @@ class JobHeuristics:
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``."""
+        from engine.job_heuristics.dr_elephant.spark.verdict_tables import judge_apps, together
         from engine.job_heuristics.dr_elephant.verdict_tables import judge_all
         from engine.job_heuristics.model.incremental_assembly import current_model
+        from engine.job_heuristics.model.spark.assembly import current_apps
         from engine.job_heuristics.result import fleet_tables
 
         wanted: JobParameters = parameters
-        model = current_model(inputs, context)
-        if model.jobs.is_empty():
+        model, apps = current_model(inputs, context), current_apps(inputs, context)
+        if model.jobs.is_empty() and not apps:
             raise NoInput(
                 "no file holds a job: none of them names a job id" if inputs.files else "no job history was found"
             )
         chosen = _rules(wanted)
         context.check()
-        judged = judge_all(model, chosen, wanted, context)
+        judged = judge_all(model, chosen.of("mapreduce"), wanted, context)
+        if apps:
+            of_spark = judge_apps(apps, chosen.of("spark"), context)
+            both = ("all jobs", judged.version, of_spark.version)
+            judged = context.memo.value(
+                f"verdicts of both {'now' if context.at_ms is None else 'past'}",
+                both,
+                partial(together, judged, of_spark),
+            )
         context.check()
         tables: dict[str, pl.DataFrame] = {
             JOBS.name: judged.jobs,
@@ -76,13 +87,13 @@ class JobHeuristics:
             DIFFERENCES.name: judged.differences,
         }
         notes = _notes(wanted, chosen)
-        job = _find(model, wanted.job) if wanted.job else None
-        if job is not None:
+        job = _find(judged.jobs["job_id"].to_list(), wanted.job) if wanted.job else None
+        if job is not None and job in model.parts:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
-        more = fleet_tables.extend(model, judged, chosen, job, wanted, context)
+        more = fleet_tables.extend(model, apps, judged, chosen, job, wanted, context)
         tables.update(more.tables)
         problems = [*inputs.problems, *chosen.problems]
-        if parameters.compare is not None and parameters.compare not in model.parts:
+        if parameters.compare is not None and parameters.compare not in (*model.parts, *apps.apps):
             problems.append(Problem.at("-o compare", "bad-option", f"there is no job {parameters.compare!r}"))
         order = [t.name for t in self.tables if t.name in tables]
         summary: dict[str, Any] = dict(more.summary)
@@ -98,6 +109,7 @@ class JobHeuristics:
             at_ms=context.at_ms,
             detail=more.detail,
             focus={name: ("job_id", job) for name in _OF_ALL_JOBS if name in tables} if job is not None else {},
+            trend=_trend(judged.jobs),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -117,15 +129,21 @@ def _rules(parameters: JobParameters) -> heuristic_conf.Rules:
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
 
-def _find(model: Model, wanted: str) -> str:
+def _find(names: list[str], wanted: str) -> str:
     """Return the job called ``wanted``, or the only one whose id ends so. Raises UnknownName."""
-    names: list[str] = model.jobs["job_id"].to_list()
     if wanted in names:
         return wanted
-    near = [name for name in names if name.endswith("_" + wanted.removeprefix("_"))]
+    endings = ("_" + wanted.removeprefix("_"), "-" + wanted.removeprefix("-"))
+    near = [name for name in names if name.endswith(endings)]
     if len(near) == 1:
         return near[0]
     raise UnknownName(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
+
+
+def _trend(jobs: pl.DataFrame) -> Trend | None:
+    """Return the share of memory that the jobs wasted, in the order in which they finished."""
+    ended = jobs.filter(pl.col("finish_ms").is_not_null() & (pl.col("used_mb_s") > 0)).sort("finish_ms", "job_id")
+    return Trend.of("wasted", ended["wasted_mb_s"] / ended["used_mb_s"])
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:

@@ -17,7 +17,7 @@ import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
-from engine.result import Finding, Headline, Level, Result
+from engine.result import Finding, Headline, Level, Result, Trend
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
 from engine.ring_placement.insight.alternatives import comparison_table
@@ -71,9 +71,10 @@ class RingPlacement:
             raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
         if cluster.ring is not None and not cluster.ring.strategy:
             ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
-            made = _members_only(
-                state, f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind", ask
-            )
+            why, kind = f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind"
+            if cluster.ring.component:
+                why, kind, ask = cluster.ring.why, f"of the {cluster.ring.component}", "it takes no writes"
+            made = _members_only(state, why, kind, ask)
         elif cluster.ring is not None and lacks_tokens(cluster.ring):
             hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
             made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
@@ -84,6 +85,7 @@ class RingPlacement:
             if p.regime == "unhealthy":  # writers whose heartbeat is too old are out of the layout at once
                 p = msgspec.structs.replace(p, regime="left")
             made = _of_segments(apply_scenario(state, p, context), p, context)
+        hottest = made.summary.get("max_over_mean")
         return Result(
             self.name,
             made.summary,
@@ -95,6 +97,7 @@ class RingPlacement:
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
             detail=made.detail,
+            trend=None if hottest is None else Trend("hottest / mean", (hottest,)),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -124,7 +127,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
     problems = [*s.problems, *many_shards(state)]
     frames = {
         "nodes": node_table(s),
-        "tenants": segment_tenant_table(s),
+        "tenants": segment_tenant_table(s, memo),
         "shards": shard_table(s, context),
         "placements": placements_table(s, p, memo, notes),
         "observed": memo.value("observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP),

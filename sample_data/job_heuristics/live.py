@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sample_data.job_heuristics import writer
-from sample_data.job_heuristics.make import put_done
+from sample_data.job_heuristics import spark_log, writer
+from sample_data.job_heuristics.make import put_done, put_spark, spark_id
 from sample_data.job_heuristics.plans import make
-from sample_data.job_heuristics.shapes import HISTORY, LIVE
+from sample_data.job_heuristics.shapes import HISTORY, LIVE, SPARK_FINISHED, SPARK_LIVE
 
 SEED = 23
-STEP_S = 3.0
+STEP_S = 4.0
 """Seconds between two looks at what happened."""
 AT_ONCE = 2
 """Jobs that run at the same time."""
@@ -49,6 +49,23 @@ class _Running:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class _RunningApp:
+    """One Spark application whose event log grows."""
+
+    def __init__(self, root: Path, plan: spark_log.AppPlan, number: int, start_ms: int) -> None:
+        self.path = root / "spark" / f"{spark_id(number)}.inprogress"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.events = spark_log.events(plan, spark_id(number), start_ms, SEED)
+
+    def until(self, now_ms: int) -> bool:
+        """Append what has happened by now; whether the application has ended, and its log has its final name."""
+        with self.path.open("ab") as out:
+            out.write(b"".join(spark_log.grown(self.events, now_ms)))
+        if not self.events:
+            self.path = self.path.rename(self.path.with_suffix(""))
+        return not self.events
+
+
 def steps(target: Path) -> Iterator[float]:
     """Write the starting files, then make one change per ``next()``; yields the seconds until the next one."""
     began_ms = int(time.time() * 1000)
@@ -65,10 +82,21 @@ def steps(target: Path) -> Iterator[float]:
         job = make(next(coming), number, began_ms - head_start, SEED)
         running.append(_Running(target, job, binary=number % 2 == 0))
         running[-1].until(began_ms)
+    for number, (plan, hours) in enumerate(SPARK_FINISHED, 1):
+        put_spark(target, plan, number, began_ms - int(hours * 3_600_000))
+    plans, apps = itertools.cycle(SPARK_LIVE), itertools.count(len(SPARK_FINISHED) + 1)
+    app = _RunningApp(target, next(plans), next(apps), began_ms - 20_000)
+    app.until(began_ms)
+    ended: list[Path] = []
     yield STEP_S
     now_ms = began_ms
     while True:
         now_ms += int(STEP_S * 1000)
+        if app.until(now_ms):
+            ended.append(app.path)
+            app = _RunningApp(target, next(plans), next(apps), now_ms)
+        while len(ended) > KEPT:
+            ended.pop(0).unlink(missing_ok=True)
         for each in list(running):
             if each.until(now_ms):
                 each.finish()

@@ -6,9 +6,11 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sample_data.job_heuristics import writer
+import zstandard
+
+from sample_data.job_heuristics import spark_log, writer
 from sample_data.job_heuristics.plans import CLUSTER, make
-from sample_data.job_heuristics.shapes import FINISHED, LIVE
+from sample_data.job_heuristics.shapes import FINISHED, LIVE, SPARK_FINISHED, SPARK_LIVE
 
 FILES = Path(__file__).parent / "files"
 END_MS = CLUSTER + 5 * 24 * 3_600_000
@@ -44,6 +46,24 @@ def main(root: Path = FILES) -> None:
     (staging / f"{job.id}_1_conf.xml").write_bytes(writer.conf_xml(job))
     lines = [writer.text_line(event) for event in writer.events(job) if event[0] <= job.submit_ms + 28_000]
     (staging / f"{job.id}_1.jhist").write_bytes(writer.head(binary=False) + b"".join(lines))
+    for number, (plan, hours) in enumerate(SPARK_FINISHED, 1):
+        put_spark(root, plan, number, END_MS - int(hours * 3_600_000))
+    app_id = spark_id(len(SPARK_FINISHED) + 1)
+    events = spark_log.events(SPARK_LIVE[0], app_id, END_MS - 6_800, SEED)
+    (root / "spark" / f"{app_id}.inprogress").write_bytes(b"".join(spark_log.grown(events, END_MS)))
+
+
+def spark_id(sequence: int) -> str:
+    """The id of a Spark application on our made-up cluster."""
+    return f"application_{CLUSTER}_{9000 + sequence}"
+
+
+def put_spark(root: Path, plan: spark_log.AppPlan, sequence: int, start_ms: int) -> None:
+    """Write the event log of a finished application, as it is in Spark: packed, and with the codec in its name."""
+    place = root / "spark"
+    place.mkdir(parents=True, exist_ok=True)
+    log = spark_log.text(spark_log.events(plan, spark_id(sequence), start_ms, SEED))
+    (place / f"{spark_id(sequence)}.zstd").write_bytes(zstandard.ZstdCompressor(level=9).compress(log))
 
 
 if __name__ == "__main__":

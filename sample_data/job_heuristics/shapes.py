@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sample_data.job_heuristics.plans import Shape
+from sample_data.job_heuristics.spark_log import AppPlan, StagePlan
 
 SESSIONS = Shape("daily-sessions", "ana", "etl", maps=4, reduces=2, slots=4)
 FINISHED: tuple[tuple[Shape, float], ...] = (
@@ -48,3 +49,34 @@ LIVE: tuple[Shape, ...] = (
           map_mb=2048, used_mb=1400),
 )  # fmt: skip
 """Jobs that the played cluster runs one after the other, in seconds instead of minutes."""
+
+_SCAN = StagePlan("scan orders", 24, 5.0, input_mb=96, shuffle_write_mb=40)
+_JOIN = StagePlan(
+    "join orders and clicks", 16, 6.0, shuffle_read_mb=60, shuffle_write_mb=12, hot=1, hot_factor=9.0, spill=30
+)
+_SAVE = StagePlan("save daily_revenue", 8, 2.0, shuffle_read_mb=24, output_mb=48)
+SPARK_FINISHED: tuple[tuple[AppPlan, float], ...] = (
+    (
+        AppPlan("daily revenue", "cleo", "etl", ((_SCAN, _JOIN, _SAVE),), executors=6, table="shop.orders", memory_mb=12288,
+                heap_mb=5200),
+        7.3,
+    ),
+    (
+        AppPlan("score customers", "fay", "ml",
+                tuple((StagePlan(f"iteration {k}", 12, 1.5, input_mb=10, gc_share=0.16),) for k in range(4)),
+                executors=3, cores=4, heap_mb=3700, driver_s=9),
+        3.9,
+    ),
+)  # fmt: skip
+"""Finished Spark applications of the static sample, with the hours before the end at which they started."""
+
+SPARK_LIVE: tuple[AppPlan, ...] = (
+    AppPlan("sessions to parquet", "ana", "etl",
+            ((StagePlan("scan events", 40, 4.0, input_mb=110, shuffle_write_mb=30, failing=0.05),
+              StagePlan("sessionize", 24, 5.0, shuffle_read_mb=50, output_mb=64, hot=1, hot_factor=6.0, spill=20)),
+             (StagePlan("count sessions", 12, 2.0, input_mb=40),)),
+            executors=4, cores=2, table="web.events", files=900),
+    AppPlan("refresh features", "fay", "ml",
+            tuple((StagePlan(f"features {k}", 10, 2.5, input_mb=30, gc_share=0.09),) for k in range(5)), executors=8, driver_s=5),
+)  # fmt: skip
+"""Spark applications that the played cluster runs one after the other."""

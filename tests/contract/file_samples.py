@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import struct
+import zipfile
 
 import polars as pl
 
@@ -29,6 +30,17 @@ def _snappy(content: bytes) -> bytes:
     """Pack as a Snappy block of one literal."""
     assert len(content) <= 60, "what one byte of length can say"
     return bytes([len(content), (len(content) - 1) << 2]) + content
+
+
+def _spark_archive() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(
+            zipfile.ZipInfo("application_1760000000000_0001"),
+            '{"Event":"SparkListenerApplicationStart","App Name":"count","App ID":"application_1760000000000_0001",'
+            '"Timestamp":1760000000000,"User":"ann"}\n',
+        )
+    return file.getvalue()
 
 
 def _memberlist_key() -> bytes:
@@ -67,6 +79,12 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'{"job":{"id":"job_1760000000000_0001","name":"sort","state":"SUCCEEDED","user":"ann","queue":"etl",'
             b'"submitTime":1760000000000,"startTime":1760000001000,"finishTime":1760000009000}}',
         ),
+        "spark-rest": (
+            "applications/application_1760000000000_0001/jobs.json",
+            b'[{"jobId":0,"name":"count","submissionTime":"2026-01-05T10:00:00.000GMT","stageIds":[0],"status":"SUCCEEDED",'
+            b'"numTasks":4,"numCompletedTasks":4,"numFailedTasks":0}]',
+        ),
+        "spark-archive": ("eventLogs-application_1760000000000_0001.zip", _spark_archive()),
         "rumen": (
             "trace.json",
             b'{"jobID":"job_1760000000000_0001","user":"ann","submitTime":1760000000000,"launchTime":1760000001000,'
@@ -198,7 +216,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"<p>Current time: 2026-01-05 10:00:00 +0000 UTC</p><table><tr><th>Instance ID</th><th>Availability Zone</th>"
             b"<th>State</th><th>Address</th><th>Registered At</th><th>Last Heartbeat</th><th>Tokens</th></tr>"
             b"<tr><td>ingester-1</td><td>a</td><td>ACTIVE</td><td>10.0.0.1:9095</td><td>2026-01-05T09:00:00Z</td>"
-            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table>",
+            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table></html>",
         ),
         "ring-store": (
             "consul.json",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.text import clean
 from tests.engine.ring_placement.cases import table
 from tests.engine.run_comparison.jobs import api_file, write_run
 from tui.__main__ import main
@@ -67,7 +68,7 @@ def test_files(view: str, ring: Path, runs: Path, tmp_path: Path, capfdbinary: p
     folder = ring if view == "ring-placement" else runs
     options = [[], ["-o", "left=left*", "-o", "right=right*", "-o", "draws=20"]][view == "run-comparison"]
     if view == "ring-placement":
-        options = ["-o", f"fail=w-0{EVIL.replace(chr(27), '·')}", "-o", "sweep=zones", "-o", "compare=true"]
+        options = ["-o", f"fail={clean(f'w-0{EVIL}')}", "-o", "sweep=zones", "-o", "compare=true"]
     for form in ("json", "csv", "markdown", "text"):
         printed = output(capfdbinary, "report", view, folder, "--format", form, *options)
         assert len(printed) > 500

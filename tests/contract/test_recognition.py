@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from engine.live.files.compression import stem
+from engine.live.ingest.file_content import Content
 from engine.reading import HEAD, FileKind, Source
 from engine.tables import height_of
 from tests.contract.file_samples import SAMPLES
@@ -28,13 +32,19 @@ ALSO: dict[tuple[str, str], set[tuple[str, str]]] = {
 """By kind: the other kinds that may take its files, too."""
 
 
+def _unpacked(path: Path) -> tuple[str, bytes]:
+    """Name and content of a file as readers see it."""
+    with Content(str(path), max_unpacked=1 << 30, max_document=1 << 30) as content:
+        return stem(path.name, content.packing), content.whole()
+
+
 @pytest.fixture(scope="module", params=FED)
 def files(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, list[tuple[str, bytes]]]:
     """A view's name, and name and content of its sample data and its other samples."""
     folder = play(request.param, tmp_path_factory.mktemp("played"), changes=2)
-    played = [(path.name, path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()]
+    played = [_unpacked(path) for path in sorted(folder.rglob("*")) if path.is_file()]
     return request.param, played + list(SAMPLES.get(request.param, {}).values())
 
 

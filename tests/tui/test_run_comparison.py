@@ -265,7 +265,7 @@ def test_a_range_and_a_whole_job_and_a_filter(tmp_path: Path) -> None:
             await s.until(lambda: summary(s)["runs_right"] == 10)
             assert [side for (job, _), side in sides(s).items() if job == JOBS[0]].count("right") == 3
             await _at_run(s, JOBS[0], FIRST)
-            await s.press("z", "b")
+            await s.press("Z", "b")
             await s.until(lambda: summary(s)["runs_left"] == 7)
             assert s.app.pane.parameters.left == (JOBS[0],)
             runs(s).choose(filter=f"job={JOBS[1]} bad=yes")
@@ -282,7 +282,7 @@ def test_a_side_is_never_emptied(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             await _at_run(s, JOBS[0], FIRST)
-            await s.press("z", "w")
+            await s.press("Z", "w")
             await s.see("that would leave nothing on the left")
             assert summary(s)["runs_left"] == 7
 

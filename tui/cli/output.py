@@ -40,6 +40,14 @@ def write(text: str | bytes) -> None:
         raise UsageError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
+def terminal_width() -> int:
+    """Return the columns of the terminal that standard output is; 0 if it is none (a file, a pipe)."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+    except (OSError, ValueError, AttributeError):
+        return 0
+
+
 def write_file(path: str, text: str | bytes) -> None:
     """Write all of ``text`` to the file ``path``, or leave it as it is: readers never see a part. Raises UsageError."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")

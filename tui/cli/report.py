@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.text import harmless
 from tui.cli.compute import Computation, compute
-from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, write, write_file
+from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, terminal_width, write, write_file
 
 if TYPE_CHECKING:
     import argparse
@@ -58,7 +58,7 @@ def report_view(arguments: argparse.Namespace) -> int:
             raise UsageError(f"what {view.name} re-implements prints nothing for these options")
         text = answer
     elif arguments.format == "text":
-        text = report.to_text(view, result, only)
+        text = report.to_text(view, result, only, 0 if arguments.output else terminal_width())
     else:
         name = only or next((table.name for table in view.tables if table.name in result.tables), "")
         if not name:

@@ -1,8 +1,8 @@
-"""The help: every key that does something, by scope, from the registry of actions."""
+"""The help: the keys of the screen by scope, a glossary of the columns that are on it, and its signs."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -12,17 +12,23 @@ from tui.host import host_of
 from tui.screens.box import Box
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Line, fit, wrap
+from tui.widgets.sections import on_screen
+from tui.widgets.table.table import LiveTable
+
+if TYPE_CHECKING:
+    from tui.views.base import ViewPane
 
 
 class HelpText(ScrollCanvas, can_focus=True):
-    """Keys with their sentences, then signs and notes."""
+    """Keys with their sentences, then columns, signs and notes."""
 
-    def __init__(self, view: str) -> None:
+    def __init__(self, pane: ViewPane | None) -> None:
         super().__init__()
-        self._view = view
+        self._view = pane.entry.name if pane is not None else ""
+        self._tables = [table for table in (pane.query(LiveTable) if pane is not None else ()) if on_screen(table)]
 
     def content(self, width: int) -> list[Line]:
-        """Return the lines: keys and signs of the shown tab, then keys of tables, of every tab, of the application."""
+        """Return the lines: keys, columns and signs of the shown tab, then keys of tables, of every tab, of all."""
         all_actions = host_of(self).actions_by_id.values()
         out: list[Line] = []
         for scope in (self._view, "table", "pane", "app"):
@@ -31,13 +37,13 @@ class HelpText(ScrollCanvas, can_focus=True):
                 continue
             out.append([(actions.scope_title(scope), "key")])
             for action in scoped:
-                keys = actions.keys_text(action.keys) or "-"
-                left = 18
-                for number, part in enumerate(wrap(action.help, max(width - left, 10))):
-                    out.append([(fit(keys if number == 0 else "", left - 1) + " ", "title"), (part, "")])
+                out += _entry(actions.keys_text(action.keys) or "-", action.help, width)
             out.append([("", "")])
             if scope == self._view:
+                out += self._glossary(width)
                 out += [[(part, "")] for text in actions.view_signs(scope) for part in (*wrap(text, width), "")]
+        if not any(action.scope == self._view for action in all_actions):
+            out = self._glossary(width) + out
         out.append([("Signs", "key")])
         for level, mark in self.glyphs.severity.items():
             if level:
@@ -50,10 +56,36 @@ class HelpText(ScrollCanvas, can_focus=True):
         out += [[(part, "dim")] for text in NOTES for part in (*wrap(text, width), "")]
         return out
 
+    def _glossary(self, width: int) -> list[Line]:
+        """Return the columns of the tables on screen, each with its unit and meaning."""
+        out: list[Line] = []
+        for table in self._tables:
+            if table.window is None:
+                continue
+            titles = (
+                f"Columns: {table.spec.title or table.spec.name.replace('_', ' ')}" if table.spec is not None else ""
+            )
+            out.append([(titles, "key")])
+            for column in table.window.columns:
+                plain = column.kind in ("number", "count", "text", "ratio")  # others are shown in the unit that suits
+                unit = f" [{column.unit}]" if plain and column.unit and column.unit not in column.header else ""
+                out += _entry(column.header, f"{column.meaning}{unit}", width)
+            out.append([("", "")])
+        return out
+
+
+def _entry(name: str, text: str, width: int) -> list[Line]:
+    """Return the lines of a name and the text beside it."""
+    left = 18
+    parts = wrap(text, max(width - left, 10)) or [""]
+    return [[(fit(name if n == 0 else "", left - 1) + " ", "title"), (part, "")] for n, part in enumerate(parts)]
+
 
 NOTES = (
-    "Filters: words must occur in some text column; cpu>50, size>=10MB, wait<5m, state=RUNNING, name~^etl (regular "
-    'expression), severity>=moderate; ! in front for the opposite; "two words" in quotes; all conditions must hold.',
+    "Filters: words must occur in some text column; cpu>50, size>=10MB, wait<5m, wasted>1GBh, submitted>07:00, state=RUNNING, "
+    'name~^etl (regular expression), severity>=moderate; ! in front for the opposite; "two words" in quotes; all conditions '
+    "must hold. A column is named by its title or the beginning of it (_ for blanks; of several the first that suits), a number "
+    "is in the unit shown.",
     "Tab and Shift-Tab go to the next and previous table, panel or control; a panel that has the focus is scrolled by j, k, "
     "the arrows, PgUp and PgDn.",
     "Keys can be changed in the settings file, section [keys]: the action's id and a key or a list of keys. "
@@ -63,16 +95,16 @@ NOTES = (
 
 
 class HelpScreen(Box[None]):
-    """The box of the help; ``view``: the shown tab."""
+    """The box of the help; ``pane``: the shown tab."""
 
-    heading = "Keys"
+    heading = "Help: keys, columns, signs"
     keys = "j/k scroll   Esc close"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "close", show=False)]
 
-    def __init__(self, view: str) -> None:
+    def __init__(self, pane: ViewPane | None) -> None:
         super().__init__()
-        self._view = view
+        self._pane = pane
 
     def content(self) -> list[Widget]:
         """Return the text."""
-        return [HelpText(self._view)]
+        return [HelpText(self._pane)]

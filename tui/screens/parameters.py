@@ -34,9 +34,11 @@ class ParametersScreen(Box[None]):
         Binding("o", "close", show=False),
     ]
 
-    def __init__(self, pane: ViewPane) -> None:
+    def __init__(self, pane: ViewPane, option: str = "") -> None:
+        """``option``: key of the one that the cursor is on first."""
         super().__init__()
         self._pane = pane
+        self._first = option
         self._options: tuple[Option, ...] = ()
 
     def content(self) -> list[Widget]:
@@ -48,7 +50,9 @@ class ParametersScreen(Box[None]):
         from engine.parameters import options
 
         self._options = options(type(self._pane.parameters))
+        keys = [option.key for option in self._options]
         self._fill()
+        self.query_one(PickList).move(keys.index(self._first) if self._first in keys else 0)
         self.query_one(PickList).focus()
 
     @property

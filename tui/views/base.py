@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
 from tui.views.overview import Overview
+from tui.views.zoom import Zooms
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
@@ -86,7 +88,7 @@ class DetailPanel(Frame):
     """
 
 
-class ViewPane(Frame):
+class ViewPane(Zooms):
     """One tab. docs/screen.md tells how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
@@ -119,6 +121,11 @@ class ViewPane(Frame):
         self.levels: list[Level] = []
         self._undo: list[Any] = []
         self._redo: list[Any] = []
+
+    @property
+    def on_top(self) -> Widget | None:
+        """The level on top; None before the first result."""
+        return self.levels[-1] if self.levels else None
 
     # -- what a view implements -----------------------------------------------------------------------------------
 
@@ -192,6 +199,7 @@ class ViewPane(Frame):
 
     async def drill(self, level: Level) -> None:
         """Open ``level`` on top of the pane."""
+        self.unzoom()
         holder = self.query_one("#levels")
         for other in holder.children:
             other.display = False
@@ -208,6 +216,7 @@ class ViewPane(Frame):
         """Close the level on top; return False if only the root is there."""
         if len(self.levels) <= 1:
             return False
+        self.unzoom()
         top = self.levels.pop()
         await top.remove()
         if self.levels:  # else the inputs went meanwhile
@@ -248,31 +257,7 @@ class ViewPane(Frame):
         """Show, while there is nothing to draw, what this tab reads and why there is nothing yet; ``progress`` of the work."""
         if self.levels or not self.query("#placeholder"):
             return
-        lines: list[tuple[str, str]] = []
-        if not self.entry.ready:
-            lines.append((f"{self.entry.title} is not part of this version yet.", "title"))
-        elif self.error:
-            lines.append((f"{self.entry.title} cannot be computed: {self.error}", "severe"))
-            lines.append(("The log (L) has more. The other tabs are not concerned.", "dim"))
-        elif self.empty:
-            lines.append((f"Nothing to show: {self.empty}.", "title"))
-        elif progress:
-            lines.append((progress, "title"))
-        else:
-            lines.append(("Looking for files" + self.glyphs.ellipsis, "title"))
-        lines += [("", ""), (f"This tab reads {self.entry.reads}.", "")]
-        status = self.host.live_status
-        roots = status.roots if status is not None else ()
-        missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
-        lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
-        there = ", ".join(root for root in self.host.watched if root not in missing)
-        others = [(title, files) for title, files in self.host.file_counts() if files and title != self.entry.title]
-        if others and not progress:
-            found = ", ".join(f"{title} ({files:,})" for title, files in others)
-            lines.append((f"There are files for other tabs: {found}.", "ok"))
-        if there:
-            lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
-        self.query_one("#placeholder", TextPanel).show(lines)
+        self.query_one("#placeholder", TextPanel).show(_why_nothing(self, progress))
 
     def show_load_error(self, reason: str) -> None:
         """Say why this tab cannot be computed; the placeholder shows it until there is a result."""
@@ -328,6 +313,7 @@ class ViewPane(Frame):
         self._wait(False)
         if empty and self.levels:
             # The inputs are gone (not broken): showing old numbers would be wrong.
+            self.unzoom()
             gone, self.levels = self.levels, []
             for level in gone:
                 await level.remove()
@@ -388,7 +374,10 @@ class ViewPane(Frame):
             self.replace_parameters(self.defaults)
 
     async def action_back(self) -> None:
-        """Close the overlay or level on top."""
+        """Leave the zoom, or close the overlay or level on top."""
+        if self.zoomed:
+            self.unzoom()
+            return
         for panel in self.query(DetailPanel):
             if panel.has_class("-open") and self.screen.has_class("-narrow"):
                 panel.remove_class("-open")
@@ -435,3 +424,32 @@ class ViewPane(Frame):
         if self.at_ms is None:
             self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
         self.at(None)
+
+
+def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
+    """Return what a tab without a result says: why there is none yet, what it reads, and where data are."""
+    lines: list[tuple[str, str]] = []
+    if not pane.entry.ready:
+        lines.append((f"{pane.entry.title} is not part of this version yet.", "title"))
+    elif pane.error:
+        lines.append((f"{pane.entry.title} cannot be computed: {pane.error}", "severe"))
+        lines.append(("The log (L) has more. The other tabs are not concerned.", "dim"))
+    elif pane.empty:
+        lines.append((f"Nothing to show: {pane.empty}.", "title"))
+    elif progress:
+        lines.append((progress, "title"))
+    else:
+        lines.append(("Looking for files" + pane.glyphs.ellipsis, "title"))
+    lines += [("", ""), (f"This tab reads {pane.entry.reads}.", "")]
+    status = pane.host.live_status
+    roots = status.roots if status is not None else ()
+    missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
+    lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
+    there = ", ".join(root for root in pane.host.watched if root not in missing)
+    others = [(title, files) for title, files in pane.host.file_counts() if files and title != pane.entry.title]
+    if others and not progress:
+        found = ", ".join(f"{title} ({files:,})" for title, files in others)
+        lines.append((f"There are files for other tabs: {found}.", "ok"))
+    if there:
+        lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
+    return lines

@@ -47,7 +47,7 @@ class Overview(Frame):
     def fit(self) -> None:
         """Share the lines between the table and what is below it."""
         height, window = self.size.height, self.table.window
-        if not height or window is None:
+        if not height or window is None or self.table.is_maximized:
             return
         wanted = max(window.height, 1) + 1
         room = height - self.least

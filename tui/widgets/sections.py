@@ -17,14 +17,14 @@ from tui.widgets.table.table import LiveTable
 
 def focus_first(widget: Widget) -> None:
     """Focus the first widget inside that takes keys, tables before all others."""
-    tables: Iterable[Widget] = [table for table in widget.query(LiveTable) if _visible(table)]
+    tables: Iterable[Widget] = [table for table in widget.query(LiveTable) if on_screen(table)]
     for candidate in (*tables, *widget.query("*")):
-        if candidate.focusable and _visible(candidate):
+        if candidate.focusable and on_screen(candidate):
             candidate.focus(scroll_visible=False)
             return
 
 
-def _visible(widget: Widget) -> bool:
+def on_screen(widget: Widget) -> bool:
     """Return whether ``widget`` and all around it are displayed."""
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
 
@@ -183,6 +183,11 @@ class Sections(Frame):
                 focus_first(content)
         self.post_message(self.Shown(self, self.chosen))
 
+    @property
+    def hidden(self) -> frozenset[int]:
+        """Return the sections that do not apply."""
+        return self.query_one(TitleBar).hidden if self.is_mounted else frozenset()
+
     def hide(self, hidden: frozenset[int]) -> None:
         """Leave out the sections ``hidden``, which do not apply; if one of them is shown, the first one is instead."""
         bar = self.query_one(TitleBar)
@@ -194,8 +199,7 @@ class Sections(Frame):
 
     def step(self, by: int) -> None:
         """Show the next or previous section."""
-        hidden = self.query_one(TitleBar).hidden if self.is_mounted else frozenset()
-        shown = [index for index in range(len(self.contents)) if index not in hidden]
+        shown = [index for index in range(len(self.contents)) if index not in self.hidden]
         if shown:
             self.choose(shown[(shown.index(self.chosen) + by) % len(shown)])
 

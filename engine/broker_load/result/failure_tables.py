@@ -57,7 +57,10 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
     single = [row for row in rows if str(row["failure"]).startswith("broker ")]
     lost = [row for row in single if not row["survivable"]]
     builder.findings.extend(
-        Finding("severe", f"loss of {row['failure']}", "not survivable: " + _in_words(row)) for row in lost
+        Finding(
+            "severe", f"loss of {row['failure']}", "not survivable: " + _in_words(row), ("failures", (row["failure"],))
+        )
+        for row in lost
     )
     percents = [row["headroom_pct"] for row in single if row["headroom_pct"] is not None]
     builder.summary["unsurvivable_single_failures"] = len(lost)
@@ -110,7 +113,7 @@ def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
         "newly_over": room.newly_over,
         "worst": room.worst,
         "headroom_pct": room.percent,
-        "survivable": not (leaderless or room.over),
+        "survivable": room.survivable(leaderless),
     }
 
 

@@ -51,7 +51,8 @@ def add(
     words = ", ".join(f"{resource} of broker {_some(ids)}" for resource, ids in over.items())
     _headline(model, builder, words)
     builder.findings.extend(
-        Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated
+        Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated", ("goals", (v.goal,)))
+        for v in violated
     )
     _notes(model, parameters, builder)
     single = f"; single brokers are over capacity: {words}" if words else ""

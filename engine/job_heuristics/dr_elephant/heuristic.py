@@ -28,8 +28,9 @@ class Heuristic:
     ships it switched on. ``own``: it is not one of Dr. Elephant's; it is judged and shown beside them in both modes, and
     counts in no job's severity and score.
 
-    Judging: ``limits`` and ``numbers`` are the defaults of its parameters by name; ``measures`` declares statistics over
-    tasks and ``settings`` numbers from a job's properties, both looked up by name in the gates of ``branches``.
+    Judging: ``limits``, ``numbers`` and ``texts`` are the defaults of its parameters by name; ``measures`` declares
+    statistics over tasks and ``settings`` numbers from a job's properties, both looked up by name in the gates of
+    ``branches``.
     ``averages``: its values are averages, so that without tasks there is nothing to explain. ``defined``: which jobs get
     a result at all (None: every job that is judged). ``published``: the gates of the published description where they
     differ, with the reason in ``difference``; ``in_published`` tells whether it has the heuristic at all.
@@ -48,6 +49,7 @@ class Heuristic:
     side: str = ""
     limits: Mapping[str, Limits] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     measures: tuple[Measure, ...] = ()
     settings: Mapping[str, Callable[[Mapping[str, str]], float]] = field(default_factory=dict)
     branches: tuple[Branch, ...] = ()
@@ -81,11 +83,12 @@ class Rule:
     limits: Mapping[str, Limits]
     numbers: Mapping[str, int] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, heuristic: Heuristic) -> Rule:
         """Return a heuristic with its default parameters."""
-        return cls(heuristic, heuristic.name, heuristic.limits, heuristic.numbers)
+        return cls(heuristic, heuristic.name, heuristic.limits, heuristic.numbers, texts=heuristic.texts)
 
     def subject(self, measures: Mapping[str, Array], *, published: bool = False) -> Subject:
         """Return ``measures`` beside this rule's parameters."""

@@ -37,6 +37,21 @@ class Rules:
     problems: tuple[Problem, ...] = ()
     configured: bool = False
     block_size: int = BLOCK_SIZE
+    application: str | None = None
+    """The type of application that they are for, None: all."""
+
+    def of(self, application: str) -> Rules:
+        """Return those that judge one type of application (``mapreduce``, ``spark``)."""
+        return self._by_application[application]
+
+    @cached_property
+    def _by_application(self) -> dict[str, Rules]:
+        return {
+            name: replace(
+                self, rules=tuple(rule for rule in self.rules if rule.heuristic.application == name), application=name
+            )
+            for name in _applications()
+        }
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -48,7 +63,7 @@ class Rules:
         """A value that is equal for equal rules."""
         return self.block_size, tuple(
             (rule.name, rule.heuristic.class_name, tuple(sorted(rule.limits.items())), tuple(sorted(rule.numbers.items())),
-             tuple(sorted(rule.excluded)))
+             tuple(sorted(rule.excluded)), tuple(sorted(rule.texts.items())))
             for rule in self.rules
         )  # fmt: skip
 
@@ -57,6 +72,8 @@ class Rules:
         """Every heuristic that has gates: as it is in force, those that are switched off with their defaults."""
         rules = []
         for heuristic in registry.heuristics():
+            if self.application not in (None, heuristic.application):
+                continue
             in_force = [rule for rule in self.rules if rule.heuristic is heuristic]
             rules += in_force or ([] if heuristic.own else [Rule.of(heuristic)])
         return tuple(rule for rule in rules if rule.heuristic.branches)
@@ -209,7 +226,7 @@ def read(name: str, data: bytes) -> Rules:
         else:
             rules.append(_configured(heuristic, shown, _params(element), problem))
     if not rules:
-        problem("bad-heuristic-conf", "no MapReduce heuristic in it: no job is judged")
+        problem("bad-heuristic-conf", "no heuristic of MapReduce or Spark in it: no job is judged")
     return Rules(tuple(rules), tuple(problems), configured=True)
 
 
@@ -229,7 +246,7 @@ def _params(element: Element) -> dict[str, str]:
 
 def _configured(heuristic: Heuristic, shown: str, params: dict[str, str], problem: Callable[[str, str], None]) -> Rule:
     """Return ``heuristic`` with the parameters of a file."""
-    chosen, numbers = dict(heuristic.limits), dict(heuristic.numbers)
+    chosen, numbers, texts = dict(heuristic.limits), dict(heuristic.numbers), dict(heuristic.texts)
     excluded: frozenset[str] = frozenset()
     for key, text in params.items():
         if key == "exclude_jobtypes_filter":
@@ -241,6 +258,8 @@ def _configured(heuristic: Heuristic, shown: str, params: dict[str, str], proble
                 chosen[key] = limits(text)
             except ValueError as error:
                 problem("bad-threshold", f"{shown}: {key}: {error}; the default is kept")
+        elif key in texts:
+            texts[key] = clean(text)
         elif key in numbers:
             number = integer(text)  # blanks around it make it none, as for Dr. Elephant
             if number is None:
@@ -252,4 +271,4 @@ def _configured(heuristic: Heuristic, shown: str, params: dict[str, str], proble
             problem("ignored-parameter", f"{shown}: Dr. Elephant ignores {key}: it reads {used}")
         else:
             problem("unknown-parameter", f"{shown}: no parameter {key}")
-    return Rule(heuristic, shown or heuristic.name, chosen, numbers, excluded)
+    return Rule(heuristic, shown or heuristic.name, chosen, numbers, excluded, texts)

@@ -56,7 +56,7 @@ class PerJob:
 
     def texts(self, at: Array) -> list[str]:
         """Return details of the jobs ``at`` as JSON objects."""
-        return [_json(self.of(j)) for j in at.tolist()]
+        return [details_json(self.of(j)) for j in at.tolist()]
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ MOST_LABEL, MOST_VALUE, MOST_DETAILS = 128, 255, 65535
 """Characters of a detail that Dr. Elephant stores: of its label, its value, and its long text."""
 
 
-def _json(details: Mapping[str, Any]) -> str:
-    """Write details as a JSON object. Most are plain words and numbers, which need no escaping."""
+def details_json(details: Mapping[str, Any]) -> str:
+    """Write details as a JSON object, labels and values cut as Dr. Elephant stores them."""
     cut_details = {
         cut(label, MOST_LABEL): cut(value, MOST_VALUE) if isinstance(value, str) else value
         for label, value in details.items()

@@ -13,9 +13,13 @@ from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.side_stats import Measure, SideTasks
 from engine.job_heuristics.model.arrays import OF_ALL_TASKS, TASK_NUMBERS
 
-PACKAGES = ("engine.job_heuristics.dr_elephant.mapreduce", "engine.job_heuristics.insight.heuristics")
-"""Packages with declarations, one module per topic; those of our own last. They are named, not imported, because what is
-our own stands above this room."""
+PACKAGES = (
+    "engine.job_heuristics.dr_elephant.mapreduce",
+    "engine.job_heuristics.insight.heuristics",
+    "engine.job_heuristics.dr_elephant.spark",
+)
+"""Packages with declarations, one module per topic: of MapReduce, our own, of Spark. They are named, not imported, because
+what is our own stands above this room."""
 
 
 @cache
@@ -38,7 +42,7 @@ def checked(heuristic: Heuristic) -> Heuristic:
 def _collected() -> Iterator[Heuristic]:
     for package in PACKAGES:
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-            yield from importlib.import_module(module.name).HEURISTICS
+            yield from getattr(importlib.import_module(module.name), "HEURISTICS", ())
 
 
 def heuristics() -> list[Heuristic]:

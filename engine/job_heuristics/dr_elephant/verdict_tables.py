@@ -62,7 +62,7 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
             for label, value in json.loads(details).items()
         )
         text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
-        findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
+        findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text, ("jobs", (job,))))
     return {job: tuple(each) for job, each in findings.items()}
 
 
@@ -129,9 +129,13 @@ def judge(jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: Rules
         for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
             columns[name] = [None if u else value for u, value in zip(unknown, columns[name], strict=True)]
     shown = JOBS.frame(columns)
-    strips = pl.DataFrame({"job_id": judged.names, "strip": strips_of(judged.names, heuristics, rules.names)})
+    strips = pl.DataFrame({"job_id": judged.names, "strip": strips_of(judged.names, heuristics, rules.names)}, STRIPS)
     differing = differences(jobs, by_code, by_description, counted)
     return Judged(shown, heuristics, differing, strips, findings_of(shown, heuristics))
+
+
+STRIPS = {"job_id": pl.String, "strip": pl.String}
+"""Schema of the strips."""
 
 
 def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...]) -> list[str]:

@@ -147,8 +147,8 @@ def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
     return idle
 
 
-WASTE = ("over-sizing", "idle reducers", "failures", "speculation", "killed")
-"""Causes that a better set-up could avoid."""
+WASTE = ("over-sizing", "idle reducers", "idle executors", "failures", "speculation", "killed")
+"""Causes that a better set-up could avoid, of MapReduce jobs and Spark applications."""
 
 
 def waste(costs_frame: pl.DataFrame) -> dict[str, tuple[float, float]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.gates import Gate, Reading, amount
+from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
 from engine.job_heuristics.insight.job_verdicts import JobVerdict
 from engine.job_heuristics.tables.result import SEVERITIES
 
@@ -97,23 +97,29 @@ def _relative(gap: float, limit: float, value: float) -> float:
 
 def explain(verdict: JobVerdict) -> Why:
     """Return the explanation of a verdict over the tasks as they are."""
-    level, side = verdict.level, verdict.side.name
-    levels = [[int(reading.levels()[0]) for reading in branch] for branch in verdict.tree.branches]
+    level = verdict.level
+    return explain_tree(
+        verdict.name, verdict.side.name, verdict.tree, level, explained=not verdict.unexplained or level > 0
+    )
+
+
+def explain_tree(name: str, side: str, tree: Tree, level: int, *, explained: bool = True) -> Why:
+    """Return the explanation of a verdict from the readings of its gates; ``explained`` False: there is nothing to judge."""
+    levels = [[int(reading.levels()[0]) for reading in branch] for branch in tree.branches]
     deciding_level = max(map(min, levels))
-    explained = not verdict.unexplained or level > 0
     branches = tuple(
         tuple(
             Limit(reading, alone, explained and alone == min(beside) == deciding_level)
             for reading, alone in zip(branch, beside, strict=True)
         )
-        for branch, beside in zip(verdict.tree.branches, levels, strict=True)
+        for branch, beside in zip(tree.branches, levels, strict=True)
     )
     if not explained:
-        return Why(verdict.name, side, 0, branches, f"No {side} task to judge.", "", "", float("inf"))
+        return Why(name, side, 0, branches, f"No {side} task to judge.", "", "", float("inf"))
     deciding = [limit for branch in branches for limit in branch if limit.decides]
     up, up_margin = _worse(branches, level)
     down, down_margin = _better(branches, level)
-    return Why(verdict.name, side, level, branches, _reason(level, deciding), up, down, min(up_margin, down_margin))
+    return Why(name, side, level, branches, _reason(level, deciding), up, down, min(up_margin, down_margin))
 
 
 def _reason(level: int, deciding: list[Limit]) -> str:

@@ -326,7 +326,7 @@ def _later(job: Job, side: Side, slowstart: float, last_map: int, start: Ints, t
     return moved, np.where(early, np.maximum(tail, np.where(moved > start, left, 0)), tail)
 
 
-def change(now: int, then: int) -> tuple[float | None, str]:
+def change(now: float, then: float) -> tuple[float | None, str]:
     """Return by how many percent a figure of which less is better changes (None from 0), and ``better``, ``worse``, ``same``."""
     word = "same" if now == then else "better" if then < now else "worse"
     return (100 * (then / now - 1) if now else None), word

@@ -6,8 +6,14 @@ from engine.job_heuristics.reading.conf import JobConf
 from engine.job_heuristics.reading.history import History
 from engine.job_heuristics.reading.rest import RestAnswer
 from engine.job_heuristics.reading.rumen import RumenTrace, Summary
+from engine.job_heuristics.reading.spark.answers import SparkAnswer
+from engine.job_heuristics.reading.spark.archive import Archive
+from engine.job_heuristics.reading.spark.event_log import EventLog
 from engine.reading import FileKind
 
 HISTORY = History()
-KINDS: tuple[FileKind, ...] = (HISTORY, JobConf(), RestAnswer(), RumenTrace(), Summary())
+EVENT_LOG = EventLog()
+KINDS: tuple[FileKind, ...] = (
+    HISTORY, JobConf(), RestAnswer(), RumenTrace(), Summary(), EVENT_LOG, Archive(), SparkAnswer(),
+)  # fmt: skip
 """All file kinds, in the order of the page of formats."""

@@ -17,6 +17,7 @@ from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
 from engine.job_heuristics.insight import cost, recommend, rollup
 from engine.job_heuristics.model.model import Model
+from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import JOBS, SEVERITIES
@@ -25,18 +26,20 @@ from engine.view import Context
 
 if TYPE_CHECKING:
     from engine.job_heuristics.result.detail import JobDetail
+    from engine.job_heuristics.result.spark_detail import AppDetail
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the
-    heuristics a strip shows in order, the chosen job."""
+    """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the heuristics
+    that the strip of a MapReduce job shows in order, the chosen job or Spark application."""
 
     stamp: tuple[Any, ...]
     heuristics: tuple[str, ...]
     listing: pl.DataFrame = field(compare=False, repr=False)
     listing_spec: Table = field(compare=False, repr=False)
     job: JobDetail | None = None
+    app: AppDetail | None = None
 
     def rows(self, table: pl.DataFrame, job_id: str) -> pl.DataFrame:
         """Return the rows of one job in a result table."""
@@ -54,33 +57,51 @@ class Extension:
 
 
 def extend(
-    model: Model, verdicts: JudgedFleet, rules: Rules, job_id: str | None, parameters: JobParameters, context: Context
+    model: Model,
+    apps: Apps,
+    verdicts: JudgedFleet,
+    rules: Rules,
+    job_id: str | None,
+    parameters: JobParameters,
+    context: Context,
 ) -> Extension:
-    """Make tables and detail from the model, its verdicts and the rules in force; ``job_id`` is the chosen job.
+    """Make tables and detail from the jobs of both kinds, their verdicts and the rules in force; ``job_id`` is the chosen
+    job.
 
     Pure; ``context.memo`` only makes it faster.
     """
     memo, times = context.memo, "now" if context.at_ms is None else "past"
-    fleet = _fleet(model, rules, parameters, context)
-    names = rules.names
-    versions = (names, verdicts.version, fleet.version)
-    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet.frame("totals")))
+    names = rules.of("mapreduce").names
+    mapreduce = _fleet(model, rules.of("mapreduce"), parameters, context)
+    spark = _spark_fleet(apps, rules.of("spark"), parameters, context)
+    versions = (names, verdicts.version, mapreduce.version, spark.version)
+    fleet = memo.value(f"fleet of both {times}", versions, lambda: _joined(verdicts.jobs, mapreduce, spark))
+    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet["totals"]))
     context.check()
     tables = {
-        COSTS.name: fleet.frame("costs"),
-        RECOMMENDATIONS.name: fleet.frame("recommendations"),
+        COSTS.name: fleet["costs"],
+        RECOMMENDATIONS.name: fleet["recommendations"],
         ROLLUP.name: memo.value(f"roll-up {times}", versions, lambda: rollup.rollup(listing)),
     }
     context.check()
     changed, complaints = rules.changed(parameters.limits)
-    job_detail = None
-    if job_id is not None:
+    job_detail, app_detail = None, None
+    if job_id is not None and job_id in apps.apps:
+        from engine.job_heuristics.result import spark_tables
+
+        both = (rules.of("spark"), changed.of("spark"))
+        app_detail, of_app = spark_tables.of_app(apps, verdicts, both, job_id, parameters, context)
+        tables.update(of_app)
+    elif job_id is not None:
         from engine.job_heuristics.result import job_tables  # half of all the code: imported only when it is wanted
 
-        job_detail, of_job = job_tables.of_job(model, verdicts, (rules, changed), job_id, parameters, context)
+        of_both = (rules.of("mapreduce"), changed.of("mapreduce"))
+        job_detail, of_job = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
         tables.update(of_job)
-    stamp = (*versions, parameters, job_detail.stamp if job_detail is not None else None)
-    return Extension(tables, Detail(stamp, names, listing, LISTING, job_detail), rollup.summary(listing), complaints)
+    chosen = job_detail or app_detail
+    stamp = (*versions, parameters, chosen.stamp if chosen is not None else None)
+    detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail)
+    return Extension(tables, detail, rollup.summary(listing), complaints)
 
 
 def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
@@ -93,22 +114,55 @@ def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Conte
         part = model.only(jobs)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
         advised = recommend.recommendations(part, rules, parameters.headroom)
-        spent, savings = cost.waste(costs), recommend.savings(advised)
-        totals = {
-            "job_id": part.names,
-            "cost_mb_s": [spent.get(job, (None, None))[0] for job in part.names],
-            "avoidable_mb_s": [spent.get(job, (None, None))[1] for job in part.names],
-            "saving_mb_s": [savings.get(job) for job in part.names],
-        }
-        return {
-            "costs": costs,
-            "recommendations": advised,
-            "totals": pl.DataFrame(totals, {name: LISTING.schema[name] for name in totals}),
-        }
+        return {"costs": costs, "recommendations": advised, "totals": _totals(part.names, costs, advised)}
 
     key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key)
     fleet.update(model.stamps, compute, key=key)
     return fleet
+
+
+def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
+    """As ``_fleet``, of Spark applications."""
+    from engine.job_heuristics.insight.spark import advice as spark_advice
+    from engine.job_heuristics.insight.spark import cost as spark_cost
+
+    times = "now" if context.at_ms is None else "past"
+    fleet: FramePartials[str] = context.memo.state(f"spark fleet {times}", lambda: FramePartials("job_id"))
+
+    def compute(wanted: Collection[str]) -> Mapping[str, pl.DataFrame]:
+        part = {app: apps.apps[app] for app in wanted}
+        costs = spark_cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
+        advised = spark_advice.recommendations(part, rules, parameters.headroom)
+        return {"costs": costs, "recommendations": advised, "totals": _totals(list(part), costs, advised)}
+
+    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key)
+    fleet.update({app: apps.revisions[app] for app in apps.apps}, compute, key=key)
+    return fleet
+
+
+def _totals(jobs: list[str], costs: pl.DataFrame, advised: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per job of MB s spent, avoidable and saved by the recommendations, null without any."""
+    spent, savings = cost.waste(costs), recommend.savings(advised)
+    totals = {
+        "job_id": jobs,
+        "cost_mb_s": [spent.get(job, (None, None))[0] for job in jobs],
+        "avoidable_mb_s": [spent.get(job, (None, None))[1] for job in jobs],
+        "saving_mb_s": [savings.get(job) for job in jobs],
+    }
+    return pl.DataFrame(totals, {name: LISTING.schema[name] for name in totals})
+
+
+def _joined(jobs: pl.DataFrame, first: FramePartials[str], second: FramePartials[str]) -> dict[str, pl.DataFrame]:
+    """Return the frames of both kinds of jobs, in the order of ``jobs``."""
+    names = ("costs", "recommendations", "totals")
+    if not second.revisions:
+        return {name: first.frame(name) for name in names}
+    place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
+    joined = {}
+    for name in names:
+        rows = pl.concat([first.frame(name), second.frame(name)]).join(place, "job_id", "left", maintain_order="left")
+        joined[name] = rows.sort("_place", maintain_order=True).drop("_place")
+    return joined
 
 
 _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)

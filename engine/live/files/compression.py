@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
-Packing = Literal["", "gzip", "zstd"]
-PACKED = (".gz", ".gzip", ".zst", ".zstd")
+Packing = Literal["", "gzip", "zstd", "lz4", "snappy", "lzf"]
+PACKED = (".gz", ".gzip", ".zst", ".zstd", ".lz4", ".snappy", ".lzf")
 """Name endings of compressed files."""
 _ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})?)$")
 
@@ -30,12 +30,17 @@ def sniff(head: bytes) -> Packing:
         return "gzip"
     if head[:4] == b"\x28\xb5\x2f\xfd":
         return "zstd"
-    return ""
+    # The containers of Hadoop's and Spark's Java libraries, see engine/formats/block_codecs.py.
+    if head[:8] == b"LZ4Block":
+        return "lz4"
+    if head[:8] == b"\x82SNAPPY\x00":
+        return "snappy"
+    return "lzf" if head[:3] in (b"ZV\x00", b"ZV\x01") else ""
 
 
 def packing_of(text: str) -> Packing:
     """Return the compression called ``text``, empty for an unknown name."""
-    return "gzip" if text == "gzip" else "zstd" if text == "zstd" else ""
+    return next((packing for packing in get_args(Packing) if packing == text), "")
 
 
 def stem(name: str, packing: Packing) -> str:

@@ -1,4 +1,5 @@
-"""Bytes of a file after decompression: gzip and Zstandard by their magic bytes, bounded against bombs."""
+"""Bytes of a file after decompression: gzip, Zstandard and Java's block containers by their magic bytes, bounded against
+bombs."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import zstandard
 
+from engine.formats.block_codecs import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks, Unpacker
 from engine.live.files.compression import Damaged, Packing
 
 _CHUNK = 1 << 20
@@ -78,6 +80,15 @@ class _Zstd:
         return self._rest
 
 
+_UNPACKERS: dict[str, Callable[[], Unpacker]] = {
+    "gzip": _Gzip,
+    "zstd": _Zstd,
+    "lz4": Lz4Blocks,
+    "snappy": SnappyBlocks,
+    "lzf": LzfBlocks,
+}
+
+
 def _bounded(total: int, limit: int, packed: int) -> None:
     """Raise TooBig if ``total`` bytes of content, unpacked from ``packed``, are above ``limit`` or an absurd ratio."""
     if total > limit:
@@ -92,7 +103,7 @@ def unpacked(read: Callable[[int, int], bytes], packing: Packing, limit: int) ->
     Concatenated members and frames count as one content; zero bytes or garbage behind a complete member end it
     (garbage raises Damaged). Raises TooBig above ``limit`` bytes or an absurd ratio, Damaged for cut or broken input.
     """
-    inner: _Gzip | _Zstd | None = None
+    inner: Unpacker | None = None
     offset = total = 0
     try:
         while True:
@@ -104,7 +115,7 @@ def unpacked(read: Callable[[int, int], bytes], packing: Packing, limit: int) ->
                 if inner is None:
                     if not raw.strip(b"\0"):
                         break
-                    inner = _Gzip() if packing == "gzip" else _Zstd()
+                    inner = _UNPACKERS[packing]()
                 for piece in inner.pieces(raw):
                     total += len(piece)
                     if piece:
@@ -114,7 +125,7 @@ def unpacked(read: Callable[[int, int], bytes], packing: Packing, limit: int) ->
                 if inner.eof:
                     raw = inner.unused
                     inner = None
-    except (zlib.error, zstandard.ZstdError) as error:
+    except (zlib.error, zstandard.ZstdError, BadBlock) as error:
         raise Damaged(f"the packed content is damaged: {error}", cut=False) from error
     if inner is not None:
         raise Damaged("the packed content ends early", cut=True)

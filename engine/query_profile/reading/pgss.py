@@ -17,7 +17,7 @@ from engine.formats.delimited import header_fields, records
 from engine.formats.json_records import Document
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.problems import Problem, not_utf8
-from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, number, text_key
+from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, class_key, number, text_key
 from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -73,7 +73,7 @@ class _Pgss:
             row,
             line,
             timed,
-            key="\x1f".join((identity, *owner, "n" if nested else "t")),
+            key=class_key(identity, *owner, "n" if nested else "t"),
             queryid=queryid,
             query=query,
             user=user,

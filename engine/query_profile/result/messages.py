@@ -168,7 +168,8 @@ def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
                 f"{f'{query}: ' if query else ''}takes {total[j] / measured * 100:.1f} %{interval} of "
                 f"{measured / 1e6:.1f} s {work.y_name}, more than {limit * 100:g} %, by method {profile.method}"
             )
-            large.append(Finding("severe", work.classes[j].name, text))
+            name = work.classes[j].name
+            large.append(Finding("severe", name, text, ("classes", (name,))))
     return tuple(large)
 
 

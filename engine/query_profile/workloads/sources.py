@@ -31,7 +31,7 @@ from engine.query_profile.workloads import (
 from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
 from engine.query_profile.workloads.server_names import Origin, depth, folder, label, of_files
 from engine.query_profile.workloads.workload import Workload
-from engine.view import Context
+from engine.view import Context, UnknownName
 
 TITLES = {"postgresql": "pg_stat_statements", "mysql": "statement digests", POSTGRES: POSTGRES, MYSQL: MYSQL}
 """Names of the sources of snapshots on screen, by system."""
@@ -48,6 +48,26 @@ class Sources:
 
     workloads: tuple[Workload, ...]
     problems: tuple[Problem, ...]
+
+    def choose(self, text: str) -> tuple[Workload, list[str]]:
+        """Return the best workload whose label contains ``text``, and notes on it and on the others. Raises UnknownName."""
+        wanted = text.lower()
+        matching = [w for w in self.workloads if wanted in w.label.lower()]
+        matching.sort(key=lambda w: w.label.lower() != wanted)  # the name itself before longer ones
+        if not matching:
+            names = "; ".join(w.label for w in self.workloads[:6])
+            raise UnknownName(f"no source called {text!r}; there are: {names}")
+        work = matching[0]
+        notes = list(work.notes)
+        others = [w.label for w in self.workloads if w is not work]
+        if others:
+            several = len(others) > 1
+            notes.append(
+                f"{work.label} is shown; {len(others)} other source{'s' if several else ''} "
+                f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) {'are' if several else 'is'} not mixed in: "
+                "one server at a time (choose with source=)"
+            )
+        return work, notes
 
 
 def find_sources(inputs: Inputs, target: str, context: Context, without: tuple[str, int] = ("", 0)) -> Sources:

@@ -73,10 +73,10 @@ def overloads(s: Scenario[Any], unit: str) -> list[Finding]:
             continue
         if load > limit:
             text = f"carries {round(load)}{unit} before anything fails, its capacity is {limit}{unit}"
-            findings.append(Finding("severe", name, text))
+            findings.append(Finding("severe", name, text, ("nodes", (name,))))
         elif s.down and after > limit:
             text = f"carries {round(after)}{unit} in the scenario, its capacity is {limit}{unit}"
-            findings.append(Finding("moderate", name, text))
+            findings.append(Finding("moderate", name, text, ("nodes", (name,))))
     return findings
 
 
@@ -92,8 +92,9 @@ def _drift_findings(observed: pl.DataFrame, ring: Ring) -> list[Finding]:
             "unknown-instance": f"{where} is written by {row['instance']}, which is no healthy member",
         }[row["drift"]]
         findings.append(Finding("severe", f"drift {row['source']}", text))
-    if drifted.height > MAX_NAMED:
-        findings.append(Finding("severe", "drift", f"{drifted.height - MAX_NAMED} more pairs differ from the ring"))
+    rest = drifted.height - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding("severe", "drift", f"{rest} more pairs differ from the ring", rest=rest))
     return findings
 
 
@@ -123,9 +124,11 @@ def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str
             count += 1
             if count <= MAX_NAMED:
                 text = f"if {subjects[k]} fails (first minute): {'; '.join(reasons)}"
-                findings.append(Finding(level, subjects[k], text))
-    if count > MAX_NAMED:
-        findings.append(Finding(level, kind, f"{count - MAX_NAMED} more single {kind} failures would not be survived"))
+                row = ("nodes", (subjects[k],)) if kind == "node" else None
+                findings.append(Finding(level, subjects[k], text, row))
+    rest = count - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding(level, kind, f"{rest} more single {kind} failures would not be survived", rest=rest))
     return findings
 
 

@@ -45,7 +45,7 @@ def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
     for m in planned.ring.members:
         if m.state == "UNHEALTHY" and len(findings) < 4 * MAX_NAMED:
             text = "its heartbeat is too old, and it stays in the ring until it is forgotten: its replicas are lost meanwhile"
-            findings.append(Finding("moderate", m.id, text))
+            findings.append(Finding("moderate", m.id, text, ("nodes", (m.id,))))
     return findings
 
 
@@ -112,9 +112,11 @@ def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
                 failing = planned.with_failed(planned.failed | (np.arange(len(planned.failed)) == k))
                 names = _names(s, ~failing.reads_ok[rows.read_of] & planned.reads_ok[rows.read_of])
                 parts.append(f"queries of {reads} tenant{'s' if reads > 1 else ''} fail ({names})")
-            findings.append(Finding("severe", planned.ring.ids[k], f"if it fails: {'; '.join(parts)}"))
-    if hit > MAX_NAMED:
-        findings.append(Finding("severe", "node", f"{hit - MAX_NAMED} more single failures would not be survived"))
+            name = planned.ring.ids[k]
+            findings.append(Finding("severe", name, f"if it fails: {'; '.join(parts)}", ("nodes", (name,))))
+    rest = hit - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding("severe", "node", f"{rest} more single failures would not be survived", rest=rest))
     return findings
 
 

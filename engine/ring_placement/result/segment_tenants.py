@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from engine.incremental import Memo
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.keys import sum_cells, weigh
+from engine.ring_placement.pyroscope.keys import weigh
 from engine.ring_placement.pyroscope.placement import Placement
-from engine.ring_placement.scenarios.scenario_state import SegmentScenario
+from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario
+
+_DENSE = 1 << 23
+"""Pairs of tenant and member up to which they are marked in one array."""
 
 
-def segment_tenant_table(s: SegmentScenario) -> pl.DataFrame:
-    """Build table ``tenants``: load, nodes (the largest part first), and how many of the nodes it had before are down."""
+def segment_tenant_table(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
+    """Build table ``tenants``: load, the nodes that the layout gives it, and how many of those it had before are down."""
     keys, after = s.after.keys, s.after
     count = len(keys.tenants)
     limit = np.zeros(count, dtype=np.int64)
@@ -33,33 +37,42 @@ def segment_tenant_table(s: SegmentScenario) -> pl.DataFrame:
         "write_lost_load": lost if there else total,
         "instances_down": _down(s, count),
     })  # fmt: skip
-    frame = frame.join(_instances(after), on="number", how="left", maintain_order="left").drop("number")
+    laid_out = after if after.ring is not s.planned.ring else s.planned
+    key = (s.planned_key, s.down if laid_out is after else ())
+    instances = memo.value("tenants' instances", key, lambda: _instances(laid_out), keep=KEEP)
+    frame = frame.join(instances, on="number", how="left", maintain_order="left").drop("number")
     return tables.TENANTS.sorted(tables.TENANTS.frame(frame))
 
 
-def _cells(placement: Placement) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return tenant, member and load of each pair of them that has any load."""
+def _instances(placement: Placement) -> pl.DataFrame:
+    """Return the members that store data of each tenant (``number``) while none fails, in ring order."""
     width = max(len(placement.ring.members), 1)
     taken = placement.receivers >= 0
     tenant = placement.keys.tenant_of[placement.groups.datasets[taken]].astype(np.int64)
-    cell, load = sum_cells(tenant * width + placement.receivers[taken], placement.groups.weight[taken])
-    return cell // width, cell % width, load
+    cells = _distinct(tenant * width + placement.receivers[taken], len(placement.keys.tenants) * width)
+    # Lists of numbers are made faster than lists of names.
+    frame = pl.DataFrame({"number": cells // width, "member": (cells % width).astype(np.uint32)})
+    lists = frame.group_by("number", maintain_order=True).agg("member")
+    names = pl.Series(placement.ring.ids or [""], dtype=pl.String)
+    return lists.select("number", pl.col("member").list.eval(pl.lit(names).gather(pl.element())).alias("instances"))
 
 
-def _instances(placement: Placement) -> pl.DataFrame:
-    """Return the members that store data of each tenant (``number``), the largest part first."""
-    tenant, member, load = _cells(placement)
-    order = np.lexsort((member, -load.astype(np.float64), tenant))
-    names = placement.ring.names(member[order])
-    frame = pl.DataFrame({"number": tenant[order].astype(np.int64), "instances": names})
-    return frame.group_by("number", maintain_order=True).agg("instances")
+def _distinct(cells: np.ndarray, size: int) -> np.ndarray:
+    """Return the distinct values of ``cells``, below ``size``, sorted."""
+    if size > _DENSE:
+        return np.unique(cells)
+    found = np.zeros(size, dtype=bool)
+    found[cells] = True
+    return np.flatnonzero(found)
 
 
 def _down(s: SegmentScenario, count: int) -> np.ndarray:
     """Count for each tenant the members that stored its data before and are down in the scenario."""
-    gone = np.array([name in {*s.down, *s.leaving, *s.removed} for name in s.before.ring.ids] or [False], dtype=bool)
-    if s.regime == "returned" or not gone.any():
-        return np.zeros(count, dtype=np.int64)
-    tenant, member, _ = _cells(s.before)
-    down: np.ndarray = np.bincount(tenant[gone[member]], minlength=count)
+    before = s.before
+    gone = {*s.down, *s.leaving, *s.removed} if s.regime != "returned" else set()
+    is_gone = np.array([*(name in gone for name in before.ring.ids), False], dtype=bool)
+    hit = is_gone[before.receivers]
+    tenant = before.keys.tenant_of[before.groups.datasets[hit]].astype(np.int64)
+    width = len(is_gone)
+    down: np.ndarray = np.bincount(np.unique(tenant * width + before.receivers[hit]) // width, minlength=count)
     return down

@@ -15,7 +15,7 @@ from engine.result import Level
 from engine.run_comparison.insight.statistical import DIFFERENT
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs.measurements import Floats
-from engine.run_comparison.runs.metric_units import is_time
+from engine.run_comparison.runs.metric_units import canonical_unit, is_time
 from engine.run_comparison.runs.samples import Samples
 
 DIFFERENT_METRICS = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
@@ -38,7 +38,7 @@ def effects(
     found = []
     rows = zip(shift.tolist(), real.tolist(), unmeasured.tolist(), units, directions, strict=True)
     for moved, is_real, zeros, unit, better in rows:
-        if not is_real or moved != moved or moved == 0 or (zeros and is_time(unit)):
+        if not is_real or moved != moved or moved == 0 or (zeros and is_time(canonical_unit(unit).name)):
             found.append("")
         else:
             found.append("worse" if (moved > 0) == (better == "lower") else "better")

@@ -11,6 +11,7 @@ from engine.result import Finding, Level
 from engine.run_comparison.insight.mutes import NAMING
 from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, level_of, overall_level
 from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.tables import METRICS
 
 MAX_FINDINGS = 200
 """Regressions, and improvements, that have a finding of their own; the rest of each is one."""
@@ -79,9 +80,15 @@ def findings(
 
 def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: ComparisonParameters) -> list[Finding]:
     largest = _largest_first(rows).head(MAX_FINDINGS)
-    found = [Finding(level, subject_of(row), _sentence(row, parameters)) for row in largest.iter_rows(named=True)]
-    if rows.height > MAX_FINDINGS:
-        found.append(Finding(level, "comparison", f"{rows.height - MAX_FINDINGS} more {what}"))
+    found = [
+        Finding(
+            level, subject_of(row), _sentence(row, parameters), ("metrics", tuple(row[name] for name in METRICS.key))
+        )
+        for row in largest.iter_rows(named=True)
+    ]
+    rest = rows.height - MAX_FINDINGS
+    if rest > 0:
+        found.append(Finding(level, "comparison", f"{rest} more {what}", rest=rest))
     return found
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem
-from engine.result import Headline, Result
+from engine.result import Headline, Result, Trend
 from engine.run_comparison.insight import change_points, regressions
 from engine.run_comparison.insight.evidence import size_times_evidence
 from engine.run_comparison.insight.geometric_mean import geometric_mean
@@ -63,6 +63,7 @@ def build_result(
         notes=tuple(notes),
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
+        trend=Trend("worse", (float(summary["worse"]),)),
         detail=Detail(
             comparison.samples,
             sides.left,

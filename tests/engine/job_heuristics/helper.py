@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import zstandard
 
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.job_heuristics.reading.kinds import KINDS
-from engine.job_heuristics.tables.input import INPUTS
+from engine.job_heuristics.tables.input import INPUTS as MAPREDUCE_INPUTS
+from engine.job_heuristics.tables.spark_input import SPARK_ANSWERS, SPARK_INPUTS
 from engine.problems import Problem
 from engine.reading import Source
+
+INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, SPARK_ANSWERS)
 
 
 class Store:
@@ -82,6 +86,8 @@ class Store:
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file, unpacked."""
     data = path.read_bytes()
+    if path.suffix == ".zstd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
 

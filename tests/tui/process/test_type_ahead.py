@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ async def burst(s: Stage, keys: list[tuple[str, str]]) -> None:
     waiting = s.app._type_ahead
     for name, character in keys:
         s.app.post_message(events.Key(name, character or None))
-    await s.until(lambda: s.app._message_queue.empty() and waiting._task is None, 60)
+    while not (s.app._message_queue.empty() and waiting._task is None):
+        assert s.app._exception is None
+        await asyncio.sleep(0.005)
 
 
 def typed(text: str) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ def _act(name: str, keys: str, title: str, help: str, *, bar: int = 0) -> Action
 
 ACTIONS: tuple[Action, ...] = (
     _act("toggle-node", "space", "Fail", "Let the node under the cursor fail, or bring it back.", bar=1),
-    _act("toggle-zone", "z", "Zone", "Let the whole zone of the node under the cursor fail, or bring it back.", bar=2),
+    _act("toggle-zone", "Z", "Zone", "Let the whole zone of the node under the cursor fail, or bring it back.", bar=2),
     _act(
         "regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, (U unhealthy,) B gone, C back.", bar=3
     ),

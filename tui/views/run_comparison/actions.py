@@ -38,6 +38,6 @@ ACTIONS = (
     ),
     _action("mark-range", "t", "Mark a range", "Mark all runs from here to where the key is pressed again."),
     _action("mark-shown", "x", "Mark all shown", "Mark all runs the table shows now (use a filter); again: none."),
-    _action("mark-job", "z", "Mark the job", "Mark the whole job: runs to come join its side as well."),
+    _action("mark-job", "Z", "Mark the job", "Mark the whole job: runs to come join its side as well."),
     _action("usual-sides", "a", "Usual sides", "Choose the sides as at start, whatever runs were put where."),
 )

@@ -25,7 +25,7 @@ from textual.strip import Strip
 from tui.host import Host
 from tui.textual_internals import set_virtual_size
 from tui.widgets.drawing.canvas import COMPONENTS, Painter
-from tui.widgets.drawing.fragments import Line, fit_line
+from tui.widgets.drawing.fragments import Line, fit_line, plain
 from tui.widgets.table import window as windows
 from tui.widgets.table.layout import Layout, layout
 from tui.widgets.table.window import Choice, Key, Renderer, Window
@@ -334,6 +334,15 @@ class Grid(ScrollView, Painter):
             else:
                 segments.append(Segment(text, cursor))
         return Strip(segments, width).simplify()
+
+    def displayed(self, start: int, stop: int) -> str:
+        """Return the titles and the rows ``start`` to ``stop`` as they are displayed, with the columns on screen."""
+        window = self.window
+        if window is None:
+            return ""
+        rows = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
+        titles = windows.header(window, self._layout, self._width, self.glyphs)
+        return "".join(self.spell(plain(line)).rstrip() + "\n" for line in (titles, *rows))
 
     # -- cursor -------------------------------------------------------------------------------------------------
 

@@ -124,6 +124,18 @@ class LiveTable(Grid, can_focus=True):
             self.current = names[max(index, 0)]
         self._redo_header()
 
+    def show_column(self, name: str) -> None:
+        """Sort by the column ``name``; one that is not shown is put behind the first."""
+        window = self.window
+        if window is None:
+            return
+        shown = [column.name for column in window.columns]
+        if name not in {column.name for column in self.visible_columns()}:
+            shown = [shown[0], name, *(other for other in shown[1:] if other != name)]
+            self.choose(columns=tuple(shown))
+        self.current = name
+        self.choose(sort=name, descending=self._first_descending(name))
+
     def find(self, text: str, step: int = 1) -> bool:
         """Go to the next (or previous) row that matches ``text``; return False if none does. Raises FilterError."""
         self.search = text
@@ -242,11 +254,15 @@ class LiveTable(Grid, can_focus=True):
             self._copy("" if row[self.current] is None else str(row[self.current]))
 
     def action_copy_row(self) -> None:
-        """Copy the row as tab-separated text, raw values."""
-        row = self.row
-        if row is not None and self.window is not None:
-            values = (row.get(column.name) for column in self.window.columns)
-            self._copy("\t".join("" if value is None else str(value) for value in values))
+        """Copy the row under the cursor as it is displayed, below the titles."""
+        if self.row is not None:
+            self._copy(self.displayed(self.cursor, self.cursor + 1))
+
+    def action_copy_shown(self) -> None:
+        """Copy the rows on screen as they are displayed, below the titles."""
+        if self.row is not None:
+            top = self.scroll_offset.y
+            self._copy(self.displayed(top, top + self._page))
 
     def _copy(self, text: str) -> None:
         """Copy ``text`` and notify how."""

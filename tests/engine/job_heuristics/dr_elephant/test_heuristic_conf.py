@@ -24,7 +24,7 @@ def test_a_file_sets_names_limits_numbers_and_excluded_types() -> None:
     assert rule.numbers == {"container_memory_default_mb": 1024} and rule.excluded == {"Pig", "Hive"}
     assert [problem.kind for problem in rules.problems] == ["unknown-parameter", "unknown-heuristic"]
     # Explanations and what-if know it by the same name; heuristics that are switched off keep their defaults.
-    assert rules.by_heuristic["Mapper Memory"] is rule and len(rules.with_gates) == 11
+    assert rules.by_heuristic["Mapper Memory"] is rule and len(rules.of("mapreduce").with_gates) == 11
 
 
 def test_blanks_make_a_whole_number_none_and_leave_limits_alone() -> None:

@@ -57,7 +57,7 @@ def test_what_both_modes_find_alike_is_computed_once() -> None:
     sides = {name: draw.integers(0, 10 ** draw.integers(1, 12, 2 * count)) for name in names}
     frame = pl.concat([model.jobs.with_columns(job_id=pl.lit(f"job_1_{k}")) for k in range(count)])
     jobs = Jobs(frame, sides, {}, np.full(count, 2.0**27))
-    rules = default_rules().with_queue_limit()
+    rules = default_rules().with_queue_limit().of("mapreduce")
     alone = verdicts(rules, jobs, published=True)
     shared = verdicts(rules, jobs, published=True, by_code=verdicts(rules, jobs))
     assert rows(jobs, alone).equals(rows(jobs, shared))

@@ -14,7 +14,7 @@ from engine.job_heuristics.model import job_arrays
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import BASE, model, task
 
-RULES = default_rules()
+RULES = default_rules().of("mapreduce")
 
 
 def running(finished, ages, planned, seconds=60, side="map", **row):

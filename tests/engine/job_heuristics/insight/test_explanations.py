@@ -22,7 +22,7 @@ from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
 from tests.reference import reference
 
-RULES = default_rules()
+RULES = default_rules().of("mapreduce")
 WORDS = ("None", "Low", "Moderate", "Severe", "Critical")
 
 

@@ -16,7 +16,7 @@ from engine.job_heuristics.tables.insight import LISTING
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
-RULES = default_rules()
+RULES = default_rules().of("mapreduce")
 
 
 def advice(job_model):

@@ -14,7 +14,7 @@ from engine.job_heuristics.model import job_arrays
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task
 
-RULES = default_rules()
+RULES = default_rules().of("mapreduce")
 
 
 def job_of(tasks, conf=None, **row):

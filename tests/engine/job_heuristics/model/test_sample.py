@@ -16,7 +16,7 @@ from engine.view import Context
 from sample_data.job_heuristics import live, make, writer
 from sample_data.job_heuristics.plans import Shape
 from sample_data.job_heuristics.plans import make as plan
-from tests.engine.job_heuristics.helper import Store, inputs_below, inputs_of
+from tests.engine.job_heuristics.helper import Store, inputs_below, inputs_of, read_bytes
 
 
 def test_static_sample_is_what_the_script_makes(tmp_path: Path) -> None:
@@ -71,11 +71,11 @@ def test_the_played_cluster_moves(tmp_path: Path) -> None:
             size = path.stat().st_size
             if known.get(name) != size:
                 known[name] = size
-                store.put(name, path.read_bytes(), final=False)
+                store.put(name, read_bytes(path), final=False)
         return VIEW.compute(store.inputs(), JobParameters(), Context(0, memo=memo))
 
     first = look()
-    assert first.tables["jobs"].filter(pl.col("state") == "RUNNING").height == 2
+    assert first.tables["jobs"].filter(pl.col("state") == "RUNNING").height == 3
     assert first.tables["jobs"]["severity"].is_in(["CRITICAL", "SEVERE"]).any()
     seen = [first]
     for _ in range(90):

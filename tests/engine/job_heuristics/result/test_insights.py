@@ -146,7 +146,9 @@ def test_conf_changes_against_a_chosen_job(inputs, memo):
     assert "mapreduce.map.memory.mb" in found["key"].to_list()
     assert set(found["other_job_id"].to_list()) == {"job_1700000000000_0110"}
     nothing = compute(inputs, memo, job="0108", compare="nobody")
-    assert nothing.tables["conf_changes"].height == 0 and any("no job 'nobody'" in note for note in nothing.notes)
+    assert nothing.tables["conf_changes"].height == 0 and any(
+        "no job 'nobody'" in problem.reason for problem in nothing.problems
+    )
 
 
 def progress_of(cpu, memory):

@@ -124,6 +124,15 @@ def test_a_side_of_zeros(unit: str, factor: float, effect: str, tmp_path: Path) 
         assert row[name] is None or row[name] >= 0
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@pytest.mark.parametrize("factor", [0.0, -1.0])
+def test_a_side_of_zero_times_is_neither_in_the_tools_own_units(unit: str, factor: float, tmp_path: Path) -> None:
+    """The benchmark tool's keys have the unit as it is written."""
+    result = compute(jobs(tmp_path, {**MANY, "zero": factor}, unit), mode="upstream", min_average=0.0, **SIDES)
+    (row,) = result.tables["metrics"].filter(pl.col("resource") == "zero").iter_rows(named=True)
+    assert (row["effect"], row["regression"]) == ("", False)
+
+
 def test_a_change_from_zero_is_larger_than_any_size(tmp_path: Path) -> None:
     result = compute(jobs(tmp_path, {**MANY, "restarts": -1.0}, "count"), draws=50, worse_by=1000.0, **SIDES)
     assert result.summary["regressions"] == 1

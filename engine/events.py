@@ -1,0 +1,230 @@
+"""What changed between successive results of a view, as events: findings that are new, worse, better or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+import polars as pl
+
+from engine import units
+from engine.result import Finding, Headline, Level, Result
+from engine.tables import Column, Table
+
+Change = Literal["new", "worse", "better", "gone"]
+"""What became of a finding, or of the level of a headline number."""
+
+KEPT = 500
+"""Events that a feed keeps; the oldest go."""
+FOLD = 3
+"""Findings of one result that have an event each; more that changed alike are one event."""
+FLAPPING_MS = 300_000
+"""Milliseconds within which the same event again is counted, not listed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change: at ``time_ms`` (epoch), in ``view``, of ``subject``.
+
+    ``level`` is the level that it has now, or had if it is gone, ``row`` where it stands (``Finding.row``), ``count`` how
+    often it happened within ``FLAPPING_MS`` of the last time.
+    """
+
+    time_ms: int
+    view: str
+    change: Change
+    level: Level
+    subject: str
+    text: str
+    row: tuple[str, tuple[object, ...]] | None = None
+    count: int = 1
+
+    @property
+    def bad(self) -> bool:
+        """Whether things became worse."""
+        return self.change in ("new", "worse")
+
+
+def changes(before: Result, after: Result, time_ms: int) -> tuple[Event, ...]:
+    """Return what changed from ``before`` to ``after``, two results of one view under the same parameters, worst first.
+
+    Compared are the worst finding of each subject, from level ``low`` on, and the levels of headline numbers. Where a list of
+    findings is cut, only the number of those that it may have cut is compared.
+    """
+    old, new = by_subject(before.findings), by_subject(after.findings)
+    cut = max((units.rank(finding.level) for finding in (*before.findings, *after.findings) if finding.rest), default=0)
+    events: list[Event] = []
+    for subject, finding in new.items():
+        known = old.get(subject)
+        if known is None:
+            if units.rank(finding.level) > cut:
+                events.append(_event("new", finding, time_ms, after.view, finding.text))
+        elif known.level != finding.level:
+            change: Change = "worse" if units.rank(finding.level) > units.rank(known.level) else "better"
+            text = f"became {finding.level.upper()}, was {known.level}: {finding.text}"
+            events.append(_event(change, finding, time_ms, after.view, text))
+    for subject, finding in old.items():
+        if subject not in new and units.rank(finding.level) > cut:
+            events.append(_event("gone", finding, time_ms, after.view, f"was {finding.level}: {finding.text}"))
+    if cut:
+        events += _count_event(before, after, cut, time_ms)
+    events += _headline_events(before.headline, after.headline, time_ms, after.view)
+    return tuple(_folded(events))
+
+
+def by_subject(findings: Iterable[Finding]) -> dict[str, Finding]:
+    """Return the worst finding of each subject, from level ``low`` on; of equal ones the first."""
+    worst: dict[str, Finding] = {}
+    for finding in findings:
+        rank = units.rank(finding.level)
+        if rank < 2 or finding.rest:
+            continue
+        known = worst.get(finding.subject)
+        if known is None or rank > units.rank(known.level):
+            worst[finding.subject] = finding
+    return worst
+
+
+def number_of(findings: Iterable[Finding], level: int = 2) -> int:
+    """Return the number of findings from the rank ``level`` on, those that are not listed included."""
+    return sum(finding.rest or 1 for finding in findings if units.rank(finding.level) >= level)
+
+
+def _event(change: Change, finding: Finding, time_ms: int, view: str, text: str) -> Event:
+    return Event(time_ms, view, change, finding.level, finding.subject, text, finding.row)
+
+
+def _count_event(before: Result, after: Result, rank: int, time_ms: int) -> list[Event]:
+    """Return an event for another number of findings up to the rank at which a list is cut."""
+    level = next(finding.level for finding in (*after.findings, *before.findings) if units.rank(finding.level) == rank)
+    was, now = (number_of(result.findings) - number_of(result.findings, rank + 1) for result in (before, after))
+    if was == now:
+        return []
+    change: Change = "worse" if now > was else "better"
+    return [Event(time_ms, after.view, change, level, "findings", f"{now:,} up to {level}, were {was:,}")]
+
+
+def _headline_events(before: Sequence[Headline], after: Sequence[Headline], time_ms: int, view: str) -> list[Event]:
+    """Return an event for each headline number whose level changed to or from one that is not fine."""
+    known = {number.label: number for number in before}
+    events = []
+    for number in after:
+        old = known.get(number.label)
+        if old is None:
+            continue
+        was, now = (max(units.rank(each.level), 1) for each in (old, number))
+        if was == now:
+            continue
+        change: Change = "worse" if now > was else "better"
+        text = f"{number.value}, was {old.value}"
+        events.append(Event(time_ms, view, change, number.level or "ok", number.label, text))
+    return events
+
+
+_ORDER: Mapping[Change, int] = {"new": 0, "worse": 0, "better": 1, "gone": 1}
+
+
+def _folded(events: Iterable[Event]) -> list[Event]:
+    """Sort by what became worse and by level, and make one event of more than ``FOLD`` that changed alike."""
+
+    def alike(event: Event) -> tuple[int, int, str]:
+        return _ORDER[event.change], -units.rank(event.level), event.change
+
+    out: list[Event] = []
+    for _, group in groupby(sorted(events, key=alike), key=alike):
+        members = list(group)
+        if len(members) <= FOLD:
+            out += members
+            continue
+        names = ", ".join(event.subject for event in members[:FOLD])
+        text = f"{names} and {len(members) - FOLD:,} more"
+        out.append(replace(members[0], subject=f"{len(members):,} findings", text=text))
+    return out
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Events, newest first, at most ``KEPT``."""
+
+    events: tuple[Event, ...] = ()
+
+    def extended(self, events: Sequence[Event]) -> Feed:
+        """Return the feed with newer ``events`` (worst first). What happens again within ``FLAPPING_MS`` is counted."""
+        if not events:
+            return self
+        known = {(event.view, event.subject, event.change): event for event in reversed(self.events)}
+        fresh: list[Event] = []
+        replaced: set[Event] = set()
+        for event in events:
+            again = known.get((event.view, event.subject, event.change))
+            if again is not None and event.time_ms - again.time_ms <= FLAPPING_MS:
+                replaced.add(again)
+                event = replace(event, count=again.count + 1)
+            fresh.append(event)
+        rest = (event for event in self.events if event not in replaced)
+        return Feed((*fresh, *rest)[:KEPT])
+
+
+LISTED = 200
+"""Findings of one view that the list of all findings holds at most."""
+
+
+def worst_first(results: Mapping[str, Result]) -> list[tuple[str, Finding]]:
+    """Return the findings of several views (by name) from level ``low`` on, worst first, then in the order of views."""
+    found = [
+        (place, name, finding)
+        for place, (name, result) in enumerate(results.items())
+        for finding in sorted(by_subject(result.findings).values(), key=lambda each: -units.rank(each.level))[:LISTED]
+    ]
+    found.sort(key=lambda each: (-units.rank(each[2].level), each[0]))
+    return [(name, finding) for _, name, finding in found]
+
+
+_VIEW = Column("view", pl.String, "The view.", priority=1, width=15)
+_LEVEL = Column("level", pl.String, "How bad it is.", kind="level", priority=0, width=10)
+_SUBJECT = Column("subject", pl.String, "What it is about.", priority=0, width=22)
+_TEXT = Column("text", pl.String, "What is the matter, with the numbers.", priority=0, width=24)
+
+EVENTS = Table(
+    "events",
+    "What changed since the dashboard was started, newest first.",
+    (
+        Column("time_ms", pl.Int64, "When it was seen.", "ms", "time_ms", "time", width=8, priority=0),
+        Column("change", pl.String, "new, worse, better or gone.", priority=0, width=6),
+        _LEVEL,
+        _VIEW,
+        _SUBJECT,
+        _TEXT,
+        Column(
+            "count",
+            pl.Int64,
+            "How often within five minutes of the last time.",
+            kind="count",
+            title="times",
+            priority=3,
+        ),
+    ),
+    key=("time_ms", "view", "subject", "change"),
+    title="What changed",
+)
+FINDINGS = Table(
+    "findings", "Findings of all views, worst first.", (_LEVEL, _VIEW, _SUBJECT, _TEXT), ("view", "subject"),
+    title="Findings",
+)  # fmt: skip
+
+
+def events_frame(feed: Feed, titles: Mapping[str, str]) -> pl.DataFrame:
+    """Return the rows of ``EVENTS``; ``titles``: of the views, by name."""
+    events = feed.events
+    columns = {name: [getattr(event, name) for event in events] for name in EVENTS.schema}
+    columns["view"] = [titles.get(event.view, event.view) for event in events]
+    columns["count"] = [event.count if event.count > 1 else None for event in events]
+    return EVENTS.frame(columns)
+
+
+def findings_frame(found: Sequence[tuple[str, Finding]], titles: Mapping[str, str]) -> pl.DataFrame:
+    """Return the rows of ``FINDINGS`` for what ``worst_first`` returned; ``titles``: of the views, by name."""
+    columns = {name: [getattr(finding, name) for _, finding in found] for name in ("level", "subject", "text")}
+    return FINDINGS.frame({"view": [titles.get(name, name) for name, _ in found], **columns})

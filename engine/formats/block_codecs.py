@@ -1,0 +1,191 @@
+"""The block containers in which Spark and Hadoop's Java libraries write streams: LZ4Block, xerial Snappy, and LZF.
+
+Each class unpacks one stream, fed by pieces of any size, and yields bounded pieces. Sources: ``LZ4BlockOutputStream`` of
+lz4-java, ``SnappyOutputStream`` of snappy-java, ``LZFChunk`` of compress-lzf. A stream may follow another in one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import cramjam
+import xxhash
+
+LZ4_MAGIC = b"LZ4Block"
+SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+LZF_MAGIC = b"ZV"
+MOST_BLOCK = 64 << 20
+"""Bytes of one unpacked block that are accepted; the libraries write 32 KB to 32 MB."""
+_LZ4_SEED = 0x9747B28C
+_LZ4_SUM = 0x0FFFFFFF
+"""lz4-java keeps 28 bits of the checksum."""
+
+
+class BadBlock(ValueError):
+    """Raised for bytes that are no block of their container."""
+
+
+class Unpacker(Protocol):
+    """One packed stream, unpacked a bounded piece at a time."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream may end here."""
+        ...
+
+    @property
+    def unused(self) -> bytes:
+        """Bytes behind the end of the stream."""
+        ...
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what ``data`` unpacks to."""
+        ...
+
+
+class _Blocks:
+    """A container of blocks: what is not a whole block yet waits for more. It has no end of its own: it may stop behind
+    any block."""
+
+    unused = b""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    @property
+    def eof(self) -> bool:
+        """Whether all blocks so far are complete."""
+        return not self._waiting
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield the blocks that ``data`` completes. Raises BadBlock."""
+        self._waiting += data
+        at = 0
+        while (block := self._block(at)) is not None:
+            content, at = block
+            if content:
+                yield content
+        del self._waiting[:at]
+
+    def _block(self, at: int) -> tuple[bytes, int] | None:
+        """Return the content of the block at ``at`` and the place behind it; None if it is not complete. Raises BadBlock."""
+        raise NotImplementedError
+
+    def _number(self, at: int, length: int, order: str) -> int:
+        return int.from_bytes(self._waiting[at : at + length], "little" if order == "little" else "big")
+
+
+class Lz4Blocks(_Blocks):
+    """LZ4Block of lz4-java: 21 bytes of header (magic, method, both lengths, checksum) in front of each block."""
+
+    def _block(self, at: int) -> tuple[bytes, int] | None:
+        if len(self._waiting) < at + 21:
+            if not LZ4_MAGIC.startswith(bytes(self._waiting[at : at + 8])):
+                raise BadBlock("no LZ4Block header where a block should begin")
+            return None
+        if self._waiting[at : at + 8] != LZ4_MAGIC:
+            raise BadBlock("no LZ4Block header where a block should begin")
+        method = self._waiting[at + 8] & 0xF0
+        packed, size, checksum = (self._number(at + k, 4, "little") for k in (9, 13, 17))
+        if size > MOST_BLOCK or packed > MOST_BLOCK or method not in (0x10, 0x20):
+            raise BadBlock("an LZ4Block header that no writer makes")
+        end = at + 21 + packed
+        if len(self._waiting) < end:
+            return None
+        content = bytes(self._waiting[at + 21 : end])
+        if method == 0x20 and size:
+            content = _cramjam(cramjam.lz4.decompress_block, content, size)
+        if len(content) != size or (size and xxhash.xxh32_intdigest(content, _LZ4_SEED) & _LZ4_SUM != checksum):
+            raise BadBlock("a block of LZ4Block does not hold what its header says")
+        return content, end
+
+
+class SnappyBlocks(_Blocks):
+    """The stream of snappy-java: a header of 16 bytes, then chunks of a length (big-endian) and a raw Snappy block."""
+
+    def _block(self, at: int) -> tuple[bytes, int] | None:
+        begins = bytes(self._waiting[at : at + 8])
+        if begins[:1] == SNAPPY_MAGIC[:1]:
+            if not SNAPPY_MAGIC.startswith(begins[:8]):
+                raise BadBlock("a broken header of a Snappy stream")
+            return (b"", at + 16) if len(self._waiting) >= at + 16 else None
+        if len(begins) < 4:
+            return None
+        packed = self._number(at, 4, "big")
+        if packed > MOST_BLOCK:
+            raise BadBlock("a Snappy block of an absurd length")
+        end = at + 4 + packed
+        if len(self._waiting) < end:
+            return None
+        content = bytes(self._waiting[at + 4 : end])
+        return _cramjam(cramjam.snappy.decompress_raw, content, _snappy_size(content)), end
+
+
+class LzfBlocks(_Blocks):
+    """Chunks of compress-lzf: ``ZV``, a type (0 as it is, 1 packed), lengths of 16 bits, at most 64 KB."""
+
+    def _block(self, at: int) -> tuple[bytes, int] | None:
+        have = len(self._waiting) - at
+        if have >= 2 and self._waiting[at : at + 2] != LZF_MAGIC:
+            raise BadBlock("no LZF header where a chunk should begin")
+        if have < 5:
+            return None
+        kind, length = self._waiting[at + 2], self._number(at + 3, 2, "big")
+        if kind > 1:
+            raise BadBlock("an LZF chunk of an unknown type")
+        begin = at + (7 if kind else 5)
+        if len(self._waiting) < begin + length:
+            return None
+        content = bytes(self._waiting[begin : begin + length])
+        return (_lzf(content, self._number(at + 5, 2, "big")) if kind else content), begin + length
+
+
+def _cramjam(unpack: object, content: bytes, size: int) -> bytes:
+    """Unpack one block by the library. Raises BadBlock."""
+    if size > MOST_BLOCK:
+        raise BadBlock("a block unpacks to an absurd length")
+    try:
+        return bytes(unpack(content, output_len=size))  # type: ignore[operator]
+    except (cramjam.DecompressionError, ValueError, OverflowError) as error:
+        raise BadBlock(str(error)) from error
+
+
+def _snappy_size(content: bytes) -> int:
+    """Return the unpacked length that a raw Snappy block begins with. Raises BadBlock."""
+    size = 0
+    for k, byte in enumerate(content[:5]):
+        size |= (byte & 0x7F) << (7 * k)
+        if byte < 0x80:
+            return size
+    raise BadBlock("a Snappy block without its length")
+
+
+def _lzf(data: bytes, size: int) -> bytes:
+    """Unpack one LZF chunk. Raises BadBlock."""
+    out = bytearray()
+    at, end = 0, len(data)
+    while at < end:
+        control = data[at]
+        at += 1
+        if control < 32:  # a run of literals
+            out += data[at : at + control + 1]
+            at += control + 1
+            continue
+        length = control >> 5
+        if length == 7:
+            length += data[at] if at < end else 0
+            at += 1
+        if at >= end:
+            raise BadBlock("an LZF chunk ends inside a reference")
+        start = len(out) - ((control & 31) << 8 | data[at]) - 1
+        at += 1
+        if start < 0:
+            raise BadBlock("an LZF reference points before the chunk")
+        length += 2
+        pattern = out[start : start + length]
+        # A reference may overlap what it writes: then the pattern repeats.
+        out += (pattern * (length // len(pattern) + 1))[:length]
+    if len(out) != size or at > end:
+        raise BadBlock(f"an LZF chunk unpacks to {len(out)} bytes instead of {size}")
+    return bytes(out)

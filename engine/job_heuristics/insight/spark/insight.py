@@ -1,0 +1,34 @@
+"""One insight: a number beside its limit, the reason in words, and the setting to change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.job_heuristics.tables.result import SEVERITIES
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """What was looked at. ``subject``: application, stage 3, sql 0, executor 7, query x; ``value`` beside its ``limit`` in
+    words; ``level`` 0 (fine) to 4; ``reason`` with the application's numbers; ``key`` and ``setting`` to change, empty
+    where there is none; ``certain`` False: the application runs, and it may still change."""
+
+    topic: str
+    subject: str
+    value: str
+    limit: str
+    level: int
+    reason: str
+    key: str = ""
+    setting: str = ""
+    certain: bool = True
+
+    @property
+    def severity(self) -> str:
+        """The level as a word."""
+        return SEVERITIES[self.level]
+
+
+def level(value: float, *limits: float) -> int:
+    """Return how many of ``limits`` (for LOW, MODERATE, SEVERE, CRITICAL) a value reaches."""
+    return sum(value >= limit for limit in limits)

@@ -1,0 +1,99 @@
+"""Stages whose tasks differ much in time, and why: more data, a slow host, or costly keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from engine.job_heuristics.model.spark.app import App, Stage
+
+MOST_RATIO, LEAST_MS = 5.0, 5_000
+"""A stage is skewed if its longest task takes more than 5 times the median, and 5 s."""
+DATA_RATIO, HOST_RATIO = 2.0, 1.5
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StageTasks:
+    """How the tasks of a stage attempt that succeeded differ: times in ms, bytes read (input and shuffle). ``cause`` data,
+    host, keys, or empty where the stage is not skewed; ``host`` where the longest task ran."""
+
+    stage: Stage
+    tasks: int
+    median_ms: int
+    longest_ms: int
+    median_bytes: int
+    longest_bytes: int
+    largest_bytes: int
+    host: str
+    host_ratio: float
+    cause: str
+    spilling: int
+    peak_memory: int
+    overhead_ms: int
+    duration_ms: int
+
+    @property
+    def ratio(self) -> float:
+        """Longest to median."""
+        return self.longest_ms / self.median_ms if self.median_ms else float("inf") if self.longest_ms else 0.0
+
+
+def stage_tasks(app: App) -> dict[tuple[int, int], StageTasks]:
+    """Return the stages that have tasks which succeeded, by id and attempt."""
+    good = app.tasks.filter((pl.col("reason") == "Success") & pl.col("measured"))
+    if not good.height:
+        return {}
+    stages = {stage.key: stage for stage in app.stages}
+    found = {}
+    columns = good.select(
+        "stage_id", "stage_attempt", "run_ms", "host", "memory_spilled", "peak_memory",
+        read=pl.col("input_bytes") + pl.col("remote_bytes") + pl.col("local_bytes"),
+        moved=pl.max_horizontal(
+            "input_bytes", "output_bytes", "shuffle_write_bytes", pl.col("remote_bytes") + pl.col("local_bytes")
+        ),
+        took=(pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0),
+        worked=pl.col("run_ms") + pl.col("deserialize_ms") + pl.col("serialize_ms"),
+        fetched=pl.when(pl.col("getting_ms") > 0).then(pl.col("finish_ms") - pl.col("getting_ms")).otherwise(0),
+    )  # fmt: skip
+    for key, part in columns.partition_by("stage_id", "stage_attempt", maintain_order=True, as_dict=True).items():
+        stage = stages.get((int(key[0]), int(key[1])))
+        if stage is not None:
+            found[stage.key] = _one(stage, part)
+    return found
+
+
+def _one(stage: Stage, part: pl.DataFrame) -> StageTasks:
+    run, read = part["run_ms"].to_numpy(), part["read"].to_numpy()
+    longest = int(run.argmax())
+    median, middle = int(np.median(run)), int(np.median(read))
+    host = part["host"][longest]
+    ratio = _host_ratio(part, host)
+    skewed = run[longest] > LEAST_MS and run[longest] > MOST_RATIO * max(median, 1)
+    took = part["took"].to_numpy()
+    overhead = np.maximum(took - part["worked"].to_numpy() - part["fetched"].to_numpy(), 0)
+    return StageTasks(
+        stage, part.height, median, int(run[longest]), middle, int(read[longest]), int(part["moved"].max() or 0),  # type: ignore[arg-type]
+        host, ratio, _cause(int(read[longest]), middle, ratio) if skewed else "",
+        int((part["memory_spilled"] > 0).sum()), int(part["peak_memory"].max() or 0),  # type: ignore[arg-type]
+        int(overhead.sum()), int(took.sum()),
+    )  # fmt: skip
+
+
+def _cause(longest: int, median: int, host_ratio: float) -> str:
+    """Tell why a task took long: from its bytes against the median, and its host against the others."""
+    if longest > DATA_RATIO * max(median, 1):
+        return "data"
+    return "host" if host_ratio >= HOST_RATIO else "keys"
+
+
+def _host_ratio(part: pl.DataFrame, host: str) -> float:
+    """Return the median time of a host's tasks to that of all others; 1 where there are too few of either."""
+    mine, others = part.filter(pl.col("host") == host)["run_ms"], part.filter(pl.col("host") != host)["run_ms"]
+    if len(mine) < 2 or len(others) < 2:
+        return 1.0
+    a, b = float(np.median(mine.to_numpy())), float(np.median(others.to_numpy()))
+    return a / b if b else 1.0

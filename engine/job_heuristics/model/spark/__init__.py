@@ -1,0 +1,1 @@
+"""The model of Spark applications: from events to jobs, stages, executors and tasks."""

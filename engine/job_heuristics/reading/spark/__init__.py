@@ -1,0 +1,1 @@
+"""Spark's event logs and history-server answers: bytes to rows."""

@@ -1,0 +1,104 @@
+"""The file kind of Spark's event logs: finds the lines and hands each event to ``LogRows``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from engine.job_heuristics.reading.spark.decoding import NO_EVENT
+from engine.job_heuristics.reading.spark.log_rows import HANDLERS, IGNORED, LogRows
+from engine.job_heuristics.tables.spark_input import SPARK_INPUTS
+from engine.reading import Reading, Source
+from engine.tables import Table
+
+_HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.)')
+_NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
+PREFIX = b'{"Event":"'
+"""How Spark begins each line."""
+GROWING = ".inprogress"
+"""How the name of a log ends while its application runs."""
+
+
+def read_lines(rows: LogRows, data: bytes) -> None:
+    """Read complete lines; ``rows.line`` counts them."""
+    start = len(PREFIX)
+    for line in data.split(b"\n"):
+        rows.line += 1
+        if line.startswith(PREFIX):
+            name = line[start : line.find(b'"', start, start + 300)]
+        else:
+            if not line or line.isspace():
+                continue
+            found = _NAME.match(line)
+            if found is None:
+                rows.problem(NO_EVENT, "no event of Spark")
+                continue
+            name = found.group(1)
+        handler = HANDLERS.get(name)
+        if handler is not None:
+            handler(rows, line)
+        elif name not in IGNORED:
+            rows.unknown(name)
+
+
+def is_whole(line: bytes) -> bool:
+    """Whether a last line without its end is a whole event."""
+    try:
+        return isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    except RecursionError:
+        return line.rstrip().endswith(b"}")
+
+
+def is_growing(name: str) -> bool:
+    """Whether the end of a log of this name may be missing because its application runs; a rolling log does not say."""
+    return name.endswith(GROWING) or name.startswith("events_")
+
+
+class EventLog:
+    """Spark's event logs, single files and parts of rolling ones."""
+
+    id = "spark-event-log"
+    title = "Spark event logs, 1.3 to 4.x: single files and rolling folders, also packed by zstd, lz4, snappy or lzf"
+    append = True
+    version = 1
+    tables: tuple[Table, ...] = SPARK_INPUTS
+    ends_cut = True
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise it by the first event."""
+        return _HEAD.match(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read new lines. ``state``: the number of lines read, and the length of a last line that is not complete."""
+        state = dict(state) if isinstance(state, dict) else {"line": 0}
+        rows = LogRows(source.path, int(state.get("line", 0)))
+        end = data.rfind(b"\n") + 1
+        if end:
+            read_lines(rows, data[: end - 1])
+        tail = data[end:]
+        if final and tail and not tail.isspace() and state.get("cut") != len(tail):
+            if is_whole(tail):
+                read_lines(rows, tail)
+                rows.line -= 1  # its line end comes later
+                end = len(data)
+            else:
+                rows.line += 1
+                rows.app_event("CUT", name=f"line {rows.line} is cut")
+                if not is_growing(source.name):
+                    rows.problem("cut-file", "the log ends inside its last event")
+                rows.line -= 1
+                state["cut"] = len(tail)
+        state["line"] = rows.line
+        return rows.reading(end, state)
+
+    def cut(self, head: bytes, piece: bytes) -> int:
+        """Find the first line in ``piece``; -1: none begins in it."""
+        return piece.find(b"\n") + 1 or -1
+
+    def resume(self, source: Source, head: bytes, breaks: int) -> Any:
+        """Return the state behind ``breaks`` line breaks."""
+        return {"line": breaks}

@@ -1,0 +1,128 @@
+"""What every tab can do, from one implementation: ten habits on the sample data of each view; and the screen tells the truth."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.samples import FED, view
+from tests.contract.samples import play as samples
+from tests.tui.fakes import Stage, opened, play, screen_lines, settle
+from tests.tui.process.test_type_ahead import NAMES, burst
+from tests.tui.shadow import Shadow
+from tui import actions
+from tui.widgets.table.table import LiveTable
+
+
+async def keys(s: Stage, *names: str) -> None:
+    """Type keys in one write: letters, or the names of keys."""
+    await burst(s, [(NAMES.get(name, name), name if len(name) == 1 else "") for name in names])
+
+
+async def filter_sort_columns(s: Stage, table: LiveTable) -> None:
+    name = str(table.window.columns[0].name)
+    value = str(table.window.frame.get_column(name)[0])
+    rows = table.window.height
+    await keys(s, "slash", *value, "enter")
+    await s.until(lambda: table.choice.filter == value and 0 < table.window.height <= rows)
+    await keys(s, "escape")
+    assert table.window.height == rows
+    await keys(s, "s")
+    assert table.choice.sort == table.current != ""
+    await keys(s, "r")
+    shown = [column.name for column in table.window.columns]
+    await keys(s, "C", "j", "space", "enter")
+    await s.until(lambda: [column.name for column in table.window.columns] == [shown[0], *shown[2:]])
+
+
+async def pause_and_time(s: Stage, table: LiveTable) -> None:
+    await keys(s, "p")
+    await s.see("PAUSED")
+    await keys(s, "p")
+    assert "PAUSED" not in s.text()
+    steps = len(s.app.pane.steps())
+    await keys(s, "left_parenthesis")
+    if steps > 1:
+        await s.see(" AT ")
+        await keys(s, "backslash")
+        await s.until(lambda: " AT " not in s.text() and "going to" not in s.text())
+    assert s.app.pane.at_ms is None
+
+
+async def zoom(s: Stage, table: LiveTable) -> None:
+    await keys(s, "z")
+    await s.until(lambda: table.size.width >= 78 and table.size.height >= 20)
+    await s.see("ZOOM")
+    await keys(s, "escape")
+    await s.until(lambda: "ZOOM" not in s.text() and s.app.pane.entry.title in screen_lines(s.app)[0])
+
+
+async def export_and_copy(s: Stage, table: LiveTable) -> None:
+    await keys(s, "e", "tab")
+    await keys(s, "ctrl+u", *"out.csv", "enter")
+    await s.until(lambda: len(s.app.screen_stack) == 1)
+    assert len(Path("out.csv").read_text().splitlines()) > table.window.height
+    await keys(s, "c")
+    assert "copied" in str([each.message for each in s.app._notifications]).lower()
+    await settle(s)
+    assert table.displayed(table.cursor, table.cursor + 1).splitlines()[1] in s.text()
+
+
+async def help_and_palette(s: Stage, table: LiveTable) -> None:
+    await keys(s, "question_mark")
+    await s.see("Help")
+    shown = s.app.screen.query_one("HelpText").content(100)
+    text = "\n".join("".join(part for part, _ in line) for line in shown)
+    for column in table.window.columns:
+        assert column.header in text and column.meaning.split()[0] in text
+    await keys(s, "escape")
+    await keys(s, "colon", *"zoom", "enter")
+    await s.see("ZOOM")
+    await keys(s, "z")
+    await keys(s, "colon", *re.findall(r"\w+", str(table.window.rows(0, 1)[0][table.window.columns[0].name]))[0])
+    kinds = [found.kind for found in s.app.screen._matching]
+    assert "row" in kinds
+    await keys(s, "escape")
+
+
+async def truth(s: Stage, shadow: Shadow, own: list[str]) -> None:
+    """Press the keys ``own``, change the size: the terminal shows what a full repaint of the same state shows."""
+    await keys(s, *own)
+    await s.pilot.resize_terminal(90, 24)
+    await keys(s, "d", "down", "d", "escape", "d")
+    await settle(s)
+    sent = shadow.lines()
+    for widget in s.app.screen.walk_children(with_self=True):
+        widget._styles_cache.clear()
+        getattr(widget, "redraw", widget.refresh)()
+        widget.refresh()
+    await s.pilot.pause()
+    await s.pilot.pause()
+    assert sent == screen_lines(s.app)
+
+
+@pytest.mark.parametrize("name", FED)
+def test_ten_habits_and_a_true_screen(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = samples(name, tmp_path / "data", changes=1)
+    own = [key for scope in (name, "pane") for action in actions.scoped(scope) for key in action.keys]
+    pressed = random.Random(name).choices([key for key in own if key not in ("v", "o", "w")], k=6)
+
+    async def story() -> Any:
+        async with opened(folder, view(name), tmp_path, (80, 24)) as s:
+            shadow = Shadow(s.app)
+            await s.pilot.resize_terminal(81, 24)
+            await s.pilot.resize_terminal(80, 24)
+            table = s.app.focused
+            assert isinstance(table, LiveTable)
+            for habits in (filter_sort_columns, pause_and_time, zoom, export_and_copy, help_and_palette):
+                await habits(s, table)
+                assert s.app.focused is table and len(s.app.screen_stack) == 1, habits.__name__
+            await truth(s, shadow, pressed)
+
+    play(story)
