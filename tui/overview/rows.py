@@ -105,11 +105,11 @@ def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> 
     size = 8 if width < 100 else 16 if width < 160 else 24
     drawn = spark(row.trend, size, glyphs) if len(row.trend) > 1 else ""
     label = f"{brief.trend.label} " if drawn and brief.trend is not None and width >= 100 else ""
-    drawn = " " * (size - cells(drawn)) + drawn
+    space = " " * (size - cells(drawn))
     age = units.age(max(now_s - brief.newest_ms / 1000, 0.0)) if brief.newest_ms is not None else ""
     problems = f"!{brief.problems:,}" if brief.problems else ""
     return [
-        (harmless(label), "dim"), (drawn, "bar"), (fit(age, AGE, "right"), "dim"), (fit(problems, PROBLEMS, "right"), "severe")
+        (space, ""), (harmless(label), "dim"), (drawn, "bar"), (fit(age, AGE, "right"), "dim"), (fit(problems, PROBLEMS, "right"), "severe")
     ]  # fmt: skip
 
 
