@@ -15,8 +15,8 @@ PATIENCE_S = 5.0
 """Seconds after which a view is computed although the shown tab is computed again and again."""
 LOOK_S = 0.05
 """Seconds between two looks whether anybody still waits."""
-REST = 4.0
-"""A computation rests for so many times as long as it took: the overview takes a fifth of one processor at most."""
+REST = 9.0
+"""A computation rests for so many times as long as it took: the overview takes a tenth of one processor at most."""
 
 
 class Background:
