@@ -44,7 +44,7 @@ def test_modules_and_classes_stay_small() -> None:
 
 
 def test_the_root_holds_what_a_repository_conventionally_has() -> None:
-    known = {"engine", "tui", "sample_data", "tests", "docs", "pyproject.toml", "setup.py"}
+    known = {"engine", "tui", "sample_data", "tests", "docs", "packaging", "share", "pyproject.toml", "setup.py"}
     known |= {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"}
     made = {"build", "dist", "uv.lock", "loadlens.egg-info"}  # by tools, and ignored
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
