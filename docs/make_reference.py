@@ -61,7 +61,8 @@ def tables() -> Iterator[str]:
     for entry in VIEWS:
         if not entry.ready:
             continue
-        yield f"## {entry.title} (`{entry.name}`)\n\nModules lie in `{'/'.join(entry.module.split('.')[:-1])}`.\n"
+        yield f"## {entry.title} (`{entry.name}`)\n\nModules lie in `{'/'.join(entry.module.split('.')[:-1])}`;"
+        yield f"[rules and what the system has](../models/{entry.name}.md).\n"
         for table in entry.load().tables:
             yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\nMade in `{table.made_in.replace('.', '/')}`.\n"
             origins = _origins(table)
@@ -112,10 +113,10 @@ def modules() -> Iterator[str]:
 
 
 def _origins(table: Table) -> dict[str, str]:
-    """Return the modules that decide each column of a result table, with the name that it has there."""
+    """Return the modules that decide each column of a result table, with the name of the function or field there."""
     return {
         column: ", ".join(
-            f"`{module.replace('.', '/')}`" + (f" (as `{name}`)" if name != column else "")
+            f"`{module.replace('.', '/')}`" + (f" (as `{name}`)" if name != column and not name.isupper() else "")
             for module, name in modules.items()
         )
         for column, modules in table.origins().items()

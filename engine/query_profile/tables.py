@@ -162,6 +162,7 @@ CLASSES = Table(
         "wlr.regression": "n r2 slope slope_stderr intercept intercept_stderr intercept_stderr_correct",
         "insight.all_methods": "y_default=total y_wlr=total y_ols=total y_nnls=total y_ratio=total flag=no_spread",
         "estimators.attribution": "y_low=low y_high=high y_default=Attribution",
+        "workloads.workload": "verb",
         "workloads.deltas": (
             "class queryid calls=NAMES rows=NAMES errors=NAMES io_us=NAMES lock_us=NAMES "
             "cpu_measured_us=NAMES user database query"
@@ -207,7 +208,7 @@ INTERVALS = Table(
     title="Intervals",
     made_in="result.result_tables",
     rules={
-        "workloads.workload": "seconds used x",
+        "workloads.workload": "row=Workload seconds used x",
         "workloads.windows": "window",
         "workloads.deltas": "start_ms end_ms reason=reasons",
         "workloads.log_workloads": "start_ms end_ms reason=reasons",
@@ -285,6 +286,7 @@ WHAT_IF = Table(
     title="What if",
     made_in="result.result_tables",
     rules={
+        "workloads.deltas": "class",
         "insight.whatif": (
             "faster saved saved_low=low saved_high=high utilisation=before utilisation_after=after latency_factor"
         ),

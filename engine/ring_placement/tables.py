@@ -190,12 +190,13 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
 ), key=("instance",), order=("-load_before", "instance"), title="Nodes",
    made_in="result.layout_tables",
     rules={
+        "reading": "instance",
         "pyroscope.ring": "state",
-        "scenarios.failover": "load_before=before load_after=after",
+        "scenarios.failover": "load_before=before load_after=after added=before",
         "scenarios.scenario_state": "capacity down",
         "insight.receivers": "over_mean=against headroom=against over_capacity=against",
         "insight.fates": "fate",
-        "scenarios.cluster": "instance zone tokens load_observed=written address heartbeat_ms=heartbeat_s",
+        "scenarios.cluster": "zone tokens load_observed=written address heartbeat_ms=heartbeat_s",
         "insight.replica_facts": (
             "replica_share=share tenants largest_tenants=largest "
             "worst_partner=partners pair_lost_share=partners"
@@ -215,7 +216,7 @@ SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
 ), key=("shard",), order=("shard",), title="Shards",
    made_in="result.layout_tables",
     rules={
-        "pyroscope.ring": "instance=owner instance_before=owner",
+        "pyroscope.ring": "shard=total instance=owner instance_before=owner",
         "pyroscope.placement": "load_before=shard_loads load_after=shard_loads",
         "insight.receivers": "stored_by",
     })  # fmt: skip
@@ -247,13 +248,13 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
    title="Placements",
    made_in="result.placements_table",
     rules={
-        "scenarios.segment_writers": "tenant dataset fingerprint bytes_per_s=_weights limits_from",
+        "reading": "tenant dataset fingerprint token",
+        "scenarios.segment_writers": "bytes_per_s=_weights limits_from",
         "pyroscope.subrings": "offset=offsets_of shard=positions candidates=first_distinct shard_before=positions",
         "pyroscope.limits": "tenant_shards=tenant_limit dataset_shards=dataset_limit",
         "pyroscope.ring": "instance=owner instance_before=owner",
         "insight.replica_facts": "replicas max_errors error partition lost",
         "insight.receivers": "stored_by=takers",
-        "result.replica_tables": "token",
     })  # fmt: skip
 
 TOTALS = (
@@ -290,6 +291,7 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
             "shards_with_changed_owner datasets_with_changed_shard_set datasets_touched "
             "datasets_fully_on_down tenants_touched worst_instance=worst worst_load"
         ),
+        "scenarios.scenario_state": "zone=zones",
         "scenarios.replica_sweeps": "write_lost_share tenants_write_lost tenants_read_lost",
         "scenarios.sweep_totals": "rank=order max_over_mean coefficient_of_variation nodes_over_capacity",
     })  # fmt: skip
@@ -311,7 +313,9 @@ OBSERVED = Table("observed", "What nodes really have by stats, metrics and block
 ), key=("source", "tenant", "dataset", "shard", "instance"),
    order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed",
    made_in="insight.drift", rules={
+        "reading": "tenant dataset shard instance",
        "scenarios.load_sources": "source bytes",
+       "insight.drift": "instance=addresses expected computed drift in_range",
    })  # fmt: skip
 
 STRATEGY = Table(
@@ -332,6 +336,7 @@ STRATEGY = Table(
 ), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy",
    made_in="insight.next_rules",
     rules={
+        "reading": "tenant dataset",
         "pyroscope.adaptive_placement": (
             "mean=integer_mean std_dev_stored=build std_dev=integer_std_dev target "
             "upstream_chooses=_strategy corrected_chooses=_strategy"
@@ -387,9 +392,10 @@ TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario
 ), key=("tenant",), order=("-write_lost_share", "reads_ok", "-load", "tenant"), title="Tenants",
    made_in="result.replica_tables",
     rules={
+        "reading": "tenant",
         "insight.replica_facts": "write_lost_load=lost_load instances_down spread=spreads instances read_instances",
         "scenarios.replica_rows": (
-            "tenant=Tenants shard_size=sizes load=loads write_lost_share reads_ok instances=shards "
+            "shard_size=sizes load=loads write_lost_share reads_ok instances=shards "
             "read_instances=reads partitions=shards read_partitions=reads"
         ),
         "dskit.shuffle_shards": "instances=shard",
@@ -409,9 +415,10 @@ PARTITIONS = Table("partitions", "Partitions, their owners, and who answers quer
 ), key=("partition",), order=("partition",), title="Partitions",
    made_in="result.replica_tables",
     rules={
+        "reading": "partition changed_ms=changed_s locked",
         "dskit.partition_ring": "state owners",
+        "scenarios.replica_rows": "readers=answering_owners",
         "insight.replica_facts": "share=partition_loads load=partition_loads",
-        "result.replica_tables": "partition=partitions readers=answers changed_ms=changed_s",
     })  # fmt: skip
 
 RESTART = Table("restart", "A rolling restart step by step: the worst node, or zone, of each step", (

@@ -40,13 +40,23 @@ _KEY = (
     ),
     Column("verb", pl.String, "API verb, benchmark or phase"),
     Column("resource", pl.String, "resource, pod/container or similar"),
-    Column("subresource", pl.String, "subresource", priority=3),
+    Column(
+        "subresource", pl.String, "part of the resource that is asked for: log of pods, status of nodes", priority=3
+    ),
     Column("scope", pl.String, "scope of the request", priority=3),
     Column("bucket", pl.String, "percentile or other statistic", priority=0),
     Column("unit", pl.String, "unit of the means", priority=2),
 )
 
 _METRIC_ORDER = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric")
+
+_NAMES = {
+    "reading.series": "test=report verb resource subresource scope bucket kind metric",
+    "runs.metric_units": "unit",
+    "perf_tests.pool": "test=test_name verb",
+    "result.row_names": "test verb resource",
+}
+"""Who names a metric: its file, and the benchmark tool where it has a key for that metric alone."""
 
 METRICS = Table(
     "metrics",
@@ -129,12 +139,11 @@ METRICS = Table(
         "insight.regressions": "effect regression",
         "insight.statistical": "matched q_value verdict=words changed runs_needed spread_q disagree=disagrees",
         "runs.directions": "direction",
-        "runs.metric_units": "unit",
         "runs.samples": (
-            "n_left=sizes n_right=sizes mean_left=means mean_right=means runs_left=runs_behind runs_right=runs_behind"
+            "row=count n_left=sizes n_right=sizes mean_left=means mean_right=means runs_left=runs_behind runs_right=runs_behind"
         ),
-        "perf_tests.pool": "pooled=pool_as_benchmark_tool",
-        "result.row_names": "",
+        **_NAMES,
+        "perf_tests.pool": f"{_NAMES['perf_tests.pool']} pooled=pool_as_benchmark_tool",
         "result.comparison_rows": "verdict=_words",
     },
 )
@@ -188,7 +197,7 @@ MISSING = Table(
     made_in="result.result_tables",
     rules={
         "runs.samples": "side=sizes n=sizes",
-        "result.row_names": "",
+        **_NAMES,
     },
 )
 
@@ -217,7 +226,7 @@ CHANGE_POINTS = Table(
             "along index job=axes_by_job run time_ms mean_before=points mean_after=points "
             "change=points p_value=points inside"
         ),
-        "result.row_names": "test verb resource subresource scope bucket unit metric",
+        **{module: columns.replace(" kind", "") for module, columns in _NAMES.items()},
     },
 )
 

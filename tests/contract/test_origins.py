@@ -77,12 +77,12 @@ def words(path: Path) -> set[str]:
 
 
 def words_of(module: str) -> set[str]:
-    """The words of a module, or of all modules of a package that is a list of declarations."""
+    """The words of a module, or of all modules of a room or of a package that is a list of declarations."""
     found = importlib.util.find_spec(module)
     assert found is not None and found.origin is not None, f"there is no module {module}"
     if found.submodule_search_locations is None:
         return words(Path(found.origin))
-    return set().union(*map(words, Path(found.origin).parent.glob("*.py")))
+    return set().union(*map(words, Path(found.origin).parent.rglob("*.py")))
 
 
 @pytest.mark.parametrize(("package", "table"), TABLES)
@@ -94,6 +94,30 @@ def test_a_module_that_decides_a_column_names_it(package: str, table: Table) -> 
         if name not in words_of(f"{package}.{module}")
     ]
     assert not wrong, "\n".join(wrong)
+
+
+MADE = {
+    ("samples", "time_ms"), ("broker_samples", "time_ms"), ("goals", "goal"), ("answer_differences", "answer"),
+    ("answer_differences", "value"), ("differences", "what"), ("what_if", "what"), ("sources", "source"), ("runs", "run"),
+    ("shards", "shard"), ("spark_tasks", "finish_ms"), ("other_executors", "executors"),
+}  # fmt: skip
+"""Key columns that no file states, although one of the input tables has a column of that name."""
+
+
+@pytest.mark.parametrize(("package", "table"), TABLES)
+def test_a_key_that_files_state_belongs_to_reading(package: str, table: Table) -> None:
+    kinds = importlib.import_module(f"{package}.view").VIEW.kinds
+    stated = {column.name for kind in kinds for read in kind.tables for column in read.columns}
+    for name in set(table.key) & stated:
+        if (table.name, name) not in MADE:
+            assert "reading" in {module.partition(".")[0] for module in table.origins()[name]}, name
+
+
+@pytest.mark.parametrize(("package", "table"), TABLES)
+def test_result_alone_decides_no_column(package: str, table: Table) -> None:
+    """It words, orders and subtracts: what is worded or subtracted is named, too."""
+    alone = [name for name, modules in table.origins().items() if all(m.startswith("result.") for m in modules)]
+    assert not alone
 
 
 def test_a_module_that_never_mentions_a_column_is_found_out() -> None:

@@ -59,13 +59,31 @@ assert tuple(c.name for c in NINE) == SAMPLE
 
 KBS = "KB/s"
 LOAD = (
-    number("cores", "Cores; 0 on a dead broker.", width=5, priority=7),
-    number("cpu_pct", "CPU, share of the broker's cores.", "%", "percent", title="cpu %", width=8, priority=0, grow=22),
-    number("disk_mb", "Disk: sum over the replicas.", "MB", title="disk MB", priority=5),
-    number("disk_pct", "Disk, share of the capacity.", "%", "percent", title="disk %", width=8, priority=0, grow=22),
+    number("cores", "Cores; 0 on a dead broker (Cruise Control: NumCore).", width=5, priority=7),
+    number(
+        "cpu_pct",
+        "CPU, share of the broker's cores (Cruise Control: CpuPct).",
+        "%",
+        "percent",
+        title="cpu %",
+        width=8,
+        priority=0,
+        grow=22,
+    ),
+    number("disk_mb", "Disk: sum over the replicas (Cruise Control: DiskMB).", "MB", title="disk MB", priority=5),
+    number(
+        "disk_pct",
+        "Disk, share of the capacity (Cruise Control: DiskPct).",
+        "%",
+        "percent",
+        title="disk %",
+        width=8,
+        priority=0,
+        grow=22,
+    ),
     number(
         "leader_nw_in_kbs",
-        "Network in of the leader replicas.",
+        "Network in of the leader replicas (Cruise Control: LeaderNwInRate).",
         KBS,
         title="led in KB/s",
         width=11,
@@ -73,11 +91,24 @@ LOAD = (
         grow=22,
     ),
     number(
-        "follower_nw_in_kbs", "Network in of the follower replicas.", KBS, title="fol. in KB/s", width=12, priority=4
+        "follower_nw_in_kbs",
+        "Network in of the follower replicas (Cruise Control: FollowerNwInRate).",
+        KBS,
+        title="fol. in KB/s",
+        width=12,
+        priority=4,
     ),
-    number("nw_out_kbs", "Network out.", KBS, title="out KB/s", width=8, priority=1, grow=22),
     number(
-        "pnw_out_kbs", "Network out if it led all it holds.", KBS, title="pot. out KB/s", width=13, priority=4, grow=22
+        "nw_out_kbs", "Network out (Cruise Control: NwOutRate).", KBS, title="out KB/s", width=8, priority=1, grow=22
+    ),
+    number(
+        "pnw_out_kbs",
+        "Network out if it led all it holds (Cruise Control: PnwOutRate).",
+        KBS,
+        title="pot. out KB/s",
+        width=13,
+        priority=4,
+        grow=22,
     ),
     integer("leaders", "Leader replicas.", title="leads", width=6, priority=2),
     integer("replicas", "Replicas.", title="repl", width=6, priority=8),

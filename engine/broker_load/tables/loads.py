@@ -56,14 +56,15 @@ BROKERS = Table(
     order=("broker", "source"),
     made_in="result.broker_tables",
     rules={
-        "model.topology": "broker host rack",
+        "reading": "broker",
+        "model.topology": "host rack",
         "cruise_control.broker_stats": LOAD_NAMES,
         "cruise_control.cluster_model": "state=states",
         "insight.broker_checks": (
             "headroom_pct=headroom tightest flags measured_cpu_pct=cpu_residuals "
             "residual_cpu_pct=cpu_residuals residual_reason=residual_reasons"
         ),
-        "model.broker_capacity": "nw_in_cap_kbs=nw_in nw_out_cap_kbs=nw_out disk_cap_mb=disk capacity_estimated=estimated",
+        "model.broker_capacity": "cores nw_in_cap_kbs=nw_in nw_out_cap_kbs=nw_out disk_cap_mb=disk capacity_estimated=estimated",
         "model.measured": "measured_cpu_pct=cpu cpu_trend",
         "insight.answer_differences": "source",
         "insight.log_directories": "source",
@@ -100,6 +101,7 @@ REPLICAS = Table(
     key=("topic", "partition", "broker", "source"),
     made_in="result.partition_tables",
     rules={
+        "reading": "topic partition broker",
         "cruise_control.replica_loads": "cpu_pct_cores=cpu disk_mb=disk nw_in_kbs=nw_in nw_out_kbs=nw_out",
         "insight.corrected_loads": "cpu_pct_cores=cpu cpu_removed_pct_cores=removed",
         "insight.split_bounds": (
@@ -108,7 +110,7 @@ REPLICAS = Table(
         ),
         "insight.answer_differences": "source",
         "insight.log_directories": "source",
-        "model.topology": "topic partition broker position=replicas leader offline",
+        "model.topology": "position=replicas leader offline",
     },
 )  # fmt: skip
 
@@ -140,6 +142,7 @@ PARTITIONS = Table(
     key=("topic", "partition"),
     made_in="result.partition_tables",
     rules={
+        "reading": "topic partition",
         "cruise_control.replica_loads": "cpu_pct_cores=cpu disk_mb=disk nw_in_kbs=nw_in nw_out_kbs=nw_out msg_in=messages",
         "insight.corrected_loads": "cpu_pct_cores=cpu",
         "insight.split_bounds": (
@@ -159,6 +162,7 @@ SAMPLES = Table(
     key=("topic", "partition", "time_ms"),
     made_in="result.partition_tables",
     rules={
+        "reading": "topic partition",
         "cruise_control.samples": "",
     },
 )
@@ -170,6 +174,7 @@ BROKER_SAMPLES = Table(
     key=("broker", "time_ms"),
     made_in="result.partition_tables",
     rules={
+        "reading": "broker",
         "cruise_control.samples": "",
     },
 )
@@ -187,13 +192,13 @@ WINDOWS = Table(
     key=("topic", "partition", "window_end_ms"),
     made_in="result.partition_tables",
     rules={
+        "reading": "topic partition",
         "cruise_control.windows": (
             "window_end_ms=ends_ms cpu_usage disk_usage leader_bytes_in=series "
             "leader_bytes_out=series produce_rate=series fetch_rate=series message_in_rate=series "
             "replication_bytes_in_rate=series replication_bytes_out_rate=series "
             "extrapolation=EXTRAPOLATIONS"
         ),
-        "model.topology": "topic partition",
     },
 )
 
@@ -204,6 +209,9 @@ HOSTS = Table(
     key=("host",),
     order=("host",),
     made_in="cruise_control.broker_stats",
+    rules={
+        "reading": "host",
+    },
 )
 
 RACKS = Table(
@@ -214,10 +222,10 @@ RACKS = Table(
     order=("rack",),
     made_in="insight.rollup",
     rules={
+        "reading": "rack",
         "cruise_control.broker_stats": (
             "cores disk_mb leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs pnw_out_kbs leaders replicas"
         ),
-        "model.topology": "rack",
         "insight.rollup": (
             "rack cores=summed disk_mb=summed leader_nw_in_kbs=summed follower_nw_in_kbs=summed "
             "nw_out_kbs=summed pnw_out_kbs=summed leaders=summed replicas=summed"
@@ -254,6 +262,7 @@ TOPICS = Table(
     order=("-cpu_share_pct", "-nw_out_share_pct", "-disk_share_pct", "topic"),
     made_in="insight.rollup",
     rules={
+        "reading": "topic",
         "cruise_control.replica_loads": "cpu_pct_cores=cpu nw_in_kbs=nw_in nw_out_kbs=nw_out disk_mb=disk",
         "insight.rollup": "cpu_pct_cores nw_in_kbs nw_out_kbs disk_mb",
     },
@@ -279,6 +288,7 @@ DIRECTORIES = Table(
     order=("broker", "log_dir", "source"),
     made_in="insight.log_directories",
     rules={
+        "reading": "broker log_dir",
         "insight.answer_differences": "leaders=directories source",
     },
 )  # fmt: skip

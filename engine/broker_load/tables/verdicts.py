@@ -115,6 +115,7 @@ SKIPPED = Table(
     key=("topic", "partition"),
     made_in="insight.data_quality",
     rules={
+        "reading": "topic partition",
         "cruise_control.samples": "rule",
     },
 )

@@ -31,9 +31,10 @@ SCENARIO_BROKERS = Table(
     order=("broker",),
     made_in="result.scenario_tables",
     rules={
+        "reading": "broker",
         "cruise_control.broker_stats": LOAD_NAMES,
         "insight.broker_checks": "breaches",
-        "model.topology": "broker host rack",
+        "model.topology": "host rack",
         "cruise_control.cluster_model": "state=states",
     },
 )
@@ -53,7 +54,8 @@ SCENARIO_MOVES = Table(
     key=("topic", "partition"),
     made_in="result.scenario_tables",
     rules={
-        "insight.scenarios": "topic=rows partition=rows new_leader=reassign new_replicas=reassign moved_mb",
+        "reading": "topic partition",
+        "insight.scenarios": "new_leader=reassign new_replicas=reassign moved_mb",
         "insight.failover": "new_leader=demote",
         "model.topology": "old_leader=leader replicas",
     },
@@ -93,7 +95,8 @@ FAILOVER_LEADERS = Table(
     key=("topic", "partition"),
     made_in="result.failure_tables",
     rules={
-        "insight.failover": "topic=rows partition=rows old_leader=old new_leader=new unclean under_min_isr=under",
+        "reading": "topic partition",
+        "insight.failover": "old_leader=old new_leader=new unclean under_min_isr=under",
     },
 )
 
@@ -111,7 +114,8 @@ FAILOVER_MIN_ISR = Table(
     key=("topic", "partition"),
     made_in="result.failure_tables",
     rules={
-        "insight.failover": "topic=rows partition=rows leader=new in_sync before=under_before",
+        "reading": "topic partition",
+        "insight.failover": "leader=new in_sync before=under_before",
         "model.topology": "min_isr=min_in_sync",
     },
 )
@@ -154,7 +158,8 @@ FAILOVER_BROKERS = Table(
     order=("broker",),
     made_in="result.failure_tables",
     rules={
-        "model.topology": "broker host rack",
+        "reading": "broker",
+        "model.topology": "host rack",
         "insight.failover": "state=failed nw_out_physical_kbs=physical nw_out_physical_kbs_before=physical_before",
         "cruise_control.broker_stats": (
             "cores cpu_pct disk_mb disk_pct leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs "
@@ -193,6 +198,8 @@ FAILURES = Table(
     key=("failure",),
     made_in="result.failure_tables",
     rules={
+        "model.topology": "failure=racks_index",
+        "result.failure_tables": "failure",
         "insight.failover": (
             "moved leaderless unclean under_min_isr=under over newly_over worst headroom_pct=percent survivable"
         ),
@@ -214,9 +221,10 @@ ROLLING = Table(
     key=("down", "broker"),
     made_in="result.failure_tables",
     rules={
+        "reading": "broker",
         "insight.failover": (
             "cpu_pct=cpu nw_out_kbs=out leaders=gained cpu_over=over_while_down nw_out_over=over_while_down"
         ),
-        "model.topology": "down=ids broker=ids",
+        "model.topology": "down=ids",
     },
 )

@@ -31,6 +31,7 @@ RECOMMENDATIONS = Table(
     key=("job_id", "rank"),
     made_in="insight.recommend",
     rules={
+        "reading": "job_id",
         "insight.recommendation_rules": (
             "topic key value current saving_mb_s saving_percent=saving_mb_s wait_change_ms heuristic "
             "severity_now=now severity_after=after text"
@@ -54,6 +55,9 @@ COSTS = Table(
     key=("job_id", "cause"),
     title="cost",
     made_in="insight.cost",
+    rules={
+        "reading": "job_id",
+    },
 )
 
 ROLLUP = Table(
@@ -134,6 +138,7 @@ PHASES = Table(
     key=("phase",),
     made_in="result.job_tables",
     rules={
+        "reading": "job_id",
         "insight.phases": "phase start_ms ms share=shares meaning=text",
     },
 )
@@ -160,6 +165,7 @@ HISTORY = Table(
     title="history",
     made_in="insight.history",
     rules={
+        "reading": "job_id",
         "dr_elephant.verdict_tables": "severity",
         "dr_elephant.metrics": "used_mb_s wasted_mb_s runtime_ms",
         "model.assembly": "name submit_ms state",
@@ -180,7 +186,8 @@ CONF_CHANGES = Table(
     title="conf changes",
     made_in="result.job_tables",
     rules={
-        "insight.history": "key before after",
+        "reading": "key",
+        "insight.history": "before after other_job_id=runs_like",
     },
 )
 

@@ -44,11 +44,12 @@ JOBS = Table(
     order=("-submit_ms", "job_id"),
     made_in="dr_elephant.verdict_tables",
     rules={
+        "reading": "job_id",
         "dr_elephant.metrics": "used_mb_s wasted_mb_s wait_ms runtime_ms",
         "dr_elephant.errors": "upstream_says=errors notes",
         "model.job_conf": "job_type queue",
         "model.assembly": (
-            "job_id name user state submit_ms launch_ms finish_ms maps reduces maps_finished "
+            "name user state submit_ms launch_ms finish_ms maps reduces maps_finished "
             "reduces_finished attempts_running source"
         ),
     },
@@ -67,6 +68,7 @@ HEURISTICS = Table(
     key=("job_id", "heuristic"),
     made_in="dr_elephant.verdicts",
     rules={
+        "reading": "job_id",
         "dr_elephant.mapreduce": "heuristic=name details",
         "dr_elephant.heuristic": "severity score",
         "dr_elephant.gates": "severity=severities",
@@ -86,6 +88,7 @@ DIFFERENCES = Table(
     key=("job_id", "what"),
     made_in="dr_elephant.published_differences",
     rules={
+        "reading": "job_id",
         "dr_elephant.metrics": "published",
         "dr_elephant.mapreduce": "published reason=difference",
     },
@@ -99,10 +102,14 @@ TASKS = Table(
     order=("job_id", "side", "task_id"),
     made_in="view",
     rules={
-        "reading.event_collector": "job_id=jobs_of",
+        "reading": "job_id task_id",
         "reading.counters": " ".join(f"{name}=TASK_COUNTER_NAMES" for name in TASK_COUNTER_NAMES.values())
         + " "
         + " ".join(f"{name}=FILE_COUNTER_NAMES" for name in FILE_COUNTER_NAMES.values()),
-        "model.task_rows": "",
+        "model.task_rows": " ".join(
+            f"{c.name}=COUNTER_COLUMNS" if c.name in COUNTER_COLUMNS else c.name
+            for c in TASK_MODEL.columns
+            if c.name not in ("job_id", "task_id")
+        ),
     },
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.job_heuristics.tables.columns import count, flag, fraction, percent, text, time, whole
 from engine.job_heuristics.tables.spark_input import SPARK_TASKS
 from engine.tables import Table
@@ -40,9 +42,10 @@ STAGES = Table(
     key=("stage_id", "attempt"),
     made_in="result.spark_tables",
     rules={
+        "reading": "stage_id=stage attempt",
         "model.spark.history_server": (
-            "stage_id attempt name status jobs tasks completed=completed_tasks failed killed active "
-            "submit_ms run_ms=sums cpu_ms=sums gc_ms=sums input_bytes=sums output_bytes=sums "
+            "name status jobs tasks completed=completed_tasks failed killed active "
+            "submit_ms took_ms=finish_ms run_ms=sums cpu_ms=sums gc_ms=sums input_bytes=sums output_bytes=sums "
             "shuffle_write_bytes=sums memory_spilled=sums disk_spilled=sums fetch_wait_ms=sums "
             "failure"
         ),
@@ -81,8 +84,9 @@ EXECUTORS = Table(
     key=("executor",),
     made_in="result.spark_tables",
     rules={
+        "reading": "executor",
         "model.spark.history_server": (
-            "executor host active cores add_ms remove_ms tasks failed task_ms gc_ms input_bytes "
+            "host active cores add_ms remove_ms tasks failed task_ms gc_ms input_bytes "
             "shuffle_read_bytes=shuffle_read shuffle_write_bytes=shuffle_write max_memory "
             "peak_heap=peaks reason"
         ),
@@ -113,9 +117,11 @@ SQL = Table(
     key=("execution",),
     made_in="result.spark_tables",
     rules={
+        "reading": "execution",
         "insight.spark.sql": (
             "nodes=plan_rows costliest=time_ms costliest_ms=time_ms rows files=metrics read_bytes=metrics"
         ),
+        "model.spark.assembly": "root description state=end start_ms took_ms=end jobs error",
         "result.spark_tables": "state=_sql_state took_ms=_took",
     },
 )
@@ -137,7 +143,7 @@ PLAN = Table(
     key=("execution", "node"),
     title="plans",
     made_in="result.spark_tables",
-    rules={"insight.spark.sql": ""},
+    rules={"reading": "execution", "insight.spark.sql": ""},
 )
 
 INSIGHTS = Table(
@@ -177,12 +183,19 @@ SCALE = Table(
     title="executors needed",
     made_in="result.spark_tables",
     rules={
-        "insight.spark.schedule": "executors runtime_ms=time_ms utilisation mark=ideal",
+        "insight.spark.schedule": (
+            "executors of_now=executors runtime_ms=time_ms change=time_ms utilisation core_h=time_ms mark=ideal"
+        ),
+        "insight.spark.resources": "core_h=cores",
         "result.spark_tables": "of_now=SHARES change=base core_h=cores",
     },
 )
 
-_SHOWN = tuple(c for c in SPARK_TASKS.columns if c.name not in ("seq", "log", "start_seq", "measured"))
+_SHOWN = tuple(
+    replace(c, meaning="moment from which its result was fetched, null: it was not") if c.name == "getting_ms" else c
+    for c in SPARK_TASKS.columns
+    if c.name not in ("seq", "log", "start_seq", "measured")
+)
 SPARK_TASK_LIST = Table(
     "spark_tasks",
     "The ended tasks of one Spark application (option job), in the order of its log",
@@ -190,7 +203,10 @@ SPARK_TASK_LIST = Table(
     key=("task_id", "finish_ms"),
     title="tasks",
     made_in="result.spark_tables",
-    rules={"reading.spark.log_rows": " ".join(f"{column.name}=SPARK_TASKS" for column in _SHOWN)},
+    rules={
+        "reading.spark.log_rows": " ".join(f"{column.name}=SPARK_TASKS" for column in _SHOWN),
+        "result.spark_tables": "getting_ms",
+    },
 )
 
 SPARK_TABLES: tuple[Table, ...] = (STAGES, EXECUTORS, SQL, PLAN, INSIGHTS, SCALE, SPARK_TASK_LIST)

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import polars as pl
 
-from engine.formats.sql_text import verb
 from engine.query_profile.tables import CLASSES, METHODS, NAN_TO_NULL
 from engine.query_profile.workloads.workload import ClassInfo, Workload
 
@@ -29,7 +28,7 @@ def group(work: Workload, by: str) -> tuple[np.ndarray, list[str]]:
 
 def _group_name(info: ClassInfo, by: str) -> str:
     if by == "verb":
-        return verb(info.query) if info.query else info.name.partition(".")[0]
+        return info.verb if info.query else info.name.partition(".")[0]
     return info.user if by == "user" else info.database
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.formats.sql_text import verb
 from engine.query_profile import tables
 from engine.query_profile.insight import grouping, whatif
 from engine.query_profile.insight.profile import Profile
@@ -65,7 +64,7 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
         **{name: metric.get(name, unknown) for name in ("calls", "rows", "errors", "io_us", "lock_us")},
         "cpu_measured_us": metric.get("cpu_us", unknown),
         "flag": [""] * len(infos),
-        "verb": [verb(i.query) if i.query else "" for i in infos],
+        "verb": [i.verb for i in infos],
         "user": [i.user for i in infos],
         "database": [i.database for i in infos],
         "query": [i.query for i in infos],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.formats.sql_text import verb
 from engine.query_profile.wlr.regression import HUGE
 
 
@@ -20,6 +21,11 @@ class ClassInfo:
     user: str = ""
     database: str = ""
     nested: bool = False
+
+    @property
+    def verb(self) -> str:
+        """First word of the statement; empty without a text."""
+        return verb(self.query) if self.query else ""
 
 
 @dataclass(frozen=True)

@@ -101,11 +101,10 @@ def partition_table(s: ReplicatedScenario) -> pl.DataFrame | None:
     after = s.after
     if after.partitions is None:
         return None
-    registered = set(after.ring.ids)
-    answers = {i for i, ok in zip(after.ring.ids, after.ring.reading & ~after.failed, strict=True) if ok}
+    registered, readers = set(after.ring.ids), after.answering_owners
     share, load = partition_loads(after)
     listed = [
-        (p.id, STATES[p.state], [o for o in p.owners if o in registered], [o for o in p.owners if o in answers],
+        (p.id, STATES[p.state], [o for o in p.owners if o in registered], readers[k],
          float(share[k]), float(load[k]), p.changed_s * 1000 if p.changed_s else None, p.locked)
         for k, p in enumerate(after.partitions.partitions)
     ]  # fmt: skip

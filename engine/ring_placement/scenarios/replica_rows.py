@@ -409,11 +409,16 @@ class ReplicatedPlacement:
         return self.rows.shard_share(self.lost)
 
     @cached_property
-    def partition_readers(self) -> np.ndarray:
-        """Number of owners that answer for each partition."""
+    def answering_owners(self) -> list[list[str]]:
+        """IDs of the owners that answer for each partition."""
         assert self.partitions is not None
         answering = {m.id for m, ok in zip(self.ring.members, self.ring.reading & ~self.failed, strict=True) if ok}
-        return np.array([sum(o in answering for o in p.owners) for p in self.partitions.partitions], dtype=np.int64)
+        return [[o for o in p.owners if o in answering] for p in self.partitions.partitions]
+
+    @cached_property
+    def partition_readers(self) -> np.ndarray:
+        """Number of owners that answer for each partition."""
+        return np.array([len(owners) for owners in self.answering_owners], dtype=np.int64)
 
     @cached_property
     def reads_ok(self) -> np.ndarray:
