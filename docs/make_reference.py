@@ -112,15 +112,13 @@ def modules() -> Iterator[str]:
 
 
 def _origins(table: Table) -> dict[str, str]:
-    """Return the modules that decide each column of a result table."""
-    named: dict[str, list[str]] = {column.name: [] for column in table.columns}
-    for module, columns in table.rules.items():
-        for column in columns.split():
-            named[column].append(module)
-    others = [module for module, columns in table.rules.items() if not columns] or [table.made_in]
+    """Return the modules that decide each column of a result table, with the name that it has there."""
     return {
-        column: ", ".join(f"`{module.replace('.', '/')}`" for module in modules or others)
-        for column, modules in named.items()
+        column: ", ".join(
+            f"`{module.replace('.', '/')}`" + (f" (as `{name}`)" if name != column else "")
+            for module, name in modules.items()
+        )
+        for column, modules in table.origins().items()
     }
 
 

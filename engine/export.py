@@ -120,19 +120,60 @@ def to_markdown(frame: pl.DataFrame, table: Table) -> str:
     return harmless("\n".join(lines) + "\n")
 
 
-def to_text(frame: pl.DataFrame, table: Table) -> str:
-    """Format aligned columns for readers: units in the header, every row in full, times in ISO 8601."""
+def to_text(frame: pl.DataFrame, table: Table, width: int = 0) -> str:
+    """Format aligned columns for readers: units in the header, times in ISO 8601.
+
+    ``width`` (characters of a line, 0: any): long texts are cut to it with ``…``, then the least important columns are left
+    out; a last line names them. Without it every row is in full.
+    """
     units_by_name = {c.name: "" if c.kind == "time_ms" else c.unit for c in table.columns}
     header = [f"{name} ({unit})" if (unit := units_by_name.get(name)) else name for name in frame.columns]
     body = list(_words(frame, table))
     right = [frame.schema[name].is_numeric() for name in frame.columns]
     widths = [max([len(title), *(len(line[i]) for line in body)]) for i, title in enumerate(header)]
+    shown = list(range(len(header)))
+    if width:
+        widths, shown = _fitting(frame.columns, table, widths, width)
 
-    def line(cells: list[str]) -> str:
-        return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)).rstrip()
+    def line(cells: Sequence[str]) -> str:
+        texts = ((cells[i] if len(cells[i]) <= widths[i] else cells[i][: widths[i] - 1] + "…", i) for i in shown)
+        return "  ".join(text.rjust(widths[i]) if right[i] else text.ljust(widths[i]) for text, i in texts).rstrip()
 
-    lines = [line(header), line(["-" * width for width in widths]), *(line(cells) for cells in body)]
+    lines = [line(header), line(["-" * wide for wide in widths]), *(line(cells) for cells in body)]
+    hidden = [name for i, name in enumerate(frame.columns) if i not in shown]
+    if hidden:
+        lines.append(f"({len(hidden)} more columns, in other formats and on wider terminals: {', '.join(hidden)})")
     return harmless("\n".join(lines) + "\n")
+
+
+_CUT = 32
+"""Characters that a text keeps at least where a line is too long."""
+
+
+def _fitting(names: Sequence[str], table: Table, widths: Sequence[int], width: int) -> tuple[list[int], list[int]]:
+    """Return the widths of columns, long texts cut, and which columns fit into ``width`` in all: the important ones."""
+    declared = {column.name: column for column in table.columns}
+    texts = [declared[name].kind in ("text", "id", "json", "spark") if name in declared else True for name in names]
+    widths = list(widths)
+    while sum(widths) + 2 * (len(widths) - 1) > width:
+        longest = max(
+            (i for i in range(len(widths)) if texts[i] and widths[i] > _CUT), key=widths.__getitem__, default=None
+        )
+        if longest is None:
+            break
+        over = sum(widths) + 2 * (len(widths) - 1) - width
+        widths[longest] = max(widths[longest] - over, _CUT)
+
+    def importance(i: int) -> tuple[bool, int, int]:
+        column = declared.get(names[i])
+        return (column.hidden, column.priority, i) if column is not None else (True, 0, i)
+
+    shown: list[int] = []
+    for i in sorted(range(len(names)), key=importance):
+        if shown and sum(widths[j] + 2 for j in shown) + widths[i] > width:
+            break
+        shown.append(i)
+    return [min(wide, width) for wide in widths], sorted(shown)
 
 
 def _words(frame: pl.DataFrame, table: Table) -> Iterator[list[str]]:
@@ -170,7 +211,13 @@ def to_json(frame: pl.DataFrame, table: Table) -> str:
     return harmless_json(json.dumps(list(rows(frame, table)), ensure_ascii=False, indent=1) + "\n")
 
 
-FORMATS = {"csv": to_csv, "markdown": to_markdown, "json": to_json, "text": to_text}
+def to_ndjson(frame: pl.DataFrame, table: Table) -> str:
+    """Format one row object on each line."""
+    lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows(frame, table))
+    return harmless_json("".join(f"{line}\n" for line in lines))
+
+
+FORMATS = {"csv": to_csv, "ndjson": to_ndjson, "markdown": to_markdown, "json": to_json, "text": to_text}
 """Formats of one table by name."""
 
 

@@ -80,8 +80,11 @@ def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only
     return (harmless_json(msgspec.json.format(encoded, indent=1).decode()) + "\n").encode()
 
 
-def to_text(view: View, result: Result, only: str | None = None) -> str:
-    """Format the report as text (suitable for screen readers): headline, notes, tables, problems."""
+def to_text(view: View, result: Result, only: str | None = None, width: int = 0) -> str:
+    """Format the report as text (suitable for screen readers): headline, notes, tables, problems.
+
+    ``width``: characters of a line that tables keep to; 0 for any length.
+    """
     declared = {table.name: table for table in view.tables}
     parts = [f"{view.title}\n{'=' * len(view.title)}\n"]
     for line in result.headline:
@@ -98,7 +101,7 @@ def to_text(view: View, result: Result, only: str | None = None) -> str:
             meaning = declared[name].meaning
             if shown.height < frame.height:
                 meaning += f" ({shown.height:,} of {frame.height:,}: {' '.join(result.focus[name])})"
-            parts.append(f"\n{name}: {meaning}\n\n{export.to_text(shown, declared[name])}")
+            parts.append(f"\n{name}: {meaning}\n\n{export.to_text(shown, declared[name], width)}")
     parts.append("\n" + problems_text(result.problems) if result.problems else "\nno problems\n")
     return harmless("".join(parts))
 

@@ -81,8 +81,9 @@ class Table:
     (column names, ``-`` in front for descending; always total, so that equal data print equally).
 
     A result table also names where its cells come from, by modules of its view (``insight.failover``): ``made_in`` makes the
-    rows; ``rules`` are the modules that decide columns, each with the names of those, or "" for all others. A column that
-    none of them names is decided where the rows are made.
+    rows; ``rules`` are the modules that decide columns, each with the names of those, or "" for all others. A module that
+    has another name for a column says so: ``column=name``, the name of its function, field or constant. A column that none
+    of them names is decided where the rows are made.
     """
 
     name: str
@@ -101,6 +102,16 @@ class Table:
         """Compute the schema once: the live path needs it often."""
         object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
         object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
+
+    def origins(self) -> dict[str, dict[str, str]]:
+        """Return for each column the modules that decide it, each with the name that it has there."""
+        named: dict[str, dict[str, str]] = {column.name: {} for column in self.columns}
+        for module, columns in self.rules.items():
+            for text in columns.split():
+                name, _, inside = text.partition("=")
+                named[name][module] = inside or name
+        others = [module for module, columns in self.rules.items() if not columns] or [self.made_in]
+        return {name: modules or dict.fromkeys(others, name) for name, modules in named.items()}
 
     def column(self, name: str) -> Column:
         """Return the column called ``name``. Raises KeyError."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl+C in the middle of an import would show a traceback
+
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from engine import __version__
 from tui.cli.output import FINE, INTERRUPTED, UsageError, message, write
 
 if TYPE_CHECKING:
@@ -18,7 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             if words in (["--version"], ["-V"]):
-                write(f"loadlens {__version__}\n")
+                from tui.cli.build import version
+
+                write(f"{version()}\n")
                 return FINE
             return _dispatch(words)
         except UsageError as error:
@@ -39,6 +45,8 @@ def _dispatch(words: list[str]) -> int:
     """Run the command that ``words`` begin with; return the exit code."""
     from tui.cli.arguments import command_of, parser
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     command, others = command_of(words)
     if command in ("report", "check") and {"-h", "--help"}.intersection(others):
         _print_help(command, others)
@@ -53,6 +61,10 @@ def _dispatch(words: list[str]) -> int:
 
         with logs.to_file(folders()["log"]):  # a reader's mistake is a problem in the report, its traceback is here
             return report.report_view(arguments) if command == "report" else report.check_view(arguments)
+    if command == "feeds":
+        from tui.cli import feeds
+
+        return feeds.print_feeds(arguments)
     if command == "fleet":
         from tui.cli import fleet
 
@@ -113,6 +125,11 @@ def run() -> NoReturn:
         from multiprocessing import freeze_support
 
         freeze_support()
+        if sys.argv[1:2] == ["--decode-parquet"]:
+            from engine.formats import parquet
+
+            parquet.serve(int(sys.argv[2]))
+            exit_now(FINE)
     # Reports are over soon, and what they make are rows, not cycles: going through them takes a while. The dashboard
     # begins to collect when everything is loaded.
     gc.disable()

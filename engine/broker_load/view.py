@@ -33,6 +33,7 @@ from engine.broker_load.result import (
     summary,
 )
 from engine.broker_load.result.detail import Detail, detail_of
+from engine.broker_load.result.gauges import GAUGES
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.inputs import Inputs
@@ -58,6 +59,7 @@ class BrokerLoad:
     name = "broker-load"
     title = "Broker load"
     kinds = KINDS
+    gauges = GAUGES
     parameters = BrokerLoadParameters
     tables: tuple[Table, ...] = tables.RESULTS
     fail_on: Level = "severe"

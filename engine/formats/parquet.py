@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -30,6 +31,8 @@ MOST_TEXT = 1 << 30
 """Most bytes of all texts together: equal ones are stored once."""
 MOST_MEMORY = 4 << 30
 """Bytes of address space that decoding may take."""
+DECODE = "--decode-parquet"
+"""First argument of the program built into one folder when it is to decode for another one of itself."""
 
 
 class Damaged(ValueError):
@@ -78,12 +81,13 @@ class _Child:
     def _start(self) -> None:
         """Start the process. Raises Damaged if that fails: without it the file cannot be read."""
         self._pipe, other = Pipe()
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({other.fileno()})"
+        # A program that was built into one folder has no interpreter but itself: its entry point knows the word.
+        program = [DECODE] if getattr(sys, "frozen", False) else ["-P", "-m", __name__]
         try:
             null = subprocess.DEVNULL
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code], pass_fds=[other.fileno()], stdin=null, stdout=null, stderr=null,
-                start_new_session=True,
+                [sys.executable, *program, str(other.fileno())], pass_fds=[other.fileno()], stdin=null, stdout=null,
+                stderr=null, start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )  # fmt: skip
         except OSError as error:
             raise Damaged(f"no process to decode it in: {error.strerror}") from None
@@ -173,3 +177,6 @@ def _frame(data: bytes, columns: list[str]) -> bytes:
 
 _CHILD = _Child()
 atexit.register(_CHILD.close)
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

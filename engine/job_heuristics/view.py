@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.result.gauges import GAUGES
 from engine.job_heuristics.tables import insight as insight_tables
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.job_heuristics.tables.spark_result import SPARK_TABLES
@@ -36,6 +37,7 @@ class JobHeuristics:
 
     name = "job-heuristics"
     title = "Job heuristics"
+    gauges = GAUGES
     parameters: type[Parameters] = JobParameters
     tables: tuple[Table, ...] = (JOBS, HEURISTICS, *insight_tables.TABLES, DIFFERENCES, TASKS, *SPARK_TABLES)
     fail_on: Level = "severe"

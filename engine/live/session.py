@@ -304,9 +304,11 @@ class Session:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the live path itself: unreadable files and folders, missing roots, bombs, a failing watch."""
-        watching = self._watcher.problem
-        return fold([*self._problems, *([watching] if watching is not None else [])])
+        """What is wrong with the live path itself: what cannot be read, missing roots, a failing watch or cache."""
+        caching = self._cache.problem if self._cache is not None else None
+        return fold(
+            [*self._problems, *(problem for problem in (self._watcher.problem, caching) if problem is not None)]
+        )
 
     @property
     def status(self) -> Status:

@@ -134,7 +134,7 @@ CLASSES = Table(
         Column("errors", pl.Float64, "Failed executions.", kind="count", priority=5),
         _us("io_us", "Time in block reads and writes.", title="IO", priority=4),
         _us("lock_us", "Time waiting for locks.", title="locks", priority=5, hidden=True),
-        _us("cpu_measured_us", "CPU that the server itself measured.", title="measured CPU", priority=5, hidden=True),
+        _us("cpu_measured_us", "CPU that the server itself measured.", title="cpu measured", priority=3),
         Column("n", pl.Int64, "Intervals with the class that WLR used.", kind="count", priority=5),
         Column("r2", pl.Float64, "R squared of the class' line in WLR.", kind="number", priority=6),
         Column("slope", pl.Float64, "Slope of the class' line in WLR.", kind="number", priority=6),
@@ -154,12 +154,18 @@ CLASSES = Table(
     title="Query classes",
     made_in="result.result_tables",
     rules={
-        "insight.profile": "y_total y_low y_high x_total cost_per_time cost_per_call",
+        "insight.profile": (
+            "y_total=total y_low=interval y_high=interval x_total cost_per_time=costs "
+            "cost_per_call=costs"
+        ),
         "insight.grouping": "y_share active_cpus x_share latency_us disagreement members",
         "wlr.regression": "n r2 slope slope_stderr intercept intercept_stderr intercept_stderr_correct",
-        "insight.all_methods": "y_default y_wlr y_ols y_nnls y_ratio flag",
-        "estimators.attribution": "y_default y_low y_high",
-        "workloads.deltas": "class queryid user database query calls rows errors io_us lock_us cpu_measured_us",
+        "insight.all_methods": "y_default=total y_wlr=total y_ols=total y_nnls=total y_ratio=total flag=no_spread",
+        "estimators.attribution": "y_low=low y_high=high y_default=Attribution",
+        "workloads.deltas": (
+            "class queryid calls=NAMES rows=NAMES errors=NAMES io_us=NAMES lock_us=NAMES "
+            "cpu_measured_us=NAMES user database query"
+        ),
     },
 )  # fmt: skip
 
@@ -201,11 +207,11 @@ INTERVALS = Table(
     title="Intervals",
     made_in="result.result_tables",
     rules={
-        "workloads.workload": "used seconds",
+        "workloads.workload": "seconds used x",
         "workloads.windows": "window",
-        "workloads.deltas": "start_ms end_ms x reason",
-        "workloads.log_workloads": "start_ms end_ms x reason",
-        "workloads.matrices": "x reason",
+        "workloads.deltas": "start_ms end_ms reason=reasons",
+        "workloads.log_workloads": "start_ms end_ms reason=reasons",
+        "workloads.matrices": "reason=reasons",
         "workloads.resources": "y reason",
     },
 )
@@ -227,7 +233,8 @@ METHODS_SIDE_BY_SIDE = Table(
     title="Methods",
     made_in="insight.method_comparison",
     rules={
-        "insight.all_methods": "attributed background unattributed",
+        "insight.all_methods": "attributed=total background",
+        "insight.profile": "unattributed",
     },
 )
 
@@ -253,6 +260,12 @@ COMPARISON = Table(
     key=("class",),
     title="Comparison",
     made_in="insight.window_comparison",
+    rules={
+        "insight.window_comparison": (
+            "calls_before=calls_ calls_now=calls_ latency_before_us=latency_ latency_now_us=latency_ "
+            "y_before=y_ y_now=y_"
+        ),
+    },
 )
 
 WHAT_IF = Table(
@@ -272,7 +285,9 @@ WHAT_IF = Table(
     title="What if",
     made_in="result.result_tables",
     rules={
-        "insight.whatif": "",
+        "insight.whatif": (
+            "faster saved saved_low=low saved_high=high utilisation=before utilisation_after=after latency_factor"
+        ),
     },
 )
 
@@ -292,8 +307,8 @@ SOURCES = Table(
     title="Sources",
     made_in="result.result_tables",
     rules={
-        "workloads.sources": "source kind classes intervals",
-        "workloads.resources": "resource",
-        "workloads.workload": "usable",
+        "workloads.sources": "source kind intervals chosen=choose",
+        "workloads.resources": "resource=with_resource",
+        "workloads.workload": "classes usable=used",
     },
 )

@@ -23,6 +23,7 @@ from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
 from engine.query_profile.result import listing, messages, result_tables
 from engine.query_profile.result.detail import Detail
+from engine.query_profile.result.gauges import GAUGES
 from engine.query_profile.result.summary import FIRST, scores, summary
 from engine.query_profile.wlr import printout
 from engine.query_profile.wlr.regression import Sums
@@ -31,7 +32,7 @@ from engine.query_profile.workloads.role_names import named, names_of
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload
 from engine.result import Headline, Result, Trend
-from engine.view import Context, NoInput, UnknownName
+from engine.view import Context, NoInput
 
 FITS_KEPT = 4
 """Number of workloads and parameters whose fits stay in memory, so that switching back is immediate."""
@@ -43,6 +44,7 @@ class QueryProfile:
     name = "query-profile"
     title = "Query profile"
     kinds = KINDS
+    gauges = GAUGES
     parameters = QueryProfileParameters
     tables = (
         tables.CLASSES,
@@ -118,27 +120,6 @@ def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: C
     )
 
 
-def _chosen(sources: Sources, text: str) -> tuple[Workload, list[str]]:
-    """Return the best workload whose label contains ``text``, and notes on it and on the others. Raises UnknownName."""
-    wanted = text.lower()
-    matching = [w for w in sources.workloads if wanted in w.label.lower()]
-    matching.sort(key=lambda w: w.label.lower() != wanted)  # the name itself before longer ones
-    if not matching:
-        names = "; ".join(w.label for w in sources.workloads[:6])
-        raise UnknownName(f"no source called {text!r}; there are: {names}")
-    work = matching[0]
-    notes = list(work.notes)
-    others = [w.label for w in sources.workloads if w is not work]
-    if others:
-        several = len(others) > 1
-        notes.append(
-            f"{work.label} is shown; {len(others)} other source{'s' if several else ''} "
-            f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) {'are' if several else 'is'} not mixed in: "
-            "one server at a time (choose with source=)"
-        )
-    return work, notes
-
-
 class _Computation:
     """One computation over the files' workloads, step by step; steps add to ``problems``."""
 
@@ -152,7 +133,7 @@ class _Computation:
 
     def result(self) -> Result:
         """Choose workload and window, fit, predict, and build the result."""
-        whole, notes = _chosen(self.sources, self.parameters.source)
+        whole, notes = self.sources.choose(self.parameters.source)
         whole = named(whole, names_of(self.inputs, whole.kind))
         # problems of tables come with their path; those of other sources that are not shown do not matter here
         others = {other.label for other in self.sources.workloads if other is not whole}

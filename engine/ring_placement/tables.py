@@ -188,16 +188,22 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
     _text("address", "Address and port", priority=5, hidden=True),
     Column("heartbeat_ms", pl.Int64, "Last heartbeat", kind="time_ms", title="heartbeat", priority=5, hidden=True),
 ), key=("instance",), order=("-load_before", "instance"), title="Nodes",
-   made_in="result.layout_tables", rules={
-       "pyroscope.ring": "state",
-       "scenarios.failover": "load_before load_after added",
-       "scenarios.scenario_state": "capacity down",
-       "insight.receivers": "over_mean headroom over_capacity",
-       "insight.fates": "fate",
-       "scenarios.cluster": "instance zone tokens load_observed address heartbeat_ms",
-       "insight.replica_facts": "ownership token_ranges replica_share tenants largest_tenants worst_partner pair_lost_share",
-       "scenarios.replicated_rings": "load_before load_after",
-   })  # fmt: skip
+   made_in="result.layout_tables",
+    rules={
+        "pyroscope.ring": "state",
+        "scenarios.failover": "load_before=before load_after=after",
+        "scenarios.scenario_state": "capacity down",
+        "insight.receivers": "over_mean=against headroom=against over_capacity=against",
+        "insight.fates": "fate",
+        "scenarios.cluster": "instance zone tokens load_observed=written address heartbeat_ms=heartbeat_s",
+        "insight.replica_facts": (
+            "replica_share=share tenants largest_tenants=largest "
+            "worst_partner=partners pair_lost_share=partners"
+        ),
+        "scenarios.replicated_rings": "load_before=before load_after=after",
+        "dskit.token_ring": "ownership token_ranges",
+        "result.layout_tables": "added=load_before",
+    })  # fmt: skip
 
 SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _count("shard", "Shard ID, 1-based", priority=0),
@@ -207,11 +213,12 @@ SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _rate("load_after", "Load under this shard ID in the scenario", title="load after", priority=2),
     _id("stored_by", "Instance that takes most of it in the scenario; null if it is rejected", title="stored by"),
 ), key=("shard",), order=("shard",), title="Shards",
-   made_in="result.layout_tables", rules={
-       "pyroscope.ring": "instance instance_before",
-       "pyroscope.placement": "load_before load_after",
-       "insight.receivers": "stored_by",
-   })  # fmt: skip
+   made_in="result.layout_tables",
+    rules={
+        "pyroscope.ring": "instance=owner instance_before=owner",
+        "pyroscope.placement": "load_before=shard_loads load_after=shard_loads",
+        "insight.receivers": "stored_by",
+    })  # fmt: skip
 
 PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
     _id("tenant", "Tenant ID", priority=0),
@@ -238,13 +245,16 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
 ), key=("tenant", "dataset", "fingerprint", "offset", "token"),
    order=("tenant", "dataset", "fingerprint", "offset", "shard", "token"),
    title="Placements",
-   made_in="result.placements_table", rules={
-       "scenarios.segment_writers": "tenant dataset fingerprint bytes_per_s",
-        "pyroscope.subrings": "offset shard shard_before candidates",
-       "pyroscope.limits": "tenant_shards dataset_shards limits_from",
-       "pyroscope.ring": "instance instance_before",
-       "insight.replica_facts": "replicas max_errors error partition lost",
-   })  # fmt: skip
+   made_in="result.placements_table",
+    rules={
+        "scenarios.segment_writers": "tenant dataset fingerprint bytes_per_s=_weights limits_from",
+        "pyroscope.subrings": "offset=offsets_of shard=positions candidates=first_distinct shard_before=positions",
+        "pyroscope.limits": "tenant_shards=tenant_limit dataset_shards=dataset_limit",
+        "pyroscope.ring": "instance=owner instance_before=owner",
+        "insight.replica_facts": "replicas max_errors error partition lost",
+        "insight.receivers": "stored_by=takers",
+        "result.replica_tables": "token",
+    })  # fmt: skip
 
 TOTALS = (
     _rate("rejected_bytes", "Load no instance takes", title="rejected", priority=0),
@@ -273,11 +283,16 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
     _text("zone", "The zone that fails, in a sweep of zones", width=10, priority=1),
     *TOTALS,
 ), key=("rank",), order=("rank",), title="Sweep",
-   made_in="result.sweep_tables", rules={
-       "scenarios.segment_sweeps": "",
-       "scenarios.replica_sweeps": "write_lost_share tenants_write_lost tenants_read_lost",
-       "scenarios.sweep_totals": "rank max_over_mean coefficient_of_variation nodes_over_capacity",
-   })  # fmt: skip
+   made_in="result.sweep_tables",
+    rules={
+        "scenarios.segment_sweeps": (
+            "down rejected_bytes rerouted_bytes moved_bytes needless_moved_bytes "
+            "shards_with_changed_owner datasets_with_changed_shard_set datasets_touched "
+            "datasets_fully_on_down tenants_touched worst_instance=worst worst_load"
+        ),
+        "scenarios.replica_sweeps": "write_lost_share tenants_write_lost tenants_read_lost",
+        "scenarios.sweep_totals": "rank=order max_over_mean coefficient_of_variation nodes_over_capacity",
+    })  # fmt: skip
 
 OBSERVED = Table("observed", "What nodes really have by stats, metrics and block footers: pairs of shard or tenant and node", (
     _text("source", "stats, usage, sent, ingest, blocks or series", width=6, priority=0),
@@ -315,9 +330,14 @@ STRATEGY = Table(
           priority=0),
     _text("corrected_chooses", "Strategy by the corrected value", title="corrected", width=11, priority=0),
 ), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy",
-   made_in="insight.next_rules", rules={
-       "pyroscope.adaptive_placement": "std_dev target upstream_chooses corrected_chooses",
-   })  # fmt: skip
+   made_in="insight.next_rules",
+    rules={
+        "pyroscope.adaptive_placement": (
+            "mean=integer_mean std_dev_stored=build std_dev=integer_std_dev target "
+            "upstream_chooses=_strategy corrected_chooses=_strategy"
+        ),
+        "insight.next_rules": "std_dev_stored=std_dev limit=dataset_limit",
+    })  # fmt: skip
 
 EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and each candidate with what becomes of it", (
     _count("step", "Order", width=4, priority=0),
@@ -357,7 +377,7 @@ TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario
            title="down", width=4, priority=0),
     _ratio("spread", "Largest ownership over the mean inside its shard; of rings with replicas", title="max/mean", width=8,
            priority=1),
-    Column("instances", pl.List(pl.String), "Instances that are written to: its shard (segment writers: largest part first)",
+    Column("instances", pl.List(pl.String), "Instances of its shard (segment writers: that store its data while none fails)",
            kind="text", width=30, grow=90, priority=0),
     Column("read_instances", pl.List(pl.String), "Instances that its queries ask: the lookback adds former ones",
            kind="text", title="read from", priority=3),
@@ -365,11 +385,16 @@ TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario
     Column("read_partitions", pl.List(pl.Int64), "Partitions that its queries need", kind="text", title="read partitions",
            priority=4),
 ), key=("tenant",), order=("-write_lost_share", "reads_ok", "-load", "tenant"), title="Tenants",
-   made_in="result.replica_tables", rules={
-       "insight.replica_facts": "write_lost_load spread",
-       "scenarios.replica_rows": "",
-       "result.segment_tenants": "load write_lost_share instances instances_down",
-   })  # fmt: skip
+   made_in="result.replica_tables",
+    rules={
+        "insight.replica_facts": "write_lost_load=lost_load instances_down spread=spreads instances read_instances",
+        "scenarios.replica_rows": (
+            "tenant=Tenants shard_size=sizes load=loads write_lost_share reads_ok instances=shards "
+            "read_instances=reads partitions=shards read_partitions=reads"
+        ),
+        "dskit.shuffle_shards": "instances=shard",
+        "result.segment_tenants": "load write_lost_share instances instances_down",
+    })  # fmt: skip
 
 PARTITIONS = Table("partitions", "Partitions, their owners, and who answers queries in the scenario", (
     _count("partition", "Partition ID", priority=0),
@@ -382,10 +407,12 @@ PARTITIONS = Table("partitions", "Partitions, their owners, and who answers quer
     Column("changed_ms", pl.Int64, "Last change of its state", kind="time_ms", title="state since", priority=2),
     Column("locked", pl.Boolean, "Whether its state may not change", kind="flag", priority=3),
 ), key=("partition",), order=("partition",), title="Partitions",
-   made_in="result.replica_tables", rules={
-       "dskit.partition_ring": "state owners",
-       "scenarios.replica_rows": "readers share load",
-   })  # fmt: skip
+   made_in="result.replica_tables",
+    rules={
+        "dskit.partition_ring": "state owners",
+        "insight.replica_facts": "share=partition_loads load=partition_loads",
+        "result.replica_tables": "partition=partitions readers=answers changed_ms=changed_s",
+    })  # fmt: skip
 
 RESTART = Table("restart", "A rolling restart step by step: the worst node, or zone, of each step", (
     _count("step", "Order", width=4, priority=0),
@@ -408,7 +435,10 @@ SIZES = Table("sizes", "The tenant that is explained at other shard sizes", (
            priority=0),
     Column("configured", pl.Boolean, "Whether it is the size in force", kind="flag", priority=0),
 ), key=("shard_size",), order=("shard_size",), title="Shard sizes",
-   made_in="insight.replica_explain")  # fmt: skip
+   made_in="insight.replica_explain",
+    rules={
+        "insight.replica_explain": "shard_size=sizes pair_lost_share=lost worst_pair=_worst_pair safe=safe_loss",
+    })  # fmt: skip
 
 RESULTS = (
     NODES,

@@ -33,6 +33,7 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result import replica_summary, replica_tables
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
+from engine.ring_placement.result.gauges import GAUGES
 from engine.ring_placement.result.layout_tables import member_table, node_table, other_rings, ring_names, shard_table
 from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.segment_tenants import segment_tenant_table
@@ -57,6 +58,7 @@ class RingPlacement:
     name = "ring-placement"
     title = "Ring placement"
     kinds: Sequence[Any] = KINDS
+    gauges = GAUGES
     parameters = RingParameters
     tables = tables.RESULTS
     fail_on: Level = "severe"
@@ -69,9 +71,10 @@ class RingPlacement:
             raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
         if cluster.ring is not None and not cluster.ring.strategy:
             ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
-            made = _members_only(
-                state, f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind", ask
-            )
+            why, kind = f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind"
+            if cluster.ring.component:
+                why, kind, ask = cluster.ring.why, f"of the {cluster.ring.component}", "it takes no writes"
+            made = _members_only(state, why, kind, ask)
         elif cluster.ring is not None and lacks_tokens(cluster.ring):
             hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
             made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
@@ -124,7 +127,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
     problems = [*s.problems, *many_shards(state)]
     frames = {
         "nodes": node_table(s),
-        "tenants": segment_tenant_table(s),
+        "tenants": segment_tenant_table(s, memo),
         "shards": shard_table(s, context),
         "placements": placements_table(s, p, memo, notes),
         "observed": memo.value("observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP),

@@ -122,17 +122,20 @@ METRICS = Table(
     order=_METRIC_ORDER,
     made_in="result.result_tables",
     rules={
-        "perf_tests.comparison": "ratio p_value matched upstream_matched",
+        "perf_tests.comparison": "ratio p_value matched upstream_matched=matched",
         "perf_tests.published": "ratio similarity matched",
-        "insight.evidence": "ratio ratio_low ratio_high p_value spread_p cliffs_delta evidence",
+        "insight.evidence": "ratio p_value ratio_low=low ratio_high=high spread_p cliffs_delta evidence",
         "insight.mutes": "muted",
         "insight.regressions": "effect regression",
-        "insight.statistical": "verdict matched changed q_value spread_q runs_needed disagree",
+        "insight.statistical": "matched q_value verdict=words changed runs_needed spread_q disagree=disagrees",
         "runs.directions": "direction",
         "runs.metric_units": "unit",
-        "runs.samples": "n_left n_right mean_left mean_right runs_left runs_right",
-        "perf_tests.pool": "pooled",
+        "runs.samples": (
+            "n_left=sizes n_right=sizes mean_left=means mean_right=means runs_left=runs_behind runs_right=runs_behind"
+        ),
+        "perf_tests.pool": "pooled=pool_as_benchmark_tool",
         "result.row_names": "",
+        "result.comparison_rows": "verdict=_words",
     },
 )
 
@@ -164,7 +167,7 @@ RUNS = Table(
     made_in="result.result_tables",
     rules={
         "runs.layout": "job run number",
-        "runs.selection": "side order",
+        "runs.selection": "side order=Sides",
         "insight.influence": "influence badness outliers bad",
         "runs.runs": "",
     },
@@ -184,7 +187,7 @@ MISSING = Table(
     order=_METRIC_ORDER,
     made_in="result.result_tables",
     rules={
-        "runs.samples": "side n",
+        "runs.samples": "side=sizes n=sizes",
         "result.row_names": "",
     },
 )
@@ -210,7 +213,11 @@ CHANGE_POINTS = Table(
     order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "along", "index"),
     made_in="result.result_tables",
     rules={
-        "insight.change_points": "",
+        "insight.change_points": (
+            "along index job=axes_by_job run time_ms mean_before=points mean_after=points "
+            "change=points p_value=points inside"
+        ),
+        "result.row_names": "test verb resource subresource scope bucket unit metric",
     },
 )
 
@@ -233,6 +240,8 @@ GROUPS = Table(
     order=("-worse", "-different", "-metrics", "group"),
     made_in="insight.groups",
     rules={
-        "insight.statistical": "different worse equivalent not_enough_data missing",
+        "insight.statistical": "different equivalent not_enough_data=NOT_ENOUGH missing",
+        "insight.regressions": "worse",
+        "insight.groups": "different worse equivalent not_enough_data missing",
     },
 )

@@ -25,6 +25,7 @@ from engine.run_comparison.result.comparison_rows import (
     statistical_comparison,
 )
 from engine.run_comparison.result.detail import Detail
+from engine.run_comparison.result.gauges import GAUGES
 from engine.run_comparison.result.junit_cases import junit_suite
 from engine.run_comparison.result.result_tables import build_result
 from engine.run_comparison.runs.measurements import Measurements, read_measurements
@@ -41,6 +42,7 @@ class RunComparison:
 
     name = "run-comparison"
     title = "Run comparison"
+    gauges = GAUGES
     kinds: tuple[FileKind, ...] = READERS
     parameters: type[Parameters] = ComparisonParameters
     tables: tuple[Table, ...] = (METRICS, RUNS, MISSING, CHANGE_POINTS, GROUPS)

@@ -8,11 +8,11 @@ from pathlib import Path
 from sample_data.broker_load.cluster import Simulation, put, put_documents, put_scrapes
 from sample_data.broker_load.make import write
 
-STEP_S = 6.0
+STEP_S = 10.0
 """Seconds between two scrapes."""
 KEEP = 30
 """Scrapes kept of each exporter: three hours of the story."""
-DIES, RETURNS, ROUND = 6, 12, 20
+DIES, RETURNS, ROUND = 4, 9, 15
 """Steps at which a broker dies and returns, and the length of the story."""
 VICTIM = 3
 TICK_S = 360

@@ -8,19 +8,19 @@ from pathlib import Path
 
 from sample_data.query_profile.make import Server, first
 
-STEP_S = 5.0
+STEP_S = 8.0
 """Seconds between two snapshots."""
 
 KEEP = 120
 """Number of snapshots on disk, and of lines that a rotation leaves of a log; older ones are deleted."""
 
-ROUND = 30
+ROUND = 22
 """Steps of a round."""
 
-LOST = range(8, 18)
+LOST = range(5, 13)
 """Steps of each round without the index."""
 
-RESET = 24
+RESET = 17
 """Step of each round in which the statistics are reset."""
 
 

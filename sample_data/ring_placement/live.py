@@ -14,7 +14,7 @@ from engine.ring_placement.pyroscope.ring import Member
 from sample_data.ring_placement import mimir
 from sample_data.ring_placement.make import Cluster, pages, put, segment
 
-STEP_S = 5.0
+STEP_S = 8.0
 """Seconds between two looks at the clusters."""
 RESTART = range(3, 7)
 """Steps during which one writer is LEAVING and then JOINING."""

@@ -45,7 +45,7 @@ ELSEWHERE = {"otava/analysis.py"}
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_that_are_named_exist(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    folders = ("engine", "tui", "sample_data", "tests", "docs")
+    folders = ("engine", "tui", "sample_data", "tests", "docs", "packaging")
     paths = {f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")}
     for name in set(re.findall(r"`([\w/]+\.py)`", text)) - ELSEWHERE:
         assert any(path.endswith(f"/{name}") for path in paths), f"there is no module {name}"

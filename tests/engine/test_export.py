@@ -90,3 +90,23 @@ def test_harmless_texts(text: str) -> None:
     encoded = json.dumps(text, ensure_ascii=False)
     assert json.loads(harmless_json(encoded)) == text
     assert not CONTROL.search(harmless_json(encoded))
+
+
+def test_text_keeps_to_a_width_by_cutting_texts_then_leaving_columns_out() -> None:
+    table = Table(
+        "t",
+        "T.",
+        (
+            Column("name", pl.String, "N.", priority=0),
+            Column("rest", pl.String, "R.", priority=3),
+            Column("n", pl.Int64, "N.", kind="count", priority=1),
+            Column("secret", pl.Int64, "S.", kind="count", hidden=True),
+        ),
+    )
+    frame = pl.DataFrame({"name": ["x" * 60], "rest": ["y" * 20], "n": [123], "secret": [7]}, schema=table.schema)
+    wide = export.to_text(frame, table)
+    assert "x" * 60 in wide and "secret" in wide.splitlines()[0]
+    for width in (80, 60, 40):
+        lines = export.to_text(frame, table, width).splitlines()
+        assert all(len(line) <= width for line in lines[:3]) and "123" in lines[2] and "x…" in lines[2]
+    assert lines[-1] == "(2 more columns, in other formats and on wider terminals: rest, secret)"

@@ -21,6 +21,11 @@ OF_ALL = frozenset({"refused", "members"})
 """Columns that say something of all records of a file: that another program refuses it, how many there are."""
 NOT_BY_LINE = {
     "block": "one checksum covers all",
+    "config-page": "YAML",
+    "memberlist-binary": "protobuf, which has no lines",
+    "partition-ring-binary": "protobuf, which has no lines",
+    "placement-rules": "protobuf, which has no lines",
+    "placement-stats": "protobuf, which has no lines",
     "build-log": "its blocks are JSON over many lines",
     "job-conf": "XML",
     "overrides": "YAML",

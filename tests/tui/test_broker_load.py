@@ -125,6 +125,7 @@ def test_killing_a_broker_shows_who_takes_over_and_can_be_undone(cluster: Path, 
             await s.until(lambda: "failover_brokers" in s.app.pane.result.tables)
             assert s.app.pane.parameters.fail == (str(first),)
             assert shown.row["broker"] == first and shown.row_style(shown.row) == "critical"  # marked in place
+            await s.see("FAILED")
             await s.press("enter")  # and one key to its result
             await s.until(lambda: s.app.pane.query_one("#bl-sections", Sections).chosen == WHAT_IF)
             await s.see("FAILED")

@@ -55,7 +55,7 @@ async def pause_and_time(s: Stage, table: LiveTable) -> None:
 
 async def zoom(s: Stage, table: LiveTable) -> None:
     await keys(s, "z")
-    await s.until(lambda: table.size.width >= 108 and table.size.height >= 26)
+    await s.until(lambda: table.size.width >= 78 and table.size.height >= 20)
     await s.see("ZOOM")
     await keys(s, "escape")
     await s.until(lambda: "ZOOM" not in s.text() and s.app.pane.entry.title in screen_lines(s.app)[0])
@@ -92,7 +92,7 @@ async def help_and_palette(s: Stage, table: LiveTable) -> None:
 async def truth(s: Stage, shadow: Shadow, own: list[str]) -> None:
     """Press the keys ``own``, change the size: the terminal shows what a full repaint of the same state shows."""
     await keys(s, *own)
-    await s.pilot.resize_terminal(80, 24)
+    await s.pilot.resize_terminal(90, 24)
     await keys(s, "d", "down", "d", "escape", "d")
     await settle(s)
     sent = shadow.lines()
@@ -114,10 +114,10 @@ def test_ten_habits_and_a_true_screen(name: str, tmp_path: Path, monkeypatch: py
     pressed = random.Random(name).choices([key for key in own if key not in ("v", "o", "w")], k=6)
 
     async def story() -> Any:
-        async with opened(folder, view(name), tmp_path, (110, 30)) as s:
+        async with opened(folder, view(name), tmp_path, (80, 24)) as s:
             shadow = Shadow(s.app)
-            await s.pilot.resize_terminal(111, 30)
-            await s.pilot.resize_terminal(110, 30)
+            await s.pilot.resize_terminal(81, 24)
+            await s.pilot.resize_terminal(80, 24)
             table = s.app.focused
             assert isinstance(table, LiveTable)
             for habits in (filter_sort_columns, pause_and_time, zoom, export_and_copy, help_and_palette):

@@ -14,11 +14,14 @@ import pytest
 from engine.ring_placement.view import VIEW
 from sample_data.ring_placement.make import Cluster, put
 from tests.tui.fakes import Stage, compare, copied, opened, play, session_over
+from tui.glyphs import BRAILLE
+from tui.views.ring_placement.cells import names_cell
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.views.ring_placement.tables import NUMBER, TABLES
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Cell
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
@@ -393,10 +396,10 @@ SCREENS = {
     "map-80x24": ((80, 24), (), {}),
     "failed-80x24": ((80, 24), ("space", "j", "j", "space"), {}),
     "failed-left-80x24": ((80, 24), ("space", "t"), {}),
-    "failed-ascii-80x24": ((80, 24), ("z",), {"glyphs_set": "ascii"}),
+    "failed-ascii-80x24": ((80, 24), ("Z",), {"glyphs_set": "ascii"}),
     "detail-80x24": ((80, 24), ("space", "d"), {}),
-    "zone-120x40": ((120, 40), ("z", "j"), {}),
-    "zone-left-200x50": ((200, 50), ("z", "t"), {}),
+    "zone-120x40": ((120, 40), ("Z", "j"), {}),
+    "zone-left-200x50": ((200, 50), ("Z", "t"), {}),
     "sweep-80x24": ((80, 24), ("x",), {}),
     "light-80x24": ((80, 24), ("space",), {"look": "loadlens-light"}),
     "ansi-80x24": ((80, 24), ("space",), {"look": "ansi-dark"}),
@@ -417,7 +420,7 @@ def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> N
             for key in keys:
                 before = pane(s).result
                 await s.press(key)
-                if key in ("space", "z", "t", "x"):
+                if key in ("space", "Z", "t", "x"):
                     await s.until(lambda before=before: pane(s).result is not before)
             await s.pilot.pause(0.1)
             # The last two lines are the shell's: age of the data and keys.
@@ -431,7 +434,7 @@ def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> N
 def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("z", "t")
+            await s.press("Z", "t")
             await s.until(lambda: pane(s).result.summary["regime"] == "left")
             session = session_over(copied(SAMPLE), VIEW)
             session.scan(final=True)
@@ -495,3 +498,9 @@ def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
             assert not pane(s).error
 
     play(story)
+
+
+def test_a_flag_of_the_same_name_as_a_list_is_drawn() -> None:
+    """Column ``down`` of nodes says whether, that of failures who."""
+    assert names_cell(Cell("down", True, {}, 8, BRAILLE, lambda _name: 0.0)) == [("yes", "")]
+    assert names_cell(Cell("down", ["a-1", "a-2"], {}, 8, BRAILLE, lambda _name: 0.0)) == [("a-1, a-2", "")]

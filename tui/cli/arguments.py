@@ -16,15 +16,16 @@ from tui.cli.output import UsageError, message, write
 if TYPE_CHECKING:
     from engine.settings import Settings
 
-COMMANDS = ("demo", "report", "check", "fleet", "paths")
+COMMANDS = ("demo", "report", "check", "fleet", "feeds", "paths")
 """Words that begin a command; any other first word is a path for the dashboard."""
 
 EPILOG = """commands:
   loadlens [PATH ...]            the dashboard on files and folders, live (this folder if none is named)
   loadlens demo                  the dashboard on sample data that moves
-  loadlens report VIEW PATH ...  one view computed once: json, csv, markdown, text, upstream
+  loadlens report VIEW PATH ...  one view computed once: json, csv, markdown, text, prometheus, upstream
   loadlens check VIEW PATH ...   exit 1 with one line per finding, for cron and CI
   loadlens fleet VIEW PATH ...   job heuristics of years of histories, on Apache Spark
+  loadlens feeds VIEW            the commands that get a view's data, from Prometheus or without it
   loadlens paths                 where settings, state, log and cache lie
 
 exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
@@ -45,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
 
 WITH_VALUE = ("--theme", "--glyphs", "--view", "--config", "--speed", "-o", "--option", "--at", "--table", "--format",
-              "--fail-on", "--junit")  # fmt: skip
+              "--fail-on", "--junit", "--output", "--prometheus")  # fmt: skip
 """Options whose next word is their value."""
 
 
@@ -88,6 +89,8 @@ def parser(command: str) -> Parser:
         return _one_shot_parser(command)
     if command == "fleet":
         return _fleet_parser()
+    if command == "feeds":
+        return _feeds_parser()
     if command == "paths":
         return Parser("loadlens paths", description="Print where settings, state, log and cache lie.")
     return _dashboard_parser(demo=command == "demo")
@@ -124,7 +127,9 @@ def _one_shot_parser(command: str) -> Parser:
     made.add_argument("--at", metavar="TIME", help="look at the data as they were then (ISO 8601 or epoch)")
     if command == "report":
         made.add_argument("--table", metavar="NAME", help="only this table")
-        made.add_argument("--format", default="json", choices=("json", "csv", "markdown", "text", "upstream"))
+        formats = ("json", "ndjson", "csv", "markdown", "text", "prometheus", "upstream")
+        made.add_argument("--format", default="json", choices=formats, help="of what is printed (default json)")
+        made.add_argument("--output", metavar="FILE", help="write it to this file instead, all at once or not at all")
     else:
         levels = ("low", "moderate", "severe", "critical")
         made.add_argument(
@@ -132,6 +137,22 @@ def _one_shot_parser(command: str) -> Parser:
         )
         made.add_argument("--junit", metavar="FILE", help="also write the findings as JUnit XML")
     _add_common(made)
+    return made
+
+
+def _feeds_parser() -> Parser:
+    """Return the parser of ``feeds``."""
+    made = Parser(
+        "loadlens feeds",
+        description="Print the commands that get a view's data: from Prometheus or VictoriaMetrics, or without them. It opens "
+        "no connection itself.",
+        allow_abbrev=False,
+    )
+    made.add_argument("view", type=_view_name, metavar="VIEW", help="the view to feed")
+    made.add_argument("--prometheus", metavar="URL", help="address of Prometheus, Thanos or Mimir (with its prefix)")
+    made.add_argument(
+        "--output", metavar="FOLDER", default="/var/metrics", help="where the data are put (/var/metrics)"
+    )
     return made
 
 

@@ -40,6 +40,36 @@ def write(text: str | bytes) -> None:
         raise UsageError(f"standard output cannot be written: {error.strerror or error}") from error
 
 
+def terminal_width() -> int:
+    """Return the columns of the terminal that standard output is; 0 if it is none (a file, a pipe)."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+    except (OSError, ValueError, AttributeError):
+        return 0
+
+
+def write_file(path: str, text: str | bytes) -> None:
+    """Write all of ``text`` to the file ``path``, or leave it as it is: readers never see a part. Raises UsageError."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    beside = f"{path}.{os.getpid()}.tmp"
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113  (/dev/stdout, a named pipe)
+            with open(path, "wb") as device:  # noqa: PTH123
+                device.write(data)
+            return
+        # As any other new file: what it is renamed over may be read by the collector's own user.
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)  # noqa: PTH105
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)  # noqa: PTH108
+        raise UsageError(f"--output {path}: {error.strerror or error}") from error
+
+
 def message(text: str) -> None:
     """Write a message to standard error; without a standard error that can be written it is lost."""
     if sys.stderr is not None:

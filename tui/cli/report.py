@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.text import harmless
 from tui.cli.compute import Computation, compute
-from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, write
+from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, terminal_width, write, write_file
 
 if TYPE_CHECKING:
     import argparse
@@ -43,22 +44,28 @@ def report_view(arguments: argparse.Namespace) -> int:
     if only is not None and only not in result.tables:
         why = "needs other options" if only in declared else "does not exist"
         raise UsageError(f"table {only!r} {why}; there are: {', '.join(result.tables)}")
+    give = partial(write_file, arguments.output) if arguments.output else write
     if arguments.format == "json":
-        write(report.to_json(view, result, done.parameters, done.instant, only))
+        give(report.to_json(view, result, done.parameters, done.instant, only))
         return FINE
-    if arguments.format == "upstream":
-        text = view.upstream(result, done.parameters)
-        if text is None:
+    if arguments.format == "prometheus":
+        from engine import exposition
+
+        text = exposition.to_prometheus(view, result, only)
+    elif arguments.format == "upstream":
+        answer = view.upstream(result, done.parameters)
+        if answer is None:
             raise UsageError(f"what {view.name} re-implements prints nothing for these options")
+        text = answer
     elif arguments.format == "text":
-        text = report.to_text(view, result, only)
+        text = report.to_text(view, result, only, 0 if arguments.output else terminal_width())
     else:
         name = only or next((table.name for table in view.tables if table.name in result.tables), "")
         if not name:
             raise UsageError(f"{view.name} has no table for these options")
         frame = result.focused(name) if arguments.format == "markdown" else result.tables[name]
         text = export.FORMATS[arguments.format](frame, declared[name])
-    write(harmless(text) if arguments.format == "upstream" else text)
+    give(harmless(text) if arguments.format == "upstream" else text)
     if arguments.format != "text" and done.problems:
         message(report.problems_text(done.problems, MOST_PROBLEMS))
     return FINE

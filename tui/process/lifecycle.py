@@ -149,6 +149,19 @@ def restored_terminal() -> Iterator[None]:
         saved = termios.tcgetattr(0)
     except (termios.error, OSError):
         pass
+
+    def end(number: int, frame: object) -> None:
+        """End at once: the signal came before the event loop handles it, or after, when nothing is left to save."""
+        with contextlib.suppress(OSError, ValueError):
+            os.write(2, RESTORE.encode())
+        if saved is not None:
+            with contextlib.suppress(termios.error, OSError):
+                termios.tcsetattr(0, termios.TCSANOW, saved)
+        os._exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
     try:
         yield
     except BaseException:

@@ -67,7 +67,8 @@ class HelpText(ScrollCanvas, can_focus=True):
             )
             out.append([(titles, "key")])
             for column in table.window.columns:
-                unit = f" [{column.unit}]" if column.unit and column.unit not in column.header else ""
+                plain = column.kind in ("number", "count", "text", "ratio")  # others are shown in the unit that suits
+                unit = f" [{column.unit}]" if plain and column.unit and column.unit not in column.header else ""
                 out += _entry(column.header, f"{column.meaning}{unit}", width)
             out.append([("", "")])
         return out
@@ -83,7 +84,8 @@ def _entry(name: str, text: str, width: int) -> list[Line]:
 NOTES = (
     "Filters: words must occur in some text column; cpu>50, size>=10MB, wait<5m, wasted>1GBh, submitted>07:00, state=RUNNING, "
     'name~^etl (regular expression), severity>=moderate; ! in front for the opposite; "two words" in quotes; all conditions '
-    "must hold. A column is named by its title or the beginning of it (_ for blanks), a number is in the unit shown.",
+    "must hold. A column is named by its title or the beginning of it (_ for blanks; of several the first that suits), a number "
+    "is in the unit shown.",
     "Tab and Shift-Tab go to the next and previous table, panel or control; a panel that has the focus is scrolled by j, k, "
     "the arrows, PgUp and PgDn.",
     "Keys can be changed in the settings file, section [keys]: the action's id and a key or a list of keys. "

@@ -257,31 +257,7 @@ class ViewPane(Zooms):
         """Show, while there is nothing to draw, what this tab reads and why there is nothing yet; ``progress`` of the work."""
         if self.levels or not self.query("#placeholder"):
             return
-        lines: list[tuple[str, str]] = []
-        if not self.entry.ready:
-            lines.append((f"{self.entry.title} is not part of this version yet.", "title"))
-        elif self.error:
-            lines.append((f"{self.entry.title} cannot be computed: {self.error}", "severe"))
-            lines.append(("The log (L) has more. The other tabs are not concerned.", "dim"))
-        elif self.empty:
-            lines.append((f"Nothing to show: {self.empty}.", "title"))
-        elif progress:
-            lines.append((progress, "title"))
-        else:
-            lines.append(("Looking for files" + self.glyphs.ellipsis, "title"))
-        lines += [("", ""), (f"This tab reads {self.entry.reads}.", "")]
-        status = self.host.live_status
-        roots = status.roots if status is not None else ()
-        missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
-        lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
-        there = ", ".join(root for root in self.host.watched if root not in missing)
-        others = [(title, files) for title, files in self.host.file_counts() if files and title != self.entry.title]
-        if others and not progress:
-            found = ", ".join(f"{title} ({files:,})" for title, files in others)
-            lines.append((f"There are files for other tabs: {found}.", "ok"))
-        if there:
-            lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
-        self.query_one("#placeholder", TextPanel).show(lines)
+        self.query_one("#placeholder", TextPanel).show(_why_nothing(self, progress))
 
     def show_load_error(self, reason: str) -> None:
         """Say why this tab cannot be computed; the placeholder shows it until there is a result."""
@@ -448,3 +424,32 @@ class ViewPane(Zooms):
         if self.at_ms is None:
             self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
         self.at(None)
+
+
+def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
+    """Return what a tab without a result says: why there is none yet, what it reads, and where data are."""
+    lines: list[tuple[str, str]] = []
+    if not pane.entry.ready:
+        lines.append((f"{pane.entry.title} is not part of this version yet.", "title"))
+    elif pane.error:
+        lines.append((f"{pane.entry.title} cannot be computed: {pane.error}", "severe"))
+        lines.append(("The log (L) has more. The other tabs are not concerned.", "dim"))
+    elif pane.empty:
+        lines.append((f"Nothing to show: {pane.empty}.", "title"))
+    elif progress:
+        lines.append((progress, "title"))
+    else:
+        lines.append(("Looking for files" + pane.glyphs.ellipsis, "title"))
+    lines += [("", ""), (f"This tab reads {pane.entry.reads}.", "")]
+    status = pane.host.live_status
+    roots = status.roots if status is not None else ()
+    missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
+    lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
+    there = ", ".join(root for root in pane.host.watched if root not in missing)
+    others = [(title, files) for title, files in pane.host.file_counts() if files and title != pane.entry.title]
+    if others and not progress:
+        found = ", ".join(f"{title} ({files:,})" for title, files in others)
+        lines.append((f"There are files for other tabs: {found}.", "ok"))
+    if there:
+        lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
+    return lines

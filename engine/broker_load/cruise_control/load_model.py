@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control import cluster_model, replica_loads
+from engine.broker_load.cruise_control import cluster_model, replica_loads, samples, windows
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
-from engine.broker_load.model import broker_capacity, history, measured, samples, topology, windows
+from engine.broker_load.cruise_control.samples import Samples, SkipRules
+from engine.broker_load.cruise_control.windows import Aggregate, Finished, Window
+from engine.broker_load.model import broker_capacity, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import History
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.measured import Measured
 from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.samples import Samples, SkipRules
 from engine.broker_load.model.topology import Floats, Ints, Topology
-from engine.broker_load.model.windows import Aggregate, Finished, Window
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables import raw_metrics
 from engine.incremental import Partials

@@ -20,8 +20,8 @@ import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model, leader_values
+from engine.broker_load.cruise_control.windows import Aggregate
 from engine.broker_load.model.topology import Flags, Floats, Topology
-from engine.broker_load.model.windows import Aggregate
 from engine.broker_load.parameters import BrokerLoadParameters
 
 _WIDE = Context(prec=400)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.broker_load.cruise_control import samples
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.model import samples
 from engine.broker_load.model.measured import runs
 from engine.broker_load.model.topology import Longs
 from engine.broker_load.tables import raw_metrics

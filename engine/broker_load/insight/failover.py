@@ -224,6 +224,10 @@ class Headroom:
     over: int
     newly_over: int
 
+    def survivable(self, leaderless: int) -> bool:
+        """Whether the failure can be survived: no partition is ``leaderless`` and no survivor over a threshold."""
+        return not (leaderless or self.over)
+
 
 def headroom(
     cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], parameters: BrokerLoadParameters

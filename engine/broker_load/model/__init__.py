@@ -1,1 +1,1 @@
-"""From input tables to samples and windows of a cluster."""
+"""From input tables to the rounds of a cluster: topology, readings of each sampling interval, capacities."""

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.broker_load.model import history
-from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.samples import broker_cpu
+from engine.broker_load.model.rounds import Round, broker_cpu
 from engine.broker_load.model.topology import Flags, Floats, Ints, Topology
 from engine.broker_load.tables import raw_metrics
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from engine.broker_load.model import history
-from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.samples import broker_cpu
+from engine.broker_load.model.rounds import Round, broker_cpu
 from engine.broker_load.model.topology import Flags, Floats, Topology
 from engine.broker_load.tables.raw_metrics import IN, OUT, REPL_IN
 from engine.incremental import Partials

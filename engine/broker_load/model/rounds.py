@@ -271,3 +271,11 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology) -> _
     nan = slots.slot[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else np.empty(0, np.int64)
     disk = tally(found // width, megabytes, topology.brokers)
     return _Sizes(matrix, nan, found[np.append(True, found[1:] != found[:-1])[: len(found)]], disk)
+
+
+def broker_cpu(one: Round, cores: Floats) -> tuple[Floats, Flags]:
+    """Return the CPU fraction [B] of each broker and whether there is one; a process' cores are divided by the broker's."""
+    process = ~one.has_cpu & ~np.isnan(one.process)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cpu = np.where(process, one.process / cores, one.cpu)
+    return cpu, one.has_cpu | process

@@ -113,7 +113,7 @@ def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
         "newly_over": room.newly_over,
         "worst": room.worst,
         "headroom_pct": room.percent,
-        "survivable": not (leaderless or room.over),
+        "survivable": room.survivable(leaderless),
     }
 
 

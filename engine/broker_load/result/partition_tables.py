@@ -9,9 +9,9 @@ import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.cruise_control.windows import EXTRAPOLATIONS
 from engine.broker_load.insight import split_bounds
 from engine.broker_load.model.topology import Floats, across, any_of
-from engine.broker_load.model.windows import EXTRAPOLATIONS
 from engine.broker_load.tables import loads as tables
 from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.raw_metrics import SAMPLE

@@ -165,7 +165,7 @@ ANSWER_GOALS = Table(
     ),
     made_in="result.answer_tables",
     rules={
-        "reading.answer_rows": "",
+        "reading.cruise_control_json": "",
     },
 )
 INPUTS = (

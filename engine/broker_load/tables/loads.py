@@ -7,7 +7,6 @@ from dataclasses import replace
 import polars as pl
 
 from engine.broker_load.tables.columns import (
-    BOUND_NAMES,
     BROKER,
     IDS,
     KBS,
@@ -59,10 +58,13 @@ BROKERS = Table(
     rules={
         "model.topology": "broker host rack",
         "cruise_control.broker_stats": LOAD_NAMES,
-        "cruise_control.cluster_model": "state",
-        "insight.broker_checks": "headroom_pct tightest flags measured_cpu_pct residual_cpu_pct residual_reason",
-        "model.broker_capacity": "nw_in_cap_kbs nw_out_cap_kbs disk_cap_mb capacity_estimated",
-        "model.measured": "measured_cpu_pct cpu_trend",
+        "cruise_control.cluster_model": "state=states",
+        "insight.broker_checks": (
+            "headroom_pct=headroom tightest flags measured_cpu_pct=cpu_residuals "
+            "residual_cpu_pct=cpu_residuals residual_reason=residual_reasons"
+        ),
+        "model.broker_capacity": "nw_in_cap_kbs=nw_in nw_out_cap_kbs=nw_out disk_cap_mb=disk capacity_estimated=estimated",
+        "model.measured": "measured_cpu_pct=cpu cpu_trend",
         "insight.answer_differences": "source",
         "insight.log_directories": "source",
         "insight.brokers_without_topology": "source",
@@ -98,12 +100,15 @@ REPLICAS = Table(
     key=("topic", "partition", "broker", "source"),
     made_in="result.partition_tables",
     rules={
-        "cruise_control.replica_loads": "cpu_pct_cores disk_mb nw_in_kbs nw_out_kbs",
-        "insight.corrected_loads": "cpu_pct_cores cpu_removed_pct_cores",
-        "insight.split_bounds": BOUND_NAMES,
+        "cruise_control.replica_loads": "cpu_pct_cores=cpu disk_mb=disk nw_in_kbs=nw_in nw_out_kbs=nw_out",
+        "insight.corrected_loads": "cpu_pct_cores=cpu cpu_removed_pct_cores=removed",
+        "insight.split_bounds": (
+            "split=partitions_sharing cpu_low=bounds cpu_high=bounds nw_in_low_kbs=bounds "
+            "nw_in_high_kbs=bounds nw_out_low_kbs=bounds nw_out_high_kbs=bounds"
+        ),
         "insight.answer_differences": "source",
         "insight.log_directories": "source",
-        "model.topology": "",
+        "model.topology": "topic partition broker position=replicas leader offline",
     },
 )  # fmt: skip
 
@@ -135,10 +140,14 @@ PARTITIONS = Table(
     key=("topic", "partition"),
     made_in="result.partition_tables",
     rules={
-        "cruise_control.replica_loads": "cpu_pct_cores disk_mb nw_in_kbs nw_out_kbs",
-        "insight.corrected_loads": "cpu_pct_cores",
-        "insight.split_bounds": f"{BOUND_NAMES} msg_in_low msg_in_high",
-        "model.windows": "valid msg_in",
+        "cruise_control.replica_loads": "cpu_pct_cores=cpu disk_mb=disk nw_in_kbs=nw_in nw_out_kbs=nw_out msg_in=messages",
+        "insight.corrected_loads": "cpu_pct_cores=cpu",
+        "insight.split_bounds": (
+            "split=partitions_sharing cpu_low=bounds cpu_high=bounds nw_in_low_kbs=bounds "
+            "nw_in_high_kbs=bounds nw_out_low_kbs=bounds nw_out_high_kbs=bounds msg_in_low=bounds "
+            "msg_in_high=bounds"
+        ),
+        "cruise_control.windows": "valid msg_in=mean",
         "model.topology": "",
     },
 )  # fmt: skip
@@ -150,7 +159,7 @@ SAMPLES = Table(
     key=("topic", "partition", "time_ms"),
     made_in="result.partition_tables",
     rules={
-        "model.samples": "",
+        "cruise_control.samples": "",
     },
 )
 
@@ -161,7 +170,7 @@ BROKER_SAMPLES = Table(
     key=("broker", "time_ms"),
     made_in="result.partition_tables",
     rules={
-        "model.samples": "",
+        "cruise_control.samples": "",
     },
 )
 
@@ -178,7 +187,13 @@ WINDOWS = Table(
     key=("topic", "partition", "window_end_ms"),
     made_in="result.partition_tables",
     rules={
-        "model.windows": "",
+        "cruise_control.windows": (
+            "window_end_ms=ends_ms cpu_usage disk_usage leader_bytes_in=series "
+            "leader_bytes_out=series produce_rate=series fetch_rate=series message_in_rate=series "
+            "replication_bytes_in_rate=series replication_bytes_out_rate=series "
+            "extrapolation=EXTRAPOLATIONS"
+        ),
+        "model.topology": "topic partition",
     },
 )
 
@@ -199,7 +214,14 @@ RACKS = Table(
     order=("rack",),
     made_in="insight.rollup",
     rules={
-        "cruise_control.broker_stats": LOAD_NAMES.replace("cpu_pct ", "").replace("disk_pct ", ""),
+        "cruise_control.broker_stats": (
+            "cores disk_mb leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs pnw_out_kbs leaders replicas"
+        ),
+        "model.topology": "rack",
+        "insight.rollup": (
+            "rack cores=summed disk_mb=summed leader_nw_in_kbs=summed follower_nw_in_kbs=summed "
+            "nw_out_kbs=summed pnw_out_kbs=summed leaders=summed replicas=summed"
+        ),
     },
 )
 
@@ -231,6 +253,10 @@ TOPICS = Table(
     key=("topic",),
     order=("-cpu_share_pct", "-nw_out_share_pct", "-disk_share_pct", "topic"),
     made_in="insight.rollup",
+    rules={
+        "cruise_control.replica_loads": "cpu_pct_cores=cpu nw_in_kbs=nw_in nw_out_kbs=nw_out disk_mb=disk",
+        "insight.rollup": "cpu_pct_cores nw_in_kbs nw_out_kbs disk_mb",
+    },
 )  # fmt: skip
 
 DIRECTORIES = Table(
@@ -253,6 +279,6 @@ DIRECTORIES = Table(
     order=("broker", "log_dir", "source"),
     made_in="insight.log_directories",
     rules={
-        "insight.answer_differences": "source",
+        "insight.answer_differences": "leaders=directories source",
     },
 )  # fmt: skip

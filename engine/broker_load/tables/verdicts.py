@@ -56,7 +56,9 @@ STATS = Table(
     key=("statistic",),
     made_in="result.model_tables",
     rules={
-        "cruise_control.cluster_model": "",
+        "cruise_control.cluster_model": (
+            "statistic=statistics cpu nw_in_kbs nw_out_kbs disk_mb pnw_out_kbs replicas leaders topic_replicas"
+        ),
     },
 )
 
@@ -80,8 +82,12 @@ REGRESSION = Table(
     key=("symbol",),
     made_in="result.regression_tables",
     rules={
-        "cruise_control.regression": "symbol name coefficient low high upstream completeness trained",
-        "insight.fitted_weights": "coefficient low high fitted verdict condition held_out_error",
+        "cruise_control.regression": (
+            "symbol=NAMES coefficient=coefficients low high completeness trained name=NAMES upstream=coefficients"
+        ),
+        "insight.fitted_weights": (
+            "coefficient=coefficients low high verdict fitted=coefficients condition held_out_error=held_out"
+        ),
     },
 )
 
@@ -97,7 +103,7 @@ COVERAGE = Table(
     key=("bucket_low",),
     made_in="result.regression_tables",
     rules={
-        "cruise_control.regression": "bucket_low observed fill",
+        "cruise_control.regression": "bucket_low=BUCKET observed=counts fill=REQUIRED",
         "insight.fitted_weights": "used",
     },
 )
@@ -109,7 +115,7 @@ SKIPPED = Table(
     key=("topic", "partition"),
     made_in="insight.data_quality",
     rules={
-        "model.samples": "rule",
+        "cruise_control.samples": "rule",
     },
 )
 
@@ -140,6 +146,6 @@ DIFFERENCES = Table(
     key=("answer", "subject", "value", "basis"),
     made_in="result.answer_tables",
     rules={
-        "insight.answer_differences": "",
+        "insight.answer_differences": "answer subject value given=Difference derived basis",
     },
 )

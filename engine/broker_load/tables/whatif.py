@@ -31,10 +31,10 @@ SCENARIO_BROKERS = Table(
     order=("broker",),
     made_in="result.scenario_tables",
     rules={
-        "insight.scenarios": "",
-        "insight.failover": "state",
         "cruise_control.broker_stats": LOAD_NAMES,
         "insight.broker_checks": "breaches",
+        "model.topology": "broker host rack",
+        "cruise_control.cluster_model": "state=states",
     },
 )
 
@@ -53,8 +53,9 @@ SCENARIO_MOVES = Table(
     key=("topic", "partition"),
     made_in="result.scenario_tables",
     rules={
-        "insight.scenarios": "",
-        "insight.failover": "new_leader",
+        "insight.scenarios": "topic=rows partition=rows new_leader=reassign new_replicas=reassign moved_mb",
+        "insight.failover": "new_leader=demote",
+        "model.topology": "old_leader=leader replicas",
     },
 )
 
@@ -92,7 +93,7 @@ FAILOVER_LEADERS = Table(
     key=("topic", "partition"),
     made_in="result.failure_tables",
     rules={
-        "insight.failover": "",
+        "insight.failover": "topic=rows partition=rows old_leader=old new_leader=new unclean under_min_isr=under",
     },
 )
 
@@ -110,7 +111,8 @@ FAILOVER_MIN_ISR = Table(
     key=("topic", "partition"),
     made_in="result.failure_tables",
     rules={
-        "insight.failover": "",
+        "insight.failover": "topic=rows partition=rows leader=new in_sync before=under_before",
+        "model.topology": "min_isr=min_in_sync",
     },
 )
 
@@ -153,9 +155,16 @@ FAILOVER_BROKERS = Table(
     made_in="result.failure_tables",
     rules={
         "model.topology": "broker host rack",
-        "insight.failover": "state nw_out_physical_kbs nw_out_physical_kbs_before",
-        "cruise_control.broker_stats": "",
+        "insight.failover": "state=failed nw_out_physical_kbs=physical nw_out_physical_kbs_before=physical_before",
+        "cruise_control.broker_stats": (
+            "cores cpu_pct disk_mb disk_pct leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs "
+            "pnw_out_kbs leaders replicas cpu_pct_before=cpu_pct disk_mb_before=disk_mb "
+            "disk_pct_before=disk_pct leader_nw_in_kbs_before=leader_nw_in_kbs "
+            "follower_nw_in_kbs_before=follower_nw_in_kbs nw_out_kbs_before=nw_out_kbs "
+            "pnw_out_kbs_before=pnw_out_kbs leaders_before=leaders replicas_before=replicas"
+        ),
         "insight.broker_checks": "breaches",
+        "cruise_control.cluster_model": "state=states",
     },
 )  # fmt: skip
 
@@ -184,7 +193,9 @@ FAILURES = Table(
     key=("failure",),
     made_in="result.failure_tables",
     rules={
-        "insight.failover": "",
+        "insight.failover": (
+            "moved leaderless unclean under_min_isr=under over newly_over worst headroom_pct=percent survivable"
+        ),
     },
 )
 
@@ -203,6 +214,9 @@ ROLLING = Table(
     key=("down", "broker"),
     made_in="result.failure_tables",
     rules={
-        "insight.failover": "",
+        "insight.failover": (
+            "cpu_pct=cpu nw_out_kbs=out leaders=gained cpu_over=over_while_down nw_out_over=over_while_down"
+        ),
+        "model.topology": "down=ids broker=ids",
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,12 @@ class Phase:
     def ms(self) -> int:
         """Length in ms."""
         return self.end_ms - self.start_ms
+
+
+def shares(phases: Sequence[Phase]) -> list[float]:
+    """Return what part of all phases each takes, in %; 0 where none takes any time."""
+    whole = sum(phase.ms for phase in phases)
+    return [100 * phase.ms / whole if whole else 0.0 for phase in phases]
 
 
 def waterfall(

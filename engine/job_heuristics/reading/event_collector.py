@@ -71,15 +71,17 @@ class Collector:
         source: str = "history",
         job: str | None = None,
         unplaced: Sequence[tuple[int, str]] = (),
+        broken: Sequence[str] = (),
     ) -> None:
-        """``job``: the one that the records before were of; ``unplaced``: parser errors in front of any job."""
+        """``job``: the one that the records before were of; ``unplaced``: parser errors in front of any job; ``broken``: jobs
+        that have had theirs."""
         self.path = path
         self.source = source
         self.job = job
         self.unplaced: list[tuple[int, str]] = [(place, message) for place, message in unplaced]
         self._problems: dict[tuple[str, str], Problem] = {}
         self._counts: Counts[tuple[str, str]] = Counts()
-        self._broken: set[str] = set()
+        self.broken = set(broken)
         self.jobs: list[dict[str, Any]] = []
         self.task_starts: list[tuple[Any, ...]] = []
         self.task_ends: list[tuple[Any, ...]] = []
@@ -118,8 +120,8 @@ class Collector:
         """Note what Hadoop's or Dr. Elephant's parser would throw at this place of the file. Only the first one counts."""
         if self.job is None:
             self.unplaced = self.unplaced or [(seq, message)]
-        elif self.job not in self._broken:
-            self._broken.add(self.job)
+        elif self.job not in self.broken:
+            self.broken.add(self.job)
             self.job_event(seq, "BROKEN", broken=message)
 
     def check_limits(self, seq: int, counters: Counters | None) -> None:

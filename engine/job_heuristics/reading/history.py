@@ -43,10 +43,11 @@ class History:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new bytes of a history. ``state``: its form, the number of the last line (text) or the schema (binary), the
-        job, what Hadoop would throw at further records and has thrown before a job was named, and the length of a last
-        record that is not complete."""
+        job, what Hadoop would throw at further records and has thrown before a job was named, jobs at which it has thrown, and
+        the length of a last record that is not complete."""
         state = dict(state) if isinstance(state, dict) else {"form": "", "line": 0, "errors": {}, "job": None}
-        to = Collector(source.path, job=state.get("job"), unplaced=state.get("unplaced") or ())
+        unplaced, broken = state.get("unplaced") or (), state.get("broken") or ()
+        to = Collector(source.path, job=state.get("job"), unplaced=unplaced, broken=broken)
         at = 0
         if not state["form"]:
             at = self._begin(data, state, final, to)
@@ -59,6 +60,8 @@ class History:
         else:
             at = len(data)
         state.update(job=to.job, unplaced=[list(each) for each in to.unplaced])
+        if to.broken:
+            state["broken"] = sorted(to.broken)
         return to.reading(at, state)
 
     def cut(self, head: bytes, piece: bytes) -> int:

@@ -10,7 +10,7 @@ import polars as pl
 from engine import units
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
-from engine.job_heuristics.insight import history, whatif
+from engine.job_heuristics.insight import history, phases, whatif
 from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
@@ -89,14 +89,13 @@ def _reason(v: detail.VerdictDetail) -> str:
 
 def _phases(job_detail: detail.JobDetail) -> pl.DataFrame:
     bars = job_detail.facts.waterfall
-    whole = sum(p.ms for p in bars)
     return PHASES.frame(
         {
             "job_id": [job_detail.facts.job.id] * len(bars),
             "phase": [p.name for p in bars],
             "start_ms": [p.start_ms for p in bars],
             "ms": [p.ms for p in bars],
-            "share": [100 * p.ms / whole if whole else 0.0 for p in bars],
+            "share": phases.shares(bars),
             "meaning": [p.text for p in bars],
         }
     )

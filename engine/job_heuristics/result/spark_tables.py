@@ -32,7 +32,7 @@ from engine.job_heuristics.tables.spark_result import EXECUTORS, INSIGHTS, PLAN,
 from engine.tables import Table
 from engine.view import Context
 
-SHARES = (10, 20, 50, 80, 100, 110, 120, 150, 200, 300, 400, 500)
+SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
 """Percentages of its executors that an application's time is predicted on."""
 
 

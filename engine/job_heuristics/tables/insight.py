@@ -31,7 +31,10 @@ RECOMMENDATIONS = Table(
     key=("job_id", "rank"),
     made_in="insight.recommend",
     rules={
-        "insight.recommendation_rules": "topic key value saving_mb_s text",
+        "insight.recommendation_rules": (
+            "topic key value current saving_mb_s saving_percent=saving_mb_s wait_change_ms heuristic "
+            "severity_now=now severity_after=after text"
+        ),
     },
 )
 
@@ -76,6 +79,14 @@ ROLLUP = Table(
     key=("by", "group"),
     title="roll-up",
     made_in="insight.rollup",
+    rules={
+        "insight.rollup": (
+            "used_mb_s wasted_mb_s wait_ms none=SEVERITIES low=SEVERITIES moderate=SEVERITIES "
+            "severe=SEVERITIES critical=SEVERITIES"
+        ),
+        "dr_elephant.metrics": "used_mb_s wasted_mb_s wait_ms",
+        "dr_elephant.verdict_tables": "none=severity low=severity moderate=severity severe=severity critical=severity",
+    },
 )
 
 EXPLAINED = Table(
@@ -104,7 +115,7 @@ EXPLAINED = Table(
         "dr_elephant.verdicts": "",
         "insight.decision": "value limits reason worse better margin",
         "insight.certainty": "status likely chance",
-        "insight.whatif": "predicted",
+        "insight.whatif": "predicted=levels",
         "dr_elephant.mapreduce": "advice",
     },
 )
@@ -123,7 +134,7 @@ PHASES = Table(
     key=("phase",),
     made_in="result.job_tables",
     rules={
-        "insight.phases": "",
+        "insight.phases": "phase start_ms ms share=shares meaning=text",
     },
 )
 
@@ -148,6 +159,11 @@ HISTORY = Table(
     key=("job_id",),
     title="history",
     made_in="insight.history",
+    rules={
+        "dr_elephant.verdict_tables": "severity",
+        "dr_elephant.metrics": "used_mb_s wasted_mb_s runtime_ms",
+        "model.assembly": "name submit_ms state",
+    },
 )
 
 CONF_CHANGES = Table(
@@ -164,7 +180,7 @@ CONF_CHANGES = Table(
     title="conf changes",
     made_in="result.job_tables",
     rules={
-        "insight.history": "",
+        "insight.history": "key before after",
     },
 )
 
@@ -182,7 +198,7 @@ WHAT_IF = Table(
     title="what if",
     made_in="result.job_tables",
     rules={
-        "insight.whatif": "",
+        "insight.whatif": "what now predicted=predict change direction=change",
     },
 )
 

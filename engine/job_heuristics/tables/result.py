@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.job_heuristics.tables.columns import count, mb_s, text, time, whole
-from engine.job_heuristics.tables.input import COUNTER_COLUMNS, COUNTERS
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, COUNTERS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
 from engine.job_heuristics.tables.model import TASK_MODEL
 from engine.tables import Table
 
@@ -45,9 +45,12 @@ JOBS = Table(
     made_in="dr_elephant.verdict_tables",
     rules={
         "dr_elephant.metrics": "used_mb_s wasted_mb_s wait_ms runtime_ms",
-        "dr_elephant.errors": "upstream_says notes",
+        "dr_elephant.errors": "upstream_says=errors notes",
         "model.job_conf": "job_type queue",
-        "model.assembly": "",
+        "model.assembly": (
+            "job_id name user state submit_ms launch_ms finish_ms maps reduces maps_finished "
+            "reduces_finished attempts_running source"
+        ),
     },
 )
 
@@ -64,9 +67,9 @@ HEURISTICS = Table(
     key=("job_id", "heuristic"),
     made_in="dr_elephant.verdicts",
     rules={
-        "dr_elephant.mapreduce": "",
+        "dr_elephant.mapreduce": "heuristic=name details",
         "dr_elephant.heuristic": "severity score",
-        "dr_elephant.gates": "severity",
+        "dr_elephant.gates": "severity=severities",
     },
 )
 
@@ -84,7 +87,7 @@ DIFFERENCES = Table(
     made_in="dr_elephant.published_differences",
     rules={
         "dr_elephant.metrics": "published",
-        "dr_elephant.mapreduce": "published reason",
+        "dr_elephant.mapreduce": "published reason=difference",
     },
 )
 
@@ -96,6 +99,10 @@ TASKS = Table(
     order=("job_id", "side", "task_id"),
     made_in="view",
     rules={
+        "reading.event_collector": "job_id=jobs_of",
+        "reading.counters": " ".join(f"{name}=TASK_COUNTER_NAMES" for name in TASK_COUNTER_NAMES.values())
+        + " "
+        + " ".join(f"{name}=FILE_COUNTER_NAMES" for name in FILE_COUNTER_NAMES.values()),
         "model.task_rows": "",
     },
 )

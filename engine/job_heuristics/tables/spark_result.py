@@ -39,7 +39,17 @@ STAGES = Table(
     ),
     key=("stage_id", "attempt"),
     made_in="result.spark_tables",
-    rules={"model.spark.history_server": "", "insight.spark.skew": "median_ms longest_ms skew"},
+    rules={
+        "model.spark.history_server": (
+            "stage_id attempt name status jobs tasks completed=completed_tasks failed killed active "
+            "submit_ms run_ms=sums cpu_ms=sums gc_ms=sums input_bytes=sums output_bytes=sums "
+            "shuffle_write_bytes=sums memory_spilled=sums disk_spilled=sums fetch_wait_ms=sums "
+            "failure"
+        ),
+        "insight.spark.skew": "median_ms longest_ms skew=cause",
+        "model.spark.app": "shuffle_read_bytes",
+        "result.spark_tables": "took_ms=took",
+    },
 )
 
 EXECUTORS = Table(
@@ -70,7 +80,15 @@ EXECUTORS = Table(
     ),
     key=("executor",),
     made_in="result.spark_tables",
-    rules={"model.spark.history_server": "", "insight.spark.resources": "life_ms busy"},
+    rules={
+        "model.spark.history_server": (
+            "executor host active cores add_ms remove_ms tasks failed task_ms gc_ms input_bytes "
+            "shuffle_read_bytes=shuffle_read shuffle_write_bytes=shuffle_write max_memory "
+            "peak_heap=peaks reason"
+        ),
+        "insight.spark.resources": "life_ms busy=slots",
+        "model.spark.app": "memory_used",
+    },
 )
 
 SQL = Table(
@@ -94,7 +112,12 @@ SQL = Table(
     ),
     key=("execution",),
     made_in="result.spark_tables",
-    rules={"insight.spark.sql": "nodes costliest costliest_ms rows files read_bytes"},
+    rules={
+        "insight.spark.sql": (
+            "nodes=plan_rows costliest=time_ms costliest_ms=time_ms rows files=metrics read_bytes=metrics"
+        ),
+        "result.spark_tables": "state=_sql_state took_ms=_took",
+    },
 )
 
 PLAN = Table(
@@ -133,7 +156,9 @@ INSIGHTS = Table(
     ),
     key=("topic", "subject"),
     made_in="result.spark_tables",
-    rules={"insight.spark": ""},
+    rules={
+        "insight.spark": "topic subject severity value limit key setting status=certain reason",
+    },
 )
 
 SCALE = Table(
@@ -151,17 +176,21 @@ SCALE = Table(
     key=("executors",),
     title="executors needed",
     made_in="result.spark_tables",
-    rules={"insight.spark.schedule": ""},
+    rules={
+        "insight.spark.schedule": "executors runtime_ms=time_ms utilisation mark=ideal",
+        "result.spark_tables": "of_now=SHARES change=base core_h=cores",
+    },
 )
 
+_SHOWN = tuple(c for c in SPARK_TASKS.columns if c.name not in ("seq", "log", "start_seq", "measured"))
 SPARK_TASK_LIST = Table(
     "spark_tasks",
     "The ended tasks of one Spark application (option job), in the order of its log",
-    tuple(column for column in SPARK_TASKS.columns if column.name not in ("seq", "log", "start_seq", "measured")),
+    _SHOWN,
     key=("task_id", "finish_ms"),
     title="tasks",
     made_in="result.spark_tables",
-    rules={"reading.spark.log_rows": ""},
+    rules={"reading.spark.log_rows": " ".join(f"{column.name}=SPARK_TASKS" for column in _SHOWN)},
 )
 
 SPARK_TABLES: tuple[Table, ...] = (STAGES, EXECUTORS, SQL, PLAN, INSIGHTS, SCALE, SPARK_TASK_LIST)

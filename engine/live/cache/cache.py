@@ -37,12 +37,13 @@ _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 
 class Cache:
-    """Reads and writes folders of parsed files, at most ``cache_max_mb`` of them."""
+    """Reads and writes folders of parsed files, at most ``cache_max_mb`` of them. ``failure``: why the last write failed."""
 
     def __init__(self, settings: LiveSettings) -> None:
         self._settings = settings
-        self._directory = parsed_folder(settings)
+        self.directory = parsed_folder(settings)
         self._limit = settings.cache_max_mb << 20
+        self.failure = ""
 
     def folder(self, root: str, view: View) -> Path:
         """Return the folder of the rows of ``view`` from below ``root``: another one for other readers or tables."""
@@ -51,7 +52,7 @@ class Cache:
             for kind in view.kinds
         ]
         versions = xxhash.xxh3_64_hexdigest(repr((__version__, pl.__version__, readers)).encode())
-        return self._directory / f"{prefix(root, view.name)}-{versions}"
+        return self.directory / f"{prefix(root, view.name)}-{versions}"
 
     def load(self, folder: Path) -> Manifest | None:
         """Return the manifest of ``folder``, None if there is none that can be used."""
@@ -118,10 +119,12 @@ class Cache:
                 for path in folder.iterdir():
                     if path.name not in (_MANIFEST, "lock") and path.name.split(".")[0] not in segments:
                         path.unlink()
-            _trim(self._directory, self._limit)
+            _trim(self.directory, self._limit)
         except (OSError, pl.exceptions.PolarsError) as error:
             log.debug("the cache could not be written: %s", error)
+            self.failure = (error.strerror if isinstance(error, OSError) else None) or str(error)
             return False
+        self.failure = ""
         return True
 
 

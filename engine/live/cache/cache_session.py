@@ -14,6 +14,7 @@ from engine.live.files.scan import Stat
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.registry import Registry
 from engine.live.options import LiveSettings
+from engine.problems import Problem
 from engine.view import View
 
 GROWN = 0.25
@@ -22,6 +23,8 @@ SEGMENTS = 16
 """Segments of a folder above which they are written again as one."""
 SAVE_EVERY_S = 60.0
 """Seconds between two writes of a live session to the cache."""
+AGAIN_S = 5.0
+"""Seconds after a write that failed until the next try."""
 Place = tuple[str, str]
 """Root and view."""
 Pair = tuple[TrackedFile, ReaderState]
@@ -155,9 +158,12 @@ class CacheSession:
         ``bytes_read``: bytes read since the session began.
         """
         now = time.monotonic()
-        if bytes_read - self._saved_bytes < self._least or (self._thread is not None and self._thread.is_alive()):
+        failed = bool(self._cache.failure)
+        if (bytes_read - self._saved_bytes < self._least and not failed) or (
+            self._thread is not None and self._thread.is_alive()
+        ):
             return
-        if not at_once and now - self._saved_at < SAVE_EVERY_S:
+        if not at_once and now - self._saved_at < (AGAIN_S if failed else SAVE_EVERY_S):
             return
         work = self.collect(files, self._least)
         self._saved_at, self._saved_bytes = now, bytes_read
@@ -165,6 +171,12 @@ class CacheSession:
             # A daemon: who does not call ``close`` does not wait for a cache. What is written half is never used.
             self._thread = threading.Thread(target=work, name="loadlens-cache", daemon=True)
             self._thread.start()
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why nothing can be written to the cache; None if nothing went wrong."""
+        failure = self._cache.failure
+        return Problem.at(str(self._cache.directory), "cache", f"cannot be written: {failure}") if failure else None
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until all is written, at most ``timeout`` seconds. Returns whether it is."""

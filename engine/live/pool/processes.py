@@ -42,12 +42,8 @@ class Processes:
         """Start new ones in the place of those that were ended. Raises OSError."""
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import resource_tracker
 
-        # A program that draws on the terminal puts something without a descriptor in the place of standard error, and no
-        # process could be started.
-        with contextlib.redirect_stderr(sys.__stderr__):
-            resource_tracker.ensure_running()
+        _start_tracker()
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
         arguments = (self.folder.name, self._settings)
         self._executor = ProcessPoolExecutor(self.count, spawn, worker_process.initialise, arguments)
@@ -106,6 +102,26 @@ class Processes:
         """End them and remove what they have written; may be called twice."""
         self.end()
         self.folder.cleanup()
+
+
+def _start_tracker() -> None:
+    """Start the standard library's process that removes semaphores when this one has ended, unless it runs.
+
+    A program that draws on the terminal puts something without a descriptor in the place of standard error: then it could not be
+    started, and no other process. It is not to warn of what this process leaves to it, which ends without finalising.
+    """
+    from multiprocessing import resource_tracker
+
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        with contextlib.redirect_stderr(sys.__stderr__):
+            resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms
 from engine.problems import not_utf8
-from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows
+from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, class_key
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -64,7 +64,7 @@ class MysqlDigest:
                 row,
                 line,
                 timed,
-                key=f"{digest}\x1f{schema}",
+                key=class_key(digest, schema),
                 queryid=digest,
                 query=(CATCH_ALL if not digest else "") if query in ("NULL", "\\N", "") else query,
                 user="",

@@ -10,6 +10,7 @@ from engine.formats.sql_text import fingerprint, query_hash
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.problems import Problem
 from engine.query_profile.reading.resource_rows import finite
+from engine.query_profile.reading.snapshots import class_key
 from engine.query_profile.tables import INTERVALS_IN
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -190,7 +191,7 @@ class SlowLog:
         stem = clean(name_stem(source.name))
         reading.rows["interval_classes"] = {
             "series": ["~" + stem] * len(groups),
-            "key": ["\x1f".join(parts) for parts in zip(hashes, users, databases, strict=True)],
+            "key": [class_key(*parts) for parts in zip(hashes, users, databases, strict=True)],
             "queryid": hashes,
             "query": [clean(text) for text in texts],
             "user": [clean(user) for user in users],

@@ -34,6 +34,11 @@ def text_key(query: str) -> str:
     return "md5:" + hashlib.md5(query.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
+def class_key(*parts: str) -> str:
+    """Return what identifies a class of statements: its parts, cleaned, joined by a character that none of them can hold."""
+    return "\x1f".join(clean(part) for part in parts)
+
+
 def number(text: str | float | int | None) -> float:
     """Parse a counter: NaN for absent or NULL. Raises ValueError for what is no finite number."""
     if text is None or text in ("", "NULL", "\\N"):

@@ -91,7 +91,7 @@ COMPARED = Table(
         Column("status", pl.String, "new, gone or both.", priority=3, width=6),
         Column("x_before_ms", pl.Float64, "Time per second before.", "ms", "ms", "time before", width=11, priority=2),
         Column("x_now_ms", pl.Float64, "Time per second now.", "ms", "ms", "time now", width=9, priority=2),
-        Column("x_factor", pl.Float64, "Now / before.", "", "ratio", "factor", width=8, priority=1),
+        Column("x_factor", pl.Float64, "Now / before.", "", "ratio", "time factor", width=11, priority=2),
         Column("y_before_ms", pl.Float64, "CPU per second before.", "ms", "ms", "CPU before", width=11, priority=1),
         Column("y_now_ms", pl.Float64, "CPU per second now.", "ms", "ms", "CPU now", width=9, priority=1),
         Column("calls_before", pl.Float64, "Calls per second before.", "", "number", "calls before", width=12, priority=3),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from engine.ring_placement.pyroscope.keys import sum_cells
+from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.scenarios.failover import member_mask
 from engine.ring_placement.scenarios.scenario_state import SegmentScenario
 
@@ -44,6 +47,15 @@ def stored_by(s: SegmentScenario) -> np.ndarray:
     heads = ranked[np.concatenate(([True], at[ranked][1:] != at[ranked][:-1]))]
     out[at[heads]] = node[heads]
     return out
+
+
+def takers(placement: Placement, candidates: np.ndarray, down: Collection[str]) -> np.ndarray:
+    """Return for each row of ``candidates`` (members in walk order, -1: none) the first that is not ``down``, -1 for none."""
+    failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
+    takes = (candidates >= 0) & ~failed[candidates]
+    first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    taker: np.ndarray = np.where(takes.any(axis=1), first, -1)
+    return taker
 
 
 def against(load: int, mean: float, limit: int | None) -> tuple[float | None, int | None, bool | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,45 @@ def spreads(placement: ReplicatedPlacement) -> np.ndarray:
     total = shares.sum(axis=1)
     out: np.ndarray = np.where(total > 0, shares.max(axis=1, initial=0.0) * held / np.where(total > 0, total, 1), 1.0)
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMembers:
+    """Members by distinct shard, as places in the ring: ``instances`` that are written to, ``read_instances`` that queries
+    ask, and how many of the former do not answer in the scenario (``instances_down``)."""
+
+    instances: list[np.ndarray]
+    read_instances: list[np.ndarray]
+    instances_down: np.ndarray
+
+
+def shard_members(placement: ReplicatedPlacement) -> ShardMembers:
+    """Return the members of each shard; of a ring of partitions those that own one of its partitions."""
+    rows, ring = placement.rows, placement.ring
+    held, read, answers = list(rows.shards), list(rows.reads), placement.alive
+    if placement.partitions is not None:
+        number = {name: place for place, name in enumerate(ring.ids)}
+        owners = [
+            np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
+            for p in placement.partitions.partitions
+        ]
+        none = np.empty(0, np.int64)
+        held, read = (
+            [np.unique(np.concatenate([none, *(owners[k] for k in shard)])) for shard in shards]
+            for shards in (rows.shards, rows.reads)
+        )
+        answers = ring.reading & ~placement.failed
+    return ShardMembers(held, read, np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64))
+
+
+def partition_loads(placement: ReplicatedPlacement) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of all keys and the load that are written to each partition."""
+    rows, of = placement.rows, placement.rows.partition
+    assert placement.partitions is not None and of is not None
+    count, own = len(placement.partitions.partitions), of >= 0
+    whole = own & (rows.shard == 0)
+    share = np.bincount(of[whole], rows.length[whole], count) / SPACE
+    return share, np.bincount(of[own], placement.weight[own], count)
 
 
 def answers_of(s: ReplicatedScenario, wanted: np.ndarray) -> pl.DataFrame:

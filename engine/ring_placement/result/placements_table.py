@@ -9,6 +9,7 @@ import polars as pl
 
 from engine.incremental import Memo
 from engine.ring_placement import tables
+from engine.ring_placement.insight.receivers import takers
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16
 from engine.ring_placement.pyroscope.keys import FINGERPRINT, Keys, spread_evenly
@@ -42,11 +43,8 @@ def placements_table(s: SegmentScenario, p: RingParameters, memo: Memo, notes: l
     if count > frame.height:
         notes.append(f"placements lists the {frame.height} largest of {count} rows; -o placement-rows= changes that")
     down = set(s.down) if placement is s.planned and p.regime == "transient" else set()
-    failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
-    takes = (candidates >= 0) & ~failed[candidates]
-    first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
-    taker = np.where(takes.any(axis=1), first, -1)
-    return tables.PLACEMENTS.frame(frame.with_columns(placement.ring.names(taker).alias("stored_by")))
+    taken = placement.ring.names(takers(placement, candidates, down))
+    return tables.PLACEMENTS.frame(frame.with_columns(taken.alias("stored_by")))
 
 
 def _before_failure(

@@ -126,7 +126,10 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
         lines.append(Headline("moved", percent(summary["moved_share"]), "of all keys, per replica"))
     after = s.after
     what = f"{summary['tokens']} tokens" if after.partitions is None else f"{summary['partitions']} partitions"
-    lines.append(taking_data(int(((after.share > 0) | (after.loads > 0)).sum()), s, what))
+    if after.partitions is None:
+        lines.append(taking_data(int(((after.share > 0) | (after.loads > 0)).sum()), s, what))
+    else:
+        lines.append(taking_data(int((after.ring.reading & ~after.failed).sum()), s, what, "answer queries"))
     return tuple(lines)
 
 

@@ -13,7 +13,14 @@ from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.insight.fates import fates_of
 from engine.ring_placement.insight.receivers import against
-from engine.ring_placement.insight.replica_facts import answers_of, lost_load, ring_facts, spreads
+from engine.ring_placement.insight.replica_facts import (
+    answers_of,
+    lost_load,
+    partition_loads,
+    ring_facts,
+    shard_members,
+    spreads,
+)
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario
@@ -78,25 +85,11 @@ def tenant_table(s: ReplicatedScenario) -> pl.DataFrame:
         "reads_ok": reads,
         "spread": spreads(after)[rows.shard_of],
     }
-    answers = after.alive if after.partitions is None else after.ring.reading & ~after.failed
-    if after.partitions is None:
-        frame["instances"] = lists_of(rows.shards, rows.shard_of, ids)
-        frame["read_instances"] = lists_of(rows.reads, rows.read_of, ids)
-        frame["instances_down"] = np.array([int((~answers[m]).sum()) for m in rows.shards], dtype=np.int64)[
-            rows.shard_of
-        ]
-    else:
-        number = {name: n for n, name in enumerate(after.ring.ids)}
-        owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
-                  for p in after.partitions.partitions]  # fmt: skip
-        for column, shards, of in (
-            ("instances", rows.shards, rows.shard_of),
-            ("read_instances", rows.reads, rows.read_of),
-        ):
-            held = [np.unique(np.concatenate([np.empty(0, np.int64), *(owners[k] for k in shard)])) for shard in shards]
-            frame[column] = lists_of(held, of, ids)
-            if column == "instances":
-                frame["instances_down"] = np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64)[of]
+    members = shard_members(after)
+    frame["instances"] = lists_of(members.instances, rows.shard_of, ids)
+    frame["read_instances"] = lists_of(members.read_instances, rows.read_of, ids)
+    frame["instances_down"] = members.instances_down[rows.shard_of]
+    if after.partitions is not None:
         partition_ids = pl.Series(after.partitions.ids, dtype=pl.Int64)
         frame["partitions"] = lists_of(rows.shards, rows.shard_of, partition_ids)
         frame["read_partitions"] = lists_of(rows.reads, rows.read_of, partition_ids)
@@ -110,13 +103,7 @@ def partition_table(s: ReplicatedScenario) -> pl.DataFrame | None:
         return None
     registered = set(after.ring.ids)
     answers = {i for i, ok in zip(after.ring.ids, after.ring.reading & ~after.failed, strict=True) if ok}
-    rows = after.rows
-    assert rows.partition is not None
-    own = rows.partition >= 0
-    count = len(after.partitions.partitions)
-    whole = own & (rows.shard == 0)
-    share = np.bincount(rows.partition[whole], rows.length[whole], count) / SPACE
-    load = np.bincount(rows.partition[own], after.weight[own], count)
+    share, load = partition_loads(after)
     listed = [
         (p.id, STATES[p.state], [o for o in p.owners if o in registered], [o for o in p.owners if o in answers],
          float(share[k]), float(load[k]), p.changed_s * 1000 if p.changed_s else None, p.locked)

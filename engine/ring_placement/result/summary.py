@@ -154,11 +154,11 @@ def mean_of(loads: np.ndarray) -> float:
     return float(loads.mean()) if len(loads) else 0.0
 
 
-def taking_data(count: int, s: Scenario[Any], basis: str) -> Headline:
-    """Say how many of the scenario's nodes take data; tombstones are no nodes."""
+def taking_data(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> Headline:
+    """Tell how many of the scenario's nodes take data, or whatever they ``do``; tombstones are no nodes."""
     total = sum(m.state != "LEFT" for m in s.members)
     level: Level = "critical" if not count else "ok" if count >= total else "moderate"
-    return Headline("nodes", f"{count} of {total} take data", basis, level, ("nodes", f"{count}/{total}"))
+    return Headline("nodes", f"{count} of {total} {do}", basis, level, ("nodes", f"{count}/{total}"))
 
 
 def state_notes(s: SegmentScenario, p: RingParameters) -> list[str]:

@@ -42,7 +42,8 @@ _OTHERS = (
 class RingFile:
     """The ring in use: the label of its file, the kind of file, its own time (ns), its members as written, and how many
     ``others`` there are. ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and
-    ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings."""
+    ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings; ``component``: whose ring it
+    is, where that takes no writes."""
 
     label: str
     kind: str
@@ -55,6 +56,7 @@ class RingFile:
     partitions: tuple[Partition, ...] = ()
     partition_label: str = ""
     labels: tuple[str, ...] = ()
+    component: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +266,7 @@ def choose_ring(
     chosen = RingFile(
         row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why,
         partitions[1] if partitions else (), partitions[0] if partitions else "",
-        tuple(sorted({row["label"] for row in everything})),
+        tuple(sorted({row["label"] for row in everything})), _component(row),
     )  # fmt: skip
     return chosen, several
 
@@ -337,7 +339,7 @@ class _Evidence:
             return "partition-ring", "it lists partitions"
         component = _component(row)
         if component:
-            return "", f"it is a ring of the {component}, which takes no writes"
+            return "", f"this is a ring of the {component}, which takes no writes"
         key = row["key"].rpartition("/")[2]
         if "segment-writer" in key or key == "ring":
             return "token-ring" if key == "ring" else "segment-writer", f"its key is {row['key']}"

@@ -82,6 +82,28 @@ def test_filter_that_cannot_be_taken_filters_nothing_and_says_why(text: str, say
     assert says in window.error and window.height == 10
 
 
+SHARDS = Table(
+    "shards", "Shards.", (Column("name", pl.String, "Name."), Column("on", pl.List(pl.String), "Where.", title="where"))
+)
+"""A table with a list of names."""
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("where=node-1", ["a"]), ("on=NODE-1", ["a"]), ("on!=node-1", ["b", "c", "d"]), ("on~node-1", ["a", "b"]),
+        ("on~^node-2", ["b"]), ("node-12", ["b"]), ("!node-1", ["c", "d"]), ("on=", ["c", "d"]), ("on!=", ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_filters_find_names_in_lists(text: str, want: list[str]) -> None:
+    rows = pl.DataFrame(
+        {"name": ["a", "b", "c", "d"], "on": [["node-1", "node-2"], ["node-2", "node-12"], [], None]},
+        schema_overrides={"on": pl.List(pl.String)},
+    )
+    window = build(SHARDS, rows, Choice(filter=text))
+    assert not window.error and names(window) == want
+
+
 @given(st.text(max_size=30))
 @tries(75)
 def test_any_filter_text_is_harmless(text: str) -> None:
@@ -288,3 +310,15 @@ def test_hundred_thousand_rows_are_quick_enough_to_sort_and_filter() -> None:
     begun = time.process_time()
     build(NODES, big, Choice(sort="name", filter="rack cpu>20"))
     assert time.process_time() - begun < 3.0
+
+
+def test_of_titles_with_one_first_word_the_first_that_suits_the_value_is_compared() -> None:
+    columns = (
+        Column("share", pl.Float64, "S.", "%", "percent", title="CPU share %"),
+        Column("cpu_s", pl.Float64, "C.", "s", "s", title="CPU s"),
+        Column("cpus", pl.Float64, "C.", kind="number", title="CPUs"),
+    )
+    spec = Table("t", "T.", columns)
+    data = pl.DataFrame([[60.0, 1.0, 0.1], [10.0, 90.0, 0.2]], schema=spec.schema, orient="row")
+    shares = {text: build(spec, data, Choice(filter=text)).rows(0, 9) for text in ("cpu>50", "cpu>5s", "cpus>0.1")}
+    assert [[row["share"] for row in rows] for rows in shares.values()] == [[60.0], [10.0], [10.0]]

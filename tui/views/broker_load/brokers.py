@@ -57,9 +57,16 @@ class BrokersSection(Frame):
         self._threshold = pane.parameters.capacity_threshold("CPU")
         frame = result.tables.get(grouping)
         if frame is not None and grouping == "brokers":
+            import polars as pl
+
             frame = frame.sort(
-                frame["state"] == "ALIVE", "headroom_pct", "broker", nulls_last=True, maintain_order=True
+                pl.col("state") == "ALIVE", "headroom_pct", "broker", nulls_last=True, maintain_order=True
             )
+            killed = pl.col("broker").is_in(list(result.summary.get("failed_brokers", ())))
+            state = (
+                pl.when(killed).then(pl.lit("FAILED")).otherwise("state")
+            )  # marked where it stands, also without colour
+            frame = frame.with_columns(state.alias("state"))
         pane.show_table("#bl-brokers", result, grouping, frame)
         pane.show_table("#bl-top-topics", result, "topics")
         self.query_one("#bl-worst", Facts).show(what_if.worst_failure(result))

@@ -226,7 +226,10 @@ class Pane(ViewPane):
         self.query_one("#bl-what-facts", Facts).show(facts)
         table, below = self.query_one("#bl-what", LiveTable), self.query_one("#bl-what-leaders", LiveTable)
         table.renderers = AFTER_CELLS if first == "failover_brokers" else BROKER_CELLS
-        self.show_table("#bl-what", result, first)
+        frame = result.tables.get(first)
+        if frame is not None and "breaches" in frame.columns:  # what is over a threshold first, then by CPU
+            frame = frame.sort(frame["breaches"] == "", -frame["cpu_pct"], maintain_order=True, nulls_last=True)
+        self.show_table("#bl-what", result, first, frame)
         below.display = bool(second)
         if second:
             self.show_table("#bl-what-leaders", result, second)

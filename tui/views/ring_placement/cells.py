@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tui.views.ring_placement.drawing import sign
-from tui.widgets.drawing.bars import change_bar
+from tui.widgets.drawing.bars import bar, change_bar
 from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, harmless
 from tui.widgets.table.window import Cell, Renderer
 
@@ -36,9 +36,9 @@ STATE_STYLES = {"ACTIVE": "", "UNHEALTHY": "severe", "LEFT": "dim"}
 
 
 @cache
-def nodes_spec(table: Table, limited: bool, changed: bool, longest: int) -> Table:
+def nodes_spec(table: Table, limited: bool, changed: bool, longest: int, loaded: bool = True) -> Table:
     """Order the nodes' columns by what matters: with a capacity also the headroom, in a scenario what is added. ``longest``:
-    cells that the names need."""
+    cells that the names need; ``loaded``: whether there is any load, else the shares of keys have the bar."""
     looks: dict[str, dict[str, Any]] = {
         "load_before": {"priority": 4, "hidden": not changed}, "zone": {"priority": 2}, "down": {"hidden": True},
         "added": {"priority": 1, "hidden": not changed}, "headroom": {"priority": 1, "hidden": not limited},
@@ -46,7 +46,10 @@ def nodes_spec(table: Table, limited: bool, changed: bool, longest: int) -> Tabl
         "instance": {"width": min(max(longest + 2, 10), 40)}, "worst_partner": {"width": min(max(longest, 10), 38)},
     }  # fmt: skip
     looks["over_mean"] = {"grow": 60}
-    if not changed:
+    if not loaded:
+        looks |= {name: {"hidden": True} for name in ("load_before", "load_after", "added", "over_mean")}
+        looks["replica_share"] = {"priority": 0, "width": 20, "grow": 60}
+    elif not changed:
         looks["load_after"] = {"title": _load_title(table)}
     return replace(table, columns=tuple(replace(c, **looks.get(c.name, {})) for c in table.columns))
 
@@ -123,8 +126,10 @@ def _of_kind(table: Table, kind: str) -> Table:
         if kind in ("segment-writer", "")
         else _OF_SEGMENTS - ({"instance"} if table.name == "nodes" else set())
     )
+    if kind == "partition-ring" and table.name == "nodes":
+        absent = absent | {"tokens"}
     columns = [c for c in table.columns if c.name not in absent]
-    if table.name == "sweep" and absent is not _OF_REPLICAS:
+    if table.name == "sweep" and kind not in ("segment-writer", ""):
         columns = _losses_first(columns)
     return replace(table, columns=tuple(columns))
 
@@ -151,6 +156,14 @@ def share_cell(cell: Cell) -> Sequence[Fragment]:
         else f"{cell.value:.0e}"
     )
     return [(f"{text:>{cell.width}}", "")]
+
+
+def held_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw the share of keys that a node holds, with a bar where there is room."""
+    if cell.width < 16 or cell.value is None:
+        return share_cell(cell)
+    text = bar(cell.value, cell.peak(cell.name), cell.width - 7, cell.glyphs)
+    return [(f"{cell.value:>6.1%} ", ""), (text, "bar")]
 
 
 def lost_cell(cell: Cell) -> Sequence[Fragment]:
@@ -190,16 +203,16 @@ def state_cell(cell: Cell) -> Sequence[Fragment]:
 
 def change_cell(mean: Callable[[], float | None]) -> Renderer:
     """Make a renderer of the ratio to the mean and the load before and after as a bar, with a mark at the ``mean``."""
-    bar = change_bar("load_before", "load_after", "capacity", mean)
+    drawn = change_bar("load_before", "load_after", "capacity", mean)
 
     def render(cell: Cell) -> Sequence[Fragment]:
         from engine import units
 
         if cell.row.get("fate") in ("down", "gone"):
-            return [("     - ", "dim"), *bar(_narrower(cell))]
+            return [("     - ", "dim"), *drawn(_narrower(cell))]
         label = units.text("ratio", cell.value, 6) if cell.value is not None else ""
         style = "critical" if cell.row.get("over_capacity") else ""
-        return [(f"{label:>6} ", style), *bar(_narrower(cell))]
+        return [(f"{label:>6} ", style), *drawn(_narrower(cell))]
 
     return render
 
@@ -217,6 +230,8 @@ def _shared(names: Sequence[str]) -> str:
 
 def names_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw several IDs: in full if they fit, else without their common prefix, else with their number."""
+    if isinstance(cell.value, bool):  # another table has a flag of the same name
+        return [("yes" if cell.value else "no", "")]
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:

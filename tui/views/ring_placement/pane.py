@@ -14,6 +14,7 @@ from tui.views.ring_placement import facts, replica_facts, scenario
 from tui.views.ring_placement.cells import (
     change_cell,
     drift_cell,
+    held_cell,
     kind_spec,
     lost_cell,
     names_cell,
@@ -62,7 +63,7 @@ RENDERERS: Mapping[str, Renderer] = {
     "write_lost_share": lost_cell,
     "pair_lost_share": share_cell,
     "ownership": share_cell,
-    "replica_share": share_cell,
+    "replica_share": held_cell,
     "share": share_cell,
 }
 """How cells of the sections' tables are drawn."""
@@ -147,7 +148,9 @@ class Pane(scenario.ScenarioPane):
         view: ShardMapView = result.detail
         limited = any(node.capacity is not None for node in view.nodes)
         longest = max((len(node.id) for node in view.nodes), default=0)
-        spec = nodes_spec(kind_spec(self.spec("nodes"), view.kind, self._counted), limited, changed, longest)
+        loaded = view.kind in ("", "segment-writer") or bool(result.summary["load_total"])
+        nodes = kind_spec(self.spec("nodes"), view.kind, self._counted)
+        spec = nodes_spec(nodes, limited, changed, longest, loaded)
         tenants = kind_spec(self.spec("tenants"), view.kind, self._counted)
         section = self.query_one("#ring-map", MapSection)
         section.show(result.tables["nodes"], spec, result.tables.get("tenants"), tenants)

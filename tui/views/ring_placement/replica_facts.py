@@ -55,13 +55,16 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
     lost, reads = s["write_lost_share"], s["tenants_read_lost"]
     counts = bool(s["load_is_count"])
     facts: list[Fact] = [
-        ("Totals", "", "title"),
-        ("writes", f"{share(lost)} of all keys lost", "critical" if lost else "ok"),
-        ("", f"{s['tenants_write_lost']} of {s['tenants']} tenants lose some",
-         "critical" if s["tenants_write_lost"] else ""),
-        ("queries", f"{reads} of {s['tenants']} tenants fail", "critical" if reads else "ok"),
-        ("", f"without a shard: {'succeed' if s['reads_ok'] else 'fail'}", "ok" if s["reads_ok"] else "critical"),
+        ("Totals", "", "title"), ("writes", f"{share(lost)} of all keys lost", "critical" if lost else "ok"),
     ]  # fmt: skip
+    if s["tenants"]:
+        writes = s["tenants_write_lost"]
+        facts.append(("", f"{writes} of {s['tenants']} tenants lose some", "critical" if writes else ""))
+        facts.append(("queries", f"{reads} of {s['tenants']} tenants fail", "critical" if reads else "ok"))
+    whole = "succeed" if s["reads_ok"] else "fail"
+    facts.append(
+        ("" if s["tenants"] else "queries", f"without a shard: {whole}", "ok" if s["reads_ok"] else "critical")
+    )
     if s.get("partitions_without_readers"):
         facts.append(("partitions", f"{s['partitions_without_readers']} without readers", "critical"))
     if s.get("nodes_over_capacity") is not None:
@@ -77,7 +80,8 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
         facts.append(("drift", f"{s['drift_pairs']} tenants on ingesters differ", "moderate"))
     if s["moved_share"]:
         facts.append(("moved", f"{share(s['moved_share'])} of all keys, per replica", ""))
-    facts.append(("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""))
+    if s["tenants"]:
+        facts.append(("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""))
     zones = "zones on" if s["zone_aware"] else "zones off"
     facts.append(("ring", f"RF {s['replication_factor']}, {zones}, {s['tokens']} tokens", "dim"))
     facts.append(("unit", s["load_unit"] or "no load", "dim"))

@@ -74,8 +74,8 @@ def _typed(title: str) -> str:
     return re.sub(r"[\W_]+", "_", title.lower()).strip("_")
 
 
-def _find_column(spec: Table, frame: pl.DataFrame, name: str, visible: Sequence[Column]) -> Column:
-    """Return the column meant by ``name``. Raises FilterError.
+def _find_columns(spec: Table, frame: pl.DataFrame, name: str, visible: Sequence[Column]) -> list[Column]:
+    """Return the columns that ``name`` may mean: one, or those whose title has it as first word. Raises FilterError.
 
     The titles on screen count first, whole or by their beginning (``cpu`` means ``cpu %``, ``led`` means ``led in``), then
     the names and titles of all columns.
@@ -86,10 +86,11 @@ def _find_column(spec: Table, frame: pl.DataFrame, name: str, visible: Sequence[
         for text in texts:
             for column in group:
                 if text(column) == wanted:
-                    return column
+                    return [column]
         starting = [column for column in group if any(text(column).startswith(wanted) for text in texts)]
-        if len(starting) == 1:
-            return starting[0]
+        words = [column for column in starting if _title(column).split("_")[0] == wanted]
+        if len(starting) == 1 or words:
+            return words or starting
         if starting:
             raise FilterError(f"{name!r} could be {', '.join(_title(column) for column in starting[:6])}")
     import difflib
@@ -151,9 +152,18 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
         ]
         matches = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
     else:
-        column = _find_column(spec, frame, term.column, visible)
-        matches = _comparison(column, frame, term).fill_null(False)
+        matches = _first_comparison(_find_columns(spec, frame, term.column, visible), frame, term).fill_null(False)
     return ~matches if term.negated else matches
+
+
+def _first_comparison(columns: Sequence[Column], frame: pl.DataFrame, term: Term) -> pl.Expr:
+    """Return the comparison with the first of ``columns`` that can be compared with the value. Raises FilterError."""
+    for column in columns[:-1]:
+        try:
+            return _comparison(column, frame, term)
+        except FilterError:
+            continue
+    return _comparison(columns[-1], frame, term)
 
 
 def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
@@ -165,12 +175,23 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
         return _emptiness(column, dtype, term.op)
     if term.op in ("~", "!~"):
         return _pattern(column, dtype, term)
+    if _is_list_of_texts(dtype) and term.op in ("=", "!="):
+        return _holds(column, term)
     left, right = _operands(column, frame.get_column(column.name), term.value)
     if term.op == "!=":
         equal: pl.Expr = left == right
         return ~equal.fill_null(False)
     compared: pl.Expr = COMPARISONS[term.op](left, right)
     return compared
+
+
+def _holds(column: Column, term: Term) -> pl.Expr:
+    """Return the condition that a list of texts holds one, or does not."""
+    import polars as pl
+
+    folded = pl.col(column.name).list.eval(pl.element().str.to_lowercase())
+    found = folded.list.contains(term.value.lower()).fill_null(False)
+    return found if term.op == "=" else ~found
 
 
 def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from engine.job_heuristics.insight.spark import in_memory, in_plans, in_stages, in_time
 from engine.job_heuristics.insight.spark.insight import Insight
 from engine.job_heuristics.insight.spark.resources import Resources
 from engine.job_heuristics.insight.spark.schedule import Schedule
@@ -21,7 +22,16 @@ def insights(
     plans: Mapping[int, list[PlanRow]],
 ) -> tuple[Insight, ...]:
     """Return the insights of an application; those of one that runs may still change."""
-    found: list[Insight] = []
+    found = [
+        *in_time.insights(app, held, plan),
+        *in_memory.insights(app, held),
+        *in_stages.insights(app, held, stages),
+        *in_plans.insights(app, plans),
+    ]
     if not app.ended:
         found = [replace(one, certain=False) for one in found]
-    return tuple(sorted(found, key=lambda one: -one.level))
+    found.sort(key=lambda one: -one.level)
+    worst: dict[tuple[str, str], Insight] = {}
+    for one in found:
+        worst.setdefault((one.topic, one.subject), one)  # of several in one plan the worst
+    return tuple(worst.values())

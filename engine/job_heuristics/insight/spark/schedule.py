@@ -8,7 +8,7 @@ Graham 1966). See docs/models/job-heuristics.md, "Spark: other executors".
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapreplace
 
 import polars as pl
@@ -38,10 +38,12 @@ class Group:
         for parents, tasks in zip(self.parents, self.tasks, strict=True):
             ready = max((ends[parent] for parent in parents), default=0)
             end = ready
-            for ms in tasks:
-                done = max(free[0], ready) + ms
+            for ms in tasks:  # without calls of max: there are many tasks
+                first = free[0]
+                done = (first if first > ready else ready) + ms
                 heapreplace(free, done)
-                end = max(end, done)
+                if done > end:
+                    end = done
             ends.append(end)
         return max(ends, default=0)
 
@@ -63,11 +65,14 @@ class Schedule:
     slots_each: int
     executors: int
     run_ms: int
+    _known: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def time_ms(self, executors: int, slots_each: int | None = None) -> int:
         """Return the predicted run time on ``executors``."""
         slots = executors * (slots_each or self.slots_each)
-        return self.driver_ms + sum(group.makespan(slots) for group in self.groups)
+        if slots not in self._known:
+            self._known[slots] = self.driver_ms + sum(group.makespan(slots) for group in self.groups)
+        return self._known[slots]
 
     @property
     def critical_ms(self) -> int:

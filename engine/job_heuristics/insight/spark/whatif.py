@@ -67,7 +67,7 @@ def predict(app: App, scenario: Scenario, rules: Rules) -> Prediction:
     if scenario.cores is not None:
         cpus = max(1, app.number("spark.task.cpus", 1))
         slots = max(1, scenario.cores // cpus)
-    other = replace(now, groups=_repartitioned(app, now, scenario.partitions)) if scenario.partitions else now
+    other = replace(now, groups=_repartitioned(now, scenario.partitions), _known={}) if scenario.partitions else now
     count = scenario.executors or now.executors
     change = other.time_ms(count, slots) - now.time_ms(now.executors)
     changed = changed_app(app, scenario, (app.runtime_ms or 0) + change, count)
@@ -116,7 +116,7 @@ def _dealt(workers: list[Executor], count: int, cores: int | None) -> tuple[Exec
     )
 
 
-def _repartitioned(app: App, now: Schedule, partitions: int) -> tuple[Group, ...]:
+def _repartitioned(now: Schedule, partitions: int) -> tuple[Group, ...]:
     """Return the groups with ``partitions`` tasks in each stage that depends on another: the same work, as unevenly spread,
     and the start of each task costs what the shortest one took, at most 50 ms."""
     groups = []

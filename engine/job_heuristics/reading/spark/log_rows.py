@@ -37,7 +37,7 @@ class LogRows(Gathered):
         self._started: dict[int, tuple[int, bytes]] = {}
         """Line and bytes of the start of each task that has not ended yet."""
         self._unknown: Counter[str] = Counter()
-        self._peaks: dict[str, list[int]] = {}
+        self._peaks: dict[str, list[spark.Memory]] = {}
         self._sums: dict[int, int] = {}
         self._plans: dict[int, tuple[int, bytes]] = {}
         """Line and bytes of the newest plan of each SQL execution."""
@@ -55,7 +55,9 @@ class LogRows(Gathered):
                 decode_late(data)
         self.line = last
         for executor, peaks in self._peaks.items():
-            self._add(tables.SPARK_PEAKS.name, executor, *peaks)
+            self._add(
+                tables.SPARK_PEAKS.name, executor, *map(max, zip(*map(msgspec.structs.astuple, peaks), strict=True))
+            )
         for accumulator, total in self._sums.items():
             self._add(tables.SPARK_SQL_METRICS.name, accumulator, max(-(2**62), min(total, 2**62)))
 
@@ -222,10 +224,7 @@ class LogRows(Gathered):
                 self._peak(found.executor, update.memory)
 
     def _peak(self, executor: str, memory: spark.Memory) -> None:
-        values = msgspec.structs.astuple(memory)
-        name = self._name(executor)
-        known = self._peaks.get(name)
-        self._peaks[name] = list(values) if known is None else list(map(max, known, values))
+        self._peaks.setdefault(self._name(executor), []).append(memory)
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
@@ -275,7 +274,7 @@ class LogRows(Gathered):
                     read.wait, read.records, write.bytes, write.nanos, write.records,
                 )
             )  # fmt: skip
-        if memory is not None and (memory.heap or memory.unified or memory.jvm_rss):
+        if memory is not None and (memory.heap or memory.unified or memory.jvm_rss or memory.gc):
             self._peak(info.executor, memory)
         if b'"sql"' in (updates := bytes(info.updates)):
             self._sql_updates(updates)

@@ -15,6 +15,7 @@ from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.bucket_files import Block as StoredBlock
 from engine.ring_placement.reading.bucket_files import BlockDataset, block_footer
 from engine.ring_placement.reading.kinds import KINDS
+from engine.ring_placement.reading.ring_exports import RingHtml
 from sample_data.ring_placement.encode import write_block, write_rules, write_stats
 from tests.engine.ring_placement.cases import kinds, page, result_of
 
@@ -219,3 +220,16 @@ def test_names_are_shown_whole_and_harmless() -> None:
     (shown,) = result.tables["nodes"]["instance"]
     assert shown == "writer-" + "x" * 2000 + "·]0;title··\u00b72J-1"
     assert "odd-id" in kinds(result)
+
+
+def test_a_page_that_is_cut_off_is_never_a_ring() -> None:
+    """Wherever a page of members with tokens ends too early, in any of its forms, nothing is placed by what is left."""
+    members = "".join(f"<tr><td>ingester-{k}</td><td></td><td>ACTIVE</td><td>a</td><td>1</td></tr>" for k in range(3))
+    tokens = "".join(f"<h2>Instance: ingester-{k}</h2><p>{k + 5}</p>" for k in range(3))
+    head = "".join(f"<th>{name}</th>" for name in ("Instance ID", "Availability Zone", "State", "Address", "Tokens"))
+    page = f"<html><body><table><tr>{head}</tr>{members}</table>{tokens}</body></html>\n".encode()
+    source = Source("/ingester-ring.html", "ingester-ring.html", 0, len(page))
+    assert len(RingHtml().read(source, page, None, True).rows["members"]["id"]) == 3
+    for end in range(0, len(page) - 8, 7):
+        reading = RingHtml().read(source, page[:end], None, True)
+        assert not reading.rows and [p.kind for p in reading.problems] == ["cut-file"]

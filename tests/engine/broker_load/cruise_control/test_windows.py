@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.broker_load.model import windows
+from engine.broker_load.cruise_control import windows
 from engine.incremental import Memo
 from tests.chance import tries
 from tests.engine.broker_load.clusters import KB, MB, T0, simple

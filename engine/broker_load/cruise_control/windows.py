@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.model.samples import Samples
+from engine.broker_load.cruise_control.samples import Samples
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
 from engine.broker_load.tables.raw_metrics import SAMPLE
 

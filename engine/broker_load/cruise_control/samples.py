@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from engine.broker_load.model.rounds import Round
+from engine.broker_load.model.rounds import Round, broker_cpu
 from engine.broker_load.model.topology import Floats
 from engine.broker_load.parameters import CpuWeights
 from engine.broker_load.tables import raw_metrics
@@ -93,14 +93,6 @@ _ROW = {
 
 _NEEDED = (raw_metrics.IN, raw_metrics.OUT, raw_metrics.REPL_IN, raw_metrics.REPL_OUT)
 """The totals of a broker without which none of its partitions has a sample."""
-
-
-def broker_cpu(one: Round, cores: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the CPU fraction [B] of each broker and whether there is one; a process' cores are divided by the broker's."""
-    process = ~one.has_cpu & ~np.isnan(one.process)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        cpu = np.where(process, one.process / cores, one.cpu)
-    return cpu, one.has_cpu | process
 
 
 def sample(one: Round, cores: Floats, weights: CpuWeights, rule: npt.NDArray[np.int8]) -> Samples:

@@ -1,0 +1,147 @@
+"""Stages: skew and its cause, small tasks, large partitions, waits, failures, retries, speculation, locality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from engine import units
+from engine.job_heuristics.insight.spark.insight import Insight, level
+from engine.job_heuristics.insight.spark.resources import Resources
+from engine.job_heuristics.insight.spark.skew import StageTasks
+from engine.job_heuristics.model.spark.app import App
+
+LARGE, GOOD = 5 << 30, 128 << 20
+"""Bytes of a task that are too many, and that are good."""
+MANY, SHORT_MS = 5_000, 500
+"""More tasks than this with a shorter median are too small."""
+_CAUSES = {
+    "data": ("it read {0} where the median read {1}", "spark.sql.adaptive.skewJoin.enabled", "true"),
+    "host": ("its host {2} takes {3:.1f} times as long as the others", "spark.speculation", "true"),
+    "keys": ("it read no more than others, on no slower host: its records cost more", "", ""),
+}
+
+
+def insights(app: App, held: Resources, stages: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
+    """Yield the insights on stages."""
+    for one in stages.values():
+        yield from _skew(one)
+        yield from _sizes(one)
+        yield from _waits(one, held)
+    yield from _lost_time(app)
+    yield from _retries(app)
+    yield from _locality(app)
+
+
+def _skew(one: StageTasks) -> Iterator[Insight]:
+    if not one.cause:
+        return
+    words, key, setting = _CAUSES[one.cause]
+    size = units.size
+    reason = words.format(size(one.longest_bytes), size(one.median_bytes), one.host, one.host_ratio)
+    yield Insight(
+        "skew", f"stage {one.stage.stage}", f"{one.ratio:.1f} x", "5 x the median", level(one.ratio, 5, 7, 10, 20),
+        f"The longest task takes {units.duration(one.longest_ms)}, the median {units.duration(one.median_ms)}: {reason}.",
+        key, setting,
+    )  # fmt: skip
+
+
+def _sizes(one: StageTasks) -> Iterator[Insight]:
+    subject = f"stage {one.stage.stage}"
+    if one.tasks > MANY and one.median_ms < SHORT_MS:
+        yield Insight(
+            "small tasks", subject, f"{one.tasks:,} tasks", f"{MANY:,}", level(one.tasks, MANY, 2 * MANY, 10 * MANY, 20 * MANY),
+            f"{one.tasks:,} tasks of {units.duration(one.median_ms)}: a tenth of them would do.",
+            "spark.sql.shuffle.partitions", str(one.tasks // 10),
+        )  # fmt: skip
+    if one.largest_bytes > LARGE:
+        wanted = -(-one.largest_bytes // GOOD)
+        yield Insight(
+            "large partition", subject, units.size(one.largest_bytes), units.size(LARGE),
+            level(one.largest_bytes, LARGE, 2 * LARGE, 4 * LARGE, 8 * LARGE),
+            f"One task moved {units.size(one.largest_bytes)}; {units.size(GOOD)} are good: {wanted:,} times as many partitions.",
+            "spark.sql.shuffle.partitions", str(min(100_000, one.tasks * wanted)),
+        )  # fmt: skip
+
+
+def _waits(one: StageTasks, held: Resources) -> Iterator[Insight]:
+    sums, subject = one.stage.sums, f"stage {one.stage.stage}"
+    run = sums["run_ms"]
+    if run < 10_000:
+        return
+    if (share := sums["fetch_wait_ms"] / run) >= 0.1:
+        yield Insight(
+            "fetch wait", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
+            f"Tasks waited {units.duration(sums['fetch_wait_ms'])} for shuffle data of other executors.",
+        )  # fmt: skip
+    if one.duration_ms and (share := one.overhead_ms / one.duration_ms) >= 0.1:
+        yield Insight(
+            "scheduler delay", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
+            f"{units.duration(one.overhead_ms)} of the tasks' time was neither work nor packing: the driver hands out tasks "
+            "too slowly, or they are too small.",
+        )  # fmt: skip
+    if sums["cpu_ns"] and (share := sums["cpu_ns"] / 1e6 / run) < 0.5:
+        yield Insight(
+            "CPU", subject, f"{share:.0%}", "50 %", 1,
+            f"Tasks used a processor for {share:.0%} of their time: the stage waits for input and output.",
+        )  # fmt: skip
+    slots = held.slots
+    if slots and one.tasks < slots and run > 60_000:
+        yield Insight(
+            "few tasks", subject, f"{one.tasks:,} tasks", f"{slots:,} slots", level(slots / one.tasks, 1.5, 3, 6, 12),
+            f"{one.tasks:,} tasks cannot fill {slots:,} task slots.", "spark.sql.shuffle.partitions", str(2 * slots),
+        )  # fmt: skip
+
+
+def _lost_time(app: App) -> Iterator[Insight]:
+    if not app.tasks.height:
+        return
+    took = (pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0)
+    whole = int(app.tasks.select(took.sum()).item())
+    for topic, which, words in (
+        (
+            "failed attempts",
+            ~pl.col("reason").is_in(["Success", "TaskKilled", "TaskCommitDenied", "Resubmitted"]),
+            "failed",
+        ),
+        (
+            "speculation",
+            pl.col("speculative") & (pl.col("reason") != "Success"),
+            "were speculative and lost their race",
+        ),
+    ):
+        found = app.tasks.filter(which)
+        if found.height and whole:
+            lost = int(found.select(took.sum()).item())
+            errors = found["error"].drop_nulls().value_counts(sort=True).head(1)
+            often = f"; most often: {errors[errors.columns[0]][0][:160]}" if errors.height else ""
+            yield Insight(
+                topic, "application", units.duration(lost), "0", level(lost / whole, 0.0001, 0.05, 0.2, 0.4),
+                f"{found.height:,} attempts {words}, with {lost / whole:.1%} of all task time{often}.",
+            )  # fmt: skip
+
+
+def _retries(app: App) -> Iterator[Insight]:
+    again = [stage for stage in app.stages if stage.attempt > 0]
+    if again:
+        reason = next((stage.failure for stage in app.stages if stage.failure), "") or "no reason given"
+        yield Insight(
+            "stage retries", "application", f"{len(again):,}", "0", level(len(again), 1, 2, 4, 8),
+            f"{len(again):,} stage attempts were repeated: {reason[:200]}.",
+        )  # fmt: skip
+
+
+def _locality(app: App) -> Iterator[Insight]:
+    good = app.tasks.filter(pl.col("reason") == "Success")
+    placed = good.filter(pl.col("locality").is_in(["PROCESS_LOCAL", "NODE_LOCAL", "RACK_LOCAL", "ANY"]))
+    if placed.height < 20:
+        return
+    far = placed.filter(pl.col("locality").is_in(["RACK_LOCAL", "ANY"]))
+    share = far.height / placed.height
+    read = int(far["input_bytes"].sum())
+    if share >= 0.1 and read:
+        yield Insight(
+            "locality", "application", f"{share:.0%}", "10 %", level(share, 0.1, 0.5, 0.9),
+            f"{far.height:,} tasks read {units.size(read)} from other hosts.", "spark.locality.wait", "3s",
+        )  # fmt: skip

@@ -1,0 +1,85 @@
+"""What a package brings beside the program: completions and a man page made from the parser, version and commit."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tui.cli import build
+from tui.cli.arguments import COMMANDS, parser
+
+ROOT = Path(__file__).parents[2]
+COMPLETIONS = (
+    "bash-completion/completions/loadlens", "zsh/site-functions/_loadlens", "fish/vendor_completions.d/loadlens.fish",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["man/man1/loadlens.1", *COMPLETIONS])
+def test_every_command_and_option_is_there(name: str) -> None:
+    text = (ROOT / "share" / name).read_text(encoding="utf-8").replace("\\-", "-")
+    for command in ("", *COMMANDS):
+        assert command in text
+        for action in parser(command)._actions:
+            for option in action.option_strings:
+                if option.startswith("--") and action.help is not argparse.SUPPRESS and option != "--help":
+                    shown = option if not name.endswith(".fish") else f"-l {option[2:]}"
+                    assert shown in text, f"{command} {option} (run: uv run python docs/make_share.py)"
+
+
+def test_what_is_shipped_is_what_is_there() -> None:
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
+    files = {path for paths in shipped.values() for path in paths}
+    assert files == {str(path.relative_to(ROOT)) for path in (ROOT / "share").rglob("*") if path.is_file()}
+
+
+def test_bash_takes_the_completion() -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash here")
+    path = ROOT / "share" / COMPLETIONS[0]
+    script = (
+        f'. "{path}"; COMP_WORDS=(loadlens rep); COMP_CWORD=1; _shtab_loadlens loadlens rep; echo "${{COMPREPLY[*]}}"'
+    )
+    done = subprocess.run([bash, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "report" in done.stdout, done.stderr
+
+
+def test_the_pages_are_made_of_the_parser() -> None:
+    if importlib.util.find_spec("shtab") is None:
+        pytest.skip("shtab is not installed (it is part of the extra dev)")
+    spec = importlib.util.spec_from_file_location("make_share", ROOT / "docs" / "make_share.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = module.pages()
+    assert len(made) == 4
+    for path in made:
+        assert path.is_file()
+
+
+def test_the_version_names_the_commit_that_is_checked_out(tmp_path: Path) -> None:
+    commit, other = "0123456789abcdef" * 2, "f" * 40
+    git = tmp_path / "a" / ".git"
+    (git / "refs/heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "refs/heads/main").write_text(commit + "\n")
+    assert build.checked_out(tmp_path / "a") == commit
+    (git / "refs/heads/main").unlink()
+    (git / "packed-refs").write_text(f"# pack-refs\n{other} refs/heads/main\n{commit} refs/heads/more\n")
+    assert build.checked_out(tmp_path / "a") == other
+    tree = git / "worktrees" / "b"
+    tree.mkdir(parents=True)
+    (tree / "HEAD").write_text("ref: refs/heads/more\n")
+    (tree / "commondir").write_text("../..\n")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / ".git").write_text(f"gitdir: {tree}\n")
+    assert build.checked_out(tmp_path / "b") == commit
+    (git / "HEAD").write_text("\x1b[2J\n")
+    assert build.checked_out(tmp_path / "a") == ""
+    assert build.version().startswith("loadlens ")
