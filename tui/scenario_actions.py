@@ -75,6 +75,9 @@ class ScenarioActions(OverviewActions):
         if pane.steps():
             help = "One step earlier and what is on screen side by side."
             yield Found("compare", "with one step earlier", help, lambda: self._compare_earlier(pane))
+        if pane.at_ms is not None:
+            help = "The newest data and what is on screen side by side."
+            yield Found("compare", "with now", help, lambda: self._compare(pane, pane.parameters, None, "now"))
 
     def _loaded(self, pane: ViewPane, name: str) -> Any:
         """Return the parameters of a scenario (the defaults for an empty name), or None after saying why there are none."""

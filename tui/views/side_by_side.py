@@ -17,7 +17,7 @@ class SideBySide(Level):
     """``other``: the result to compare with, called ``name``; what is on screen is after it and follows the data."""
 
     def __init__(self, name: str, other: Result) -> None:
-        super().__init__(f"{name} and now")
+        super().__init__(f"against {name}")
         self._other = other
 
     def compose(self) -> ComposeResult:
