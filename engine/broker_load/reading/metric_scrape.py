@@ -71,6 +71,7 @@ class MetricScrape:
         problems = list(file.problems)
         series = _series(file, source)
         mapped = _mapped(series, source, problems)
+        _name_clusters(mapped, source, problems)
         mapped = _distinct(mapped, file, source, problems)
         rows: dict[str, Rows] = {"metrics": _rows(mapped, file, source, problems)}
         info = series.filter(pl.col("series").is_in(metric_names.BROKER_INFO))
@@ -170,7 +171,6 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
         if twins.height:
             reason = "series given twice; the one with the most samples, else the first, counts"
             problems.append(_problem(source, "duplicate-series", reason, twins))
-    _name_clusters(mapped, source, problems)
     return mapped
 
 

@@ -154,7 +154,10 @@ class SparkLevel(Level):
             return
         if section in ("what if", "history"):
             return
-        panel, row = self.query_one(f"#app-{section}-panel", drawing.Drawing), self.query_one(f"#app-{section}", LiveTable).row
+        panel, row = (
+            self.query_one(f"#app-{section}-panel", drawing.Drawing),
+            self.query_one(f"#app-{section}", LiveTable).row,
+        )
         panel.show(lambda width, glyphs: self._lines(section, shown, result, row, width, panel.size.height, glyphs))
 
     @staticmethod
