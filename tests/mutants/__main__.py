@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -81,12 +82,12 @@ class Loop(Quick):
             for index, _ in enumerate(sites(ast.parse(path.read_text())))
         ]
         self.found = len(everything)
+        self.tried, self.killed = Counter[str](), Counter[str]()
         self.drawn = random.Random(seed).sample(everything, min(count, self.found))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
         assert "polars-0" not in names, "collecting the tests has made Polars compute, which no fork survives"
-        started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             passes = Path(folder) / "passes"
             if child(lambda: self.reach(session, passes)):
@@ -97,19 +98,19 @@ class Loop(Quick):
         self.functions = {(each.__code__.co_filename, each.__code__.co_firstlineno): each for each in functions}
         gc.freeze()
         print(f"{len(session.items)} tests, {sum(self.cost.values()):.1f} s of processor time", flush=True)
-        tried, killed = Counter[str](), Counter[str]()
-        for path, index in sorted(self.drawn):
-            mutant = Mutant(path, index)
-            status = child(lambda mutant=mutant: self.judge(session, mutant))
-            tried[mutant.sort] += 1
-            killed[mutant.sort] += status != 0
-            if status == 0:
-                print("survived", mutant.text, flush=True)
-        for sort, number in sorted(tried.items()):
-            print(f"{sort}: {killed[sort]} of {number} killed")
-        share = 100 * killed.total() / max(1, tried.total())
-        print(f"{killed.total()} of {tried.total()} killed ({share:.1f} %), drawn from {self.found}")
-        print(f"{time.monotonic() - started:.0f} s")
+        try:
+            for number, (path, index) in enumerate(self.drawn, 1):
+                mutant = Mutant(path, index)
+                survived = child(partial(self.judge, session, mutant)) == 0
+                self.tried[mutant.sort] += 1
+                self.killed[mutant.sort] += not survived
+                if survived:
+                    print(f"{number}: survived {mutant.text}", flush=True)
+        finally:
+            for sort, number in sorted(self.tried.items()):
+                print(f"{sort}: {self.killed[sort]} of {number} killed")
+            tried, killed = self.tried.total(), self.killed.total()
+            print(f"{killed} of {tried} killed ({killed / max(1, tried):.1%}), drawn from {self.found}", flush=True)
         return True
 
     def reach(self, session: pytest.Session, passes: Path) -> None:
@@ -197,7 +198,7 @@ def child(work: Callable[[], None]) -> int:
 
 
 def main() -> int:
-    """Draw mutants, try them, and print which survive and how many of each sort are killed."""
+    """Draw mutants, try them until interrupted, and print which survive and how many of each sort are killed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("room", help="a folder below engine/, as query_profile/wlr")
     parser.add_argument("--count", type=int, default=300)
