@@ -58,11 +58,21 @@ def test_policies() -> None:
     assert found[3].with_limits(None, 0) == Policy(9, 0, False, "what-if")
 
 
-@pytest.mark.parametrize(("field", "value", "wanted"), [
-    ("unit_size", 0, 0), ("unit_size", 2**63 - 1, 2**63 - 1), ("unit_size", -1, "out of range"),
-    ("unit_size", 2**63, "out of range"), ("unit_size", True, "whole number"), ("unit_size", 1.5, "whole number"), ("burst_ns", "17m", 1020 * S),
-    ("decay_ns", "1s", S), ("load_balancing", "dynamic", "dynamic"), ("load_balancing", "odd", "not one of"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("unit_size", 0, 0),
+        ("unit_size", 2**63 - 1, 2**63 - 1),
+        ("unit_size", -1, "out of range"),
+        ("unit_size", 2**63, "out of range"),
+        ("unit_size", True, "whole number"),
+        ("unit_size", 1.5, "whole number"),
+        ("burst_ns", "17m", 1020 * S),
+        ("decay_ns", "1s", S),
+        ("load_balancing", "dynamic", "dynamic"),
+        ("load_balancing", "odd", "not one of"),
+    ],
+)
 def test_values_of_limits(field: str, value: Any, wanted: Any) -> None:
     if isinstance(wanted, str) and wanted != value:
         with pytest.raises(ValueError, match=wanted):
