@@ -138,10 +138,10 @@ class Loop(Quick):
     def judge(self, session: pytest.Session, mutant: Mutant) -> None:
         """Apply the mutant to this process and run tests until one fails; the exit code is 0 if all pass."""
         signal.alarm(STUCK_S)
-        place = (str(mutant.path), mutant.owner)
+        place = (str(mutant.path), mutant.owner or 0)
         names, function, code = self.reached.get(place), self.functions.get(place), code_at(mutant.code, mutant.owner)
         if not names or function is None or code is None or code.co_freevars != function.__code__.co_freevars:
-            again(mutant, sorted(self.cost, key=self.cost.__getitem__), sum(self.cost.values()))
+            return again(mutant, sorted(self.cost, key=self.cost.__getitem__), sum(self.cost.values()))
         function.__code__ = code
         items = sorted(
             (item for item in session.items if item.nodeid in names), key=lambda item: self.cost[item.nodeid]
