@@ -123,9 +123,11 @@ def test_the_past_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     session.scan(final=True)
     assert counts() == [6, 7]
     monkeypatch.undo()
-    put(tmp_path, "ring.json", ring(9, 10), 10, in_place=False)
+    (tmp_path / "ring.json").write_bytes(ring(9, 10))
     session.scan()
+    first = set(session.inputs(NAME).files)
     assert counts() == [6, 7, 8]
     session.scan(final=True)
+    assert set(session.inputs(NAME).files) != first, "it was read again"
     assert counts() == [6, 7, 8]
     session.close()
