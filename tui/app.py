@@ -248,6 +248,8 @@ class Dashboard(ScenarioActions):
 
     async def on_changed(self, event: Changed) -> None:
         """Compute the shown tab, mark the others: inputs changed."""
+        if not self.screen_stack:
+            return  # it came while the screens were closed
         names = self.client.take_changed()
         first = not self.tabs.settled
         self.tabs.scanned = True
