@@ -53,8 +53,12 @@ class FileKind(Protocol):
     ``read`` would give other rows for the same bytes: it is part of the cache key. ``tables``: all tables that it may
     fill; rows of another are a mistake of the reader and are not taken.
 
+    ``ends_cut = True``: packed files of the kind may end anywhere while they are written, for hours; that is no problem.
+
     A kind that grows may be a ``Resumable``. A kind whose documents close themselves, as JSON does, may say so by
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
+    A kind of documents that are overwritten in place, of which earlier versions are worth a look, says so by
+    ``keeps_versions = True`` (``Inputs.past``).
     """
 
     id: str

@@ -55,6 +55,7 @@ SHARED: tuple[Action, ...] = (
     _act("app.help", "question_mark f1", "Help", "Show the keys, columns and signs of this screen and what they mean.", bar=90),
     _act("app.palette", "colon ctrl+p", "Commands",
          "Search keys, sections, columns, options, themes and rows; Enter goes there.", bar=80),
+    _act("app.overview", "0", "Overview", "Show all views at once, what changed, and all findings."),
     *(
         _act(f"app.tab-{number}", str(number), f"Tab {number}: {entry.title}", f"Show the tab {entry.title}.",
              run=f"tab({number})")
@@ -64,6 +65,10 @@ SHARED: tuple[Action, ...] = (
          run="step_tab(1)", palette=False),
     _act("app.tab-previous", "left_curly_bracket", "Previous tab", "Show the tab to the left.",
          run="step_tab(-1)", palette=False),
+    _act("app.finding-next", "n", "Next finding", "Go to the next finding of any view, worst first.",
+         run="next_finding(1)"),
+    _act("app.finding-previous", "N", "Previous finding", "Go to the finding before.", run="next_finding(-1)"),
+    _act("app.save-scenario", "S", "Save scenario", "Save the options of this view under a name; -o scenario=NAME takes them."),
     _act("app.problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.",
          bar=40),
     _act("app.log", "L", "Log", "Show the program's own log: watching, timings, errors."),
@@ -91,6 +96,11 @@ SHARED: tuple[Action, ...] = (
     _act("pane.earlier", "left_parenthesis", "Earlier", "Look at the data as they were one step earlier."),
     _act("pane.later", "right_parenthesis", "Later", "Look at the data one step later."),
     _act("pane.live", "backslash", "Live", "Return to the newest data."),
+    _act("overview.section-next", "right_square_bracket", "Next section", "Show all findings instead of what changed.",
+         run="section(1)", palette=False),
+    _act("overview.section-previous", "left_square_bracket", "Previous section", "Show the section before.",
+         run="section(-1)", palette=False),
+    _act("overview.back", "escape", "Back", "Go back to the views.", palette=False),
     _act("table.up", "up k", "Up", "Move the cursor one row up.", run="move(-1)", palette=False),
     _act("table.down", "down j", "Down", "Move the cursor one row down.", run="move(1)", palette=False),
     _act("table.left", "left h", "Column left", "Choose the column to the left.", run="column(-1)", palette=False),
@@ -112,8 +122,10 @@ SHARED: tuple[Action, ...] = (
     _act("table.filter", "slash", "Filter", "Show only rows that match: words, or cpu>50, size>1GB, state=RUNNING, name~etl.",
          bar=12),
     _act("table.find", "f", "Find", "Go to the next row that matches, without hiding the others."),
-    _act("table.find-next", "n", "Find next", "Go to the next match.", run="find_again(1)", palette=False),
-    _act("table.find-previous", "N", "Find previous", "Go to the previous match.", run="find_again(-1)", palette=False),
+    _act("table.find-next", "n", "Find next", "Go to the next match; without a search to the next finding of any view.",
+         run="find_again(1)", palette=False),
+    _act("table.find-previous", "N", "Find previous", "Go to the previous match; without a search to the finding before.",
+         run="find_again(-1)", palette=False),
     _act("table.columns", "C", "Columns", "Choose which columns are shown, and their order.", bar=35),
     _act("table.export", "e", "Export", "Write this table, as filtered and sorted, to CSV, JSON or Markdown.", bar=45),
     _act("table.copy", "c", "Copy", "Copy the chosen cell to the clipboard."),
@@ -123,7 +135,7 @@ SHARED: tuple[Action, ...] = (
 )  # fmt: skip
 """Actions of the application, of every tab and of the shared table. Views add theirs."""
 
-SCOPES: dict[str, str] = {"app": "Everywhere", "pane": "Every tab", "table": "Tables"}
+SCOPES: dict[str, str] = {"app": "Everywhere", "pane": "Every tab", "overview": "Overview", "table": "Tables"}
 """Titles of the shared scopes; a view's scope has the view's title."""
 
 RESERVED: frozenset[str] = frozenset({"ctrl+c", "ctrl+q"})

@@ -24,14 +24,15 @@ from textual.widget import Widget
 from engine.settings import State, folders
 from engine.views import VIEWS, Entry
 from tui import actions, keymap, textual_internals
-from tui.app_actions import AppActions
 from tui.engine_client import EngineClient, open_session
 from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
+from tui.overview.control import Overview
 from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
 from tui.process.type_ahead import TypeAhead
+from tui.scenario_actions import ScenarioActions
 from tui.status_model import StatusModel
-from tui.tabs import Tabs, first_tab
+from tui.tabs import OVERVIEW, Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.sections import TitleBar
 from tui.widgets.status import KeyBar, StatusLine
@@ -89,7 +90,7 @@ class TableChoices:
         self._state.set("tables", table, value=value if choice != Choice(filter=choice.filter) else None)
 
 
-class Dashboard(AppActions):
+class Dashboard(ScenarioActions):
     """The dashboard. ``loadlens`` starts it (``tui.cli.dashboard``); tests give it another ``opener``, ``entries`` or clock.
 
     It satisfies ``tui.host.Host``. ``guards``: handle signals and a lost terminal, and decide when garbage is collected;
@@ -145,6 +146,7 @@ class Dashboard(AppActions):
         chosen = view is not None or bool(settings.ui.tab)
         first = first_tab(entries, (view, settings.ui.tab, self.state.get("tab", default="")))
         self.tabs = Tabs(entries, first, settings, self.client, chosen=chosen, id="panes")
+        self.overview = Overview(self.tabs, self.client, settings, clock=clock, call=self.call_operator)
         self.status = StatusModel(self.tabs, self.client, settings, clock=clock, demo=demo)
         self._status_line = StatusLine(id="status")
         self._choices = TableChoices(self.state)
@@ -167,7 +169,9 @@ class Dashboard(AppActions):
 
     def compose(self) -> ComposeResult:
         """Yield titles, panes, status line and keys."""
-        yield TitleBar([entry.title for entry in self.entries], numbered=True, id="tabs")
+        titles = [entry.title for entry in self.entries]
+        several = self.tabs.several
+        yield TitleBar(["Overview", *titles] if several else titles, numbered=0 if several else 1, id="tabs")
         yield self.tabs
         with Frame(id="bottom"):
             yield self._status_line
@@ -182,8 +186,8 @@ class Dashboard(AppActions):
         await self.show_tab(self.tabs.active, chosen=False)
         self.apply_glyphs()
         shown = self.tabs.shown
-        others = [entry.name for entry in self.entries if entry.ready and entry is not shown]
-        self.call_after_refresh(self.client.start, [shown.name, *others])
+        names = sorted((entry.name for entry in self.entries if entry.ready), key=lambda name: name != shown)
+        self.call_after_refresh(self.client.start, names)
         self.set_interval(1.0, self._every_second)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
         problems = [f"settings: {problem.reason}" for problem in self.settings.problems]
@@ -209,13 +213,14 @@ class Dashboard(AppActions):
 
     async def show_tab(self, index: int, *, chosen: bool = True) -> None:
         """Show tab ``index`` (from 0); ``chosen`` by the operator, so that no data moves it away again."""
-        if not 0 <= index < len(self.entries):
+        if not (0 <= index < len(self.entries) or (index == OVERVIEW and self.tabs.several)):
             return
         self.tabs.chosen = self.tabs.chosen or chosen
-        self.main.query_one("#tabs", TitleBar).choose(index)
+        self.main.query_one("#tabs", TitleBar).choose(self.title_index(index))
         pane = await self.tabs.show(index)
         if self.focused is None or self.focused not in pane.walk_children():
             self.screen.set_focus(None)
+        self.overview.shown()
         self.update_status()
         self.update_keys()
 
@@ -225,11 +230,12 @@ class Dashboard(AppActions):
 
     async def action_step_tab(self, by: int) -> None:
         """Show the tab ``by`` places to the right."""
-        await self.show_tab((self.tabs.active + by) % len(self.entries))
+        first = OVERVIEW if self.tabs.several else 0
+        await self.show_tab((self.tabs.active - first + by) % (len(self.entries) - first) + first)
 
     @on(TitleBar.Clicked, "#tabs")
     async def _tab_clicked(self, event: TitleBar.Clicked) -> None:
-        await self.show_tab(event.index)
+        await self.show_tab(event.index - self.title_index(0))
 
     # -- messages of the engine -----------------------------------------------------------------------------------
 
@@ -255,11 +261,12 @@ class Dashboard(AppActions):
             self.status.recount()  # the result brings the status line up to date, at the latest the next second does
         else:
             self.update_status(recount=True)
+        self.overview.changed(names)
 
     def _tell_data(self) -> None:
         """Show which tabs have data: titles of the others are dim, and a tab without data names them."""
         counts = self.tabs.file_counts()
-        empty = {index for index, files in enumerate(counts) if not files}
+        empty = {self.title_index(index) for index, files in enumerate(counts) if not files}
         self.main.query_one("#tabs", TitleBar).fade(frozenset(empty) if len(empty) < len(counts) else frozenset())
         if self.pane is not None and not self.pane.levels and self.tabs.settled:
             self.pane.placeholder()
@@ -268,6 +275,7 @@ class Dashboard(AppActions):
         """Show a result."""
         self.status.busy.pop(event.view, None)
         await self.tabs.receive(event)
+        self.overview.take(event)
         self.update_status(recount=True)
 
     def on_progress(self, event: Progress) -> None:
@@ -334,7 +342,7 @@ class Dashboard(AppActions):
         """Bring the status line up to date. ``recount``: there may be other problems."""
         if recount:
             self.status.recount()
-        if self.screen_stack and self.pane is not None:
+        if self.screen_stack and (self.pane is not None or self.tabs.active == OVERVIEW):
             caption = self.focused.caption if isinstance(self.focused, LiveTable) else ""
             self._status_line.show(self.status.facts(self.pane, self.glyphs), self.status.work(self.glyphs), caption)
 
@@ -353,6 +361,7 @@ class Dashboard(AppActions):
     def _every_second(self) -> None:
         """Let the age of the data grow; collect garbage if this is a quiet moment."""
         self.update_status()
+        self.overview.tick()
         if self._collector is not None:
             self._collector.tick(self.client.busy)
 
@@ -379,28 +388,7 @@ class Dashboard(AppActions):
         self.update_status()
         self.update_keys()
 
-    # -- pause, refresh and the end -------------------------------------------------------------------------------
-
-    def action_pause(self) -> None:
-        """Freeze what is shown, or go on with the newest data."""
-        if self.client.session is None:
-            return
-        if self.client.paused:
-            self.client.resume()
-            self._request_shown()
-        else:
-            self.client.pause(self.tabs.views)
-        self.update_status()
-
-    def action_refresh(self) -> None:
-        """Look at the folders now and compute the shown tab again."""
-        self.client.rescan()
-        self._request_shown()
-
-    def _request_shown(self) -> None:
-        """Ask for a new result of the shown tab."""
-        if self.pane is not None:
-            self.request(self.pane.entry.name, urgent=True)
+    # -- the end --------------------------------------------------------------------------------------------------
 
     async def action_quit(self) -> None:
         """Leave; tab and choices are remembered."""
@@ -410,6 +398,7 @@ class Dashboard(AppActions):
         """End the application with this exit code."""
         self.save_state()
         self.client.stop()
+        self.overview.close()
         self._type_ahead.drop()
         if self._watchdog is not None:
             self._watchdog.set()
@@ -426,7 +415,7 @@ class Dashboard(AppActions):
         """Save tab and choices; later calls do nothing."""
         if not self._saved:
             self._saved = True
-            self.state.set("tab", value=self.tabs.shown.name)
+            self.state.set("tab", value=self.tabs.shown)
             self.state.save()
 
     def on_unmount(self) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.result import Result
     from engine.settings import Settings
     from engine.view import View
+    from tui.overview.briefs import Briefs
 
     Opener = Callable[[Sequence[Path], Settings, str], tuple[Session, Mapping[str, View], Mapping[str, str]]]
     """Makes the session, in the watching thread, with the view of a name alone or with all: see ``open_session``."""
@@ -112,6 +113,11 @@ class ComputeQueue:
             self._wake.notify()
 
     @property
+    def wanted(self) -> bool:
+        """Whether there is a request in hand or waiting."""
+        return self.busy or self._waiting is not None
+
+    @property
     def delayed(self) -> bool:
         """Whether a request has gone without a result for ``PROGRESS_AFTER_S``."""
         asked = self._asked
@@ -163,11 +169,6 @@ class ComputeQueue:
 
     def _compute(self, request: Request) -> Computed | None:
         """Compute one request; None if it was cancelled."""
-        from engine.view import Cancelled, NoInput
-
-        session = self._client.session
-        if session is None:
-            return None
         started = time.perf_counter()
         reported = started + PROGRESS_AFTER_S - PROGRESS_INTERVAL_S
 
@@ -178,27 +179,13 @@ class ComputeQueue:
                 reported = now
                 self._client.post(Progress(self.view, fraction, text))
 
-        def outcome(**fields: Any) -> Computed:
-            files, stale = (len(inputs.files), inputs.stale) if inputs is not None else (0, 0)
-            return Computed(self.view, request.parameters, request.at_ms, files=files, stale=stale, **fields)
-
-        inputs: Inputs | None = None
-        try:
-            inputs = session.inputs(self.view) if request.inputs is None else request.inputs
-            result = session.compute(
-                self.view, request.parameters, at_ms=request.at_ms, stop=self._stop, progress=progress, inputs=inputs
-            )
-            same = self._last is not None and result.same_as(self._last)
-        except Cancelled:
-            return None
-        except NoInput as reason:
+        computed = self._client.compute(self.view, request, stop=self._stop, progress=progress)
+        if computed is not None and computed.result is not None:
+            computed.same = self._last is not None and computed.result.same_as(self._last)
+            self._last = computed.result
+        elif computed is not None and computed.empty:
             self._last = None
-            return outcome(empty=str(reason) or "no usable input")
-        except BaseException as error:  # a bug in one view must not take the screen down; a panic is no Exception
-            log.exception("computing %s failed", self.view)
-            return outcome(error=f"{type(error).__name__}: {error}")
-        self._last = result
-        return outcome(result=result, same=same)
+        return computed
 
 
 class EngineClient:
@@ -217,7 +204,8 @@ class EngineClient:
     ) -> None:
         """``post``: hands a message to the screen, from any thread. ``prepare``: called with the name of the view whose
         files are read next (empty: all others). ``settled``: called when everything is loaded, or could not be. ``fps``:
-        how often per second new data are computed and drawn at most."""
+        how often per second new data are computed and drawn at most. ``briefs`` makes what the overview
+        shows of a result, in the computing thread."""
         self._post = post
         self.roots = tuple(roots)
         self.settings = settings
@@ -228,6 +216,7 @@ class EngineClient:
         self._opener = opener
         self._prepare = prepare or (lambda view: None)
         self._settled = settled
+        self.briefs: Briefs | None = None
         self._changed: set[str] = set()
         self._frozen: dict[str, Inputs] | None = None
         self._changes_at_pause = 0
@@ -334,10 +323,51 @@ class EngineClient:
 
     def request(self, view: str, parameters: Any, *, at_ms: int | None = None, urgent: bool = True) -> None:
         """Ask for a result, on frozen inputs while paused; it comes as ``Computed``. ``urgent``: the operator waits."""
-        inputs = self._frozen.get(view) if self._frozen is not None else None
+        inputs = self.frozen_inputs(view)
         if view not in self._queues:
             self._queues[view] = ComputeQueue(self, view)
         self._queues[view].request(parameters, at_ms, inputs, urgent)
+
+    def compute(
+        self,
+        view: str,
+        request: Request,
+        *,
+        stop: Callable[[], bool],
+        progress: Callable[[float, str], None] = lambda fraction, text: None,
+    ) -> Computed | None:
+        """Compute a request in the calling thread; return None if it was cancelled. Never raises."""
+        from engine.view import Cancelled, NoInput
+
+        session = self.session
+        if session is None:
+            return None
+        outcome = Computed(view, request.parameters, request.at_ms)
+        try:
+            inputs = session.inputs(view) if request.inputs is None else request.inputs
+            outcome.files, outcome.stale = len(inputs.files), inputs.stale
+            outcome.result = session.compute(
+                view, request.parameters, at_ms=request.at_ms, stop=stop, progress=progress, inputs=inputs
+            )
+            if self.briefs is not None and request.at_ms is None:
+                outcome.brief = self.briefs.of(outcome.result, request.parameters)
+        except Cancelled:
+            return None
+        except NoInput as reason:
+            outcome.empty = str(reason) or "no usable input"
+        except BaseException as error:  # a bug in one view must not take the screen down; a panic is no Exception
+            log.exception("computing %s failed", view)
+            outcome.result, outcome.error = None, f"{type(error).__name__}: {error}"
+        return outcome
+
+    def waits_for(self, view: str) -> bool:
+        """Return whether the operator or the shown tab waits for a result of ``view``."""
+        return view in self._queues and self._queues[view].wanted
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the operator or the shown tab waits for a result."""
+        return any(queue.wanted for queue in self._queues.values())
 
     @property
     def busy(self) -> bool:
@@ -354,6 +384,10 @@ class EngineClient:
     def paused(self) -> bool:
         """Whether results are computed on frozen inputs."""
         return self._frozen is not None
+
+    def frozen_inputs(self, view: str) -> Inputs | None:
+        """Return the inputs of ``view`` as of the pause, None if not paused or not loaded then."""
+        return self._frozen.get(view) if self._frozen is not None else None
 
     @property
     def pending_changes(self) -> int:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from engine.result import Result
     from engine.view import View
+    from tui.overview.briefs import Brief
 
 
 @dataclass
@@ -60,7 +61,8 @@ class Computed(Message):
     """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
     ``same``: drawing the result would change nothing. ``parameters`` and ``at_ms`` as requested. ``files``: number of input
-    files, ``stale`` of them with their last good rows only.
+    files, ``stale`` of them with their last good rows only. ``background``: nobody asked for it but the overview, for
+    which ``brief`` is what it shows of it.
     """
 
     view: str
@@ -72,3 +74,5 @@ class Computed(Message):
     error: str = ""
     files: int = 0
     stale: int = 0
+    background: bool = False
+    brief: Brief | None = None

@@ -70,38 +70,46 @@ class StatusModel:
             return next(iter(self.busy.values()))
         if self._client.session is None:
             return "starting" + glyphs.ellipsis
-        return "computing" + glyphs.ellipsis if self._client.delayed(self._tabs.shown.name) else ""
+        return "computing" + glyphs.ellipsis if self._client.delayed(self._tabs.shown) else ""
 
-    def facts(self, pane: ViewPane, glyphs: Glyphs) -> list[Fragment]:
-        """Return the state of the data that ``pane`` shows, the most important fact first."""
+    def facts(self, pane: ViewPane | None, glyphs: Glyphs) -> list[Fragment]:
+        """Return the state of the data that ``pane`` shows (None: the overview), the most important fact first."""
         client = self._client
-        newest = pane.result.newest_ms if pane.result is not None else None
-        age = units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else ""
         status = client.session.status if client.session is not None else None
         skipped = status.ignored_count if status is not None else 0
         reading = status.reading if status is not None else 0
         modes = sorted({root.mode for root in status.roots}) if status is not None else []
         mode = " ".join(WATCH_WORDS[mode] for mode in modes if WATCH_WORDS[mode])
-        # What is on screen, which until its result is there is not yet the moment that was asked for.
-        at = units.moment(pane.shown_ms) if pane.shown_ms is not None else ""
-        wanted = units.moment(pane.at_ms) if pane.at_ms is not None else "live"
-        to = f"going to {wanted}" if pane.at_ms != pane.shown_ms else ""
         waiting = f", {client.pending_changes} waiting" if client.pending_changes else ""
-        error = self.watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else "")
+        old = f"shown is old: {pane.error}" if pane is not None and pane.error and pane.levels else ""
+        error = self.watch_error or old
+        files, stale = (pane.files, pane.stale_files) if pane is not None else (sum(self._tabs.file_counts()), 0)
+        at, to, age = self._times(pane)
         problems = self._count_problems()
         facts: list[tuple[object, str, str]] = [
-            (pane.zoomed, "ZOOM", "key"),
+            (pane is not None and pane.zoomed, "ZOOM", "key"),
             (client.paused, f"PAUSED{waiting}", "moderate"),
             (at, f"AT {at}", "moderate"),
             (to, to, "moderate"),
             (error, f"{glyphs.severity['severe']} {error}", "severe"),
             (reading, f"reading {reading} large", ""),
-            (pane.stale_files, f"{pane.stale_files} stale", "moderate"),
+            (stale, f"{stale} stale", "moderate"),
             (age, "data now" if age == "now" else f"data {age} old", ""),
             (problems, f"! {problems:,} problem{'s' if problems != 1 else ''}", "severe"),
-            (True, f"{pane.files:,} file{'s' if pane.files != 1 else ''}", "dim"),
+            (True, f"{files:,} file{'s' if files != 1 else ''}", "dim"),
             (skipped, f"{skipped:,} not read", "dim"),
             (self._demo, "demo data", "dim"),
             (mode, mode, "dim"),
         ]
         return [(text, style) for applies, text, style in facts if applies]
+
+    def _times(self, pane: ViewPane | None) -> tuple[str, str, str]:
+        """Return in words the moment on screen, the moment that was asked for if it is another, and the age of the data."""
+        if pane is None:
+            return "", "", ""
+        newest = pane.result.newest_ms if pane.result is not None else None
+        age = units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else ""
+        # What is on screen, which until its result is there is not yet the moment that was asked for.
+        at = units.moment(pane.shown_ms) if pane.shown_ms is not None else ""
+        wanted = units.moment(pane.at_ms) if pane.at_ms is not None else "live"
+        return at, f"going to {wanted}" if pane.at_ms != pane.shown_ms else "", age

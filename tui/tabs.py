@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from textual.message import Message
 
 from tui.engine_client import PROGRESS_AFTER_S
+from tui.overview.pane import OverviewPane
 from tui.views.generic import make_pane
 from tui.widgets.drawing.canvas import Frame
 
 if TYPE_CHECKING:
     from textual.timer import Timer
+    from textual.widget import Widget
 
     from engine.problems import Problem
     from engine.settings import Settings
@@ -29,35 +31,51 @@ SLOW_DRAWING_MS = 100
 """Milliseconds of drawing from which a result is noted in the log."""
 
 
+OVERVIEW = -1
+"""Index of the overview among the tabs; it is there if there are several views."""
+
+
 def first_tab(entries: Sequence[Entry], wanted: Iterable[str | None]) -> int:
-    """Return the index of the first view in ``wanted`` that there is, else 0."""
-    names = [entry.name for entry in entries]
-    return next((names.index(name) for name in wanted if name in names), 0)
+    """Return the index of the first tab in ``wanted`` that there is, else that of the overview, if there is one."""
+    places = {entry.name: index for index, entry in enumerate(entries)}
+    if len(entries) > 1:
+        places["overview"] = OVERVIEW
+    return next((places[name] for name in wanted if name in places), OVERVIEW if len(entries) > 1 else 0)
 
 
 class Tabs(Frame):
-    """The panes of all tabs, of which one is shown.
+    """The panes of all tabs and the overview, of which one is shown.
 
-    ``active``: index of the shown tab. ``panes``: the panes made so far, ``views``: the views loaded so far, ``failed``:
-    reasons of those that cannot be loaded; all by view name. ``chosen``: whether the operator chose the tab, so that no data
-    move it away. ``scanned``: whether the files have been looked at once, so that results can be asked for.
-    ``settled``: whether it is decided which tab is shown first.
+    ``several``: whether there is more than one view, and so an overview of them.
+
+    ``active``: index of the shown tab, ``OVERVIEW`` for the overview. ``panes``: the panes made so far, ``views``: the views
+    loaded so far, ``failed``: reasons of those that cannot be loaded; all by view name. ``chosen``: whether the operator chose
+    the tab, so that no data move it away. ``scanned``: whether the files have been looked at once, so that results can be
+    asked for. ``settled``: whether it is decided which tab is shown first.
     """
 
     class Delayed(Message):
         """The result of the shown tab takes a while; what is shown is to be marked as being computed."""
 
+    class Marked(Message):
+        """What stands behind the titles may have changed."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Return True for any other: one is as good as many."""
+            return isinstance(message, Tabs.Marked)
+
     def __init__(
         self, entries: Sequence[Entry], active: int, settings: Settings, client: EngineClient, *, chosen: bool, id: str
     ) -> None:
-        entry = entries[active]
         # The first pane is here from the start: what is mounted later costs a repaint of the screen.
-        first = make_pane(entry, id=f"pane-{entry.name}")
-        super().__init__(first, id=id)
+        first = make_pane(entries[active], id=f"pane-{entries[active].name}") if active != OVERVIEW else None
+        self.several = len(entries) > 1
+        self.overview = OverviewPane(id="overview") if active == OVERVIEW else None
+        super().__init__(*(pane for pane in (self.overview, first) if pane is not None), id=id)
         self.entries = entries
         self.active = active
         self.chosen = chosen
-        self.panes: dict[str, ViewPane] = {entry.name: first}
+        self.panes: dict[str, ViewPane] = {first.entry.name: first} if first is not None else {}
         self.views: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
         self.scanned = False
@@ -71,24 +89,32 @@ class Tabs(Frame):
     # -- which one is shown ---------------------------------------------------------------------------------------
 
     @property
-    def shown(self) -> Entry:
-        """The view of the shown tab."""
-        return self.entries[self.active]
+    def shown(self) -> str:
+        """The name of the shown tab."""
+        return "overview" if self.active == OVERVIEW else self.entries[self.active].name
 
     @property
     def pane(self) -> ViewPane | None:
-        """The shown pane; None while it is being made."""
-        return self.panes.get(self.shown.name)
+        """The shown view's pane; None while it is being made, and for the overview."""
+        return self.panes.get(self.shown)
 
-    async def show(self, index: int) -> ViewPane:
-        """Show the tab ``index`` (from 0) and focus its content; return its pane."""
-        entry = self.entries[index]
+    async def show(self, index: int) -> Widget:
+        """Show the tab ``index`` (from 0, or ``OVERVIEW``) and focus its content; return its pane."""
         if self.pane is not None and self.pane.is_mounted:
             self.pane.unzoom()
         self.active = index
-        pane = self.panes.get(entry.name)
+        pane = self.panes.get(self.shown)
         for other in self.panes.values():
             other.display = other is pane
+        if self.overview is not None:
+            self.overview.display = index == OVERVIEW
+        if index == OVERVIEW:
+            if self.overview is None:
+                self.overview = OverviewPane(id="overview")
+                await self.mount(self.overview)
+            self.overview.focus_content()
+            return self.overview
+        entry = self.entries[index]
         if pane is None:
             pane = self.panes[entry.name] = make_pane(entry, id=f"pane-{entry.name}")
             await self.mount(pane)
@@ -108,11 +134,15 @@ class Tabs(Frame):
         return [len(session.inputs(e.name).files) if session and e.name in loaded else 0 for e in self.entries]
 
     def with_data(self) -> int | None:
-        """Return the index of the first tab that has files, if the shown one has none; else None."""
+        """Return the index of the first tab that has files, if the shown one has none; else None.
+
+        In place of the overview that is the only tab that has files, if there is just one.
+        """
         counts = self.file_counts()
-        if counts[self.active]:
-            return None
-        return next((index for index, count in enumerate(counts) if count), None)
+        there = [index for index, count in enumerate(counts) if count]
+        if self.active == OVERVIEW:
+            return there[0] if len(there) == 1 else None
+        return there[0] if there and not counts[self.active] else None
 
     # -- views and requests ---------------------------------------------------------------------------------------
 
@@ -156,7 +186,7 @@ class Tabs(Frame):
     def _report_delay(self) -> None:
         """Tell the application if the shown tab still waits for its result."""
         self._delay_timer = None
-        if self._client.delayed(self.shown.name):
+        if self._client.delayed(self.shown):
             self.post_message(self.Delayed())
 
     # -- changes and results --------------------------------------------------------------------------------------
@@ -179,7 +209,7 @@ class Tabs(Frame):
         """Decide whether the shown tab stays; False while it has no files and other views are still being loaded."""
         session = self._client.session
         if session is not None and not self.chosen and self._loading_others:
-            name = self.shown.name
+            name = self.shown
             self.settled = name in self.views and bool(session.inputs(name).files)
         else:
             self.settled = True
@@ -188,7 +218,10 @@ class Tabs(Frame):
     async def receive(self, outcome: Computed) -> None:
         """Draw a result, unless its pane has asked for something else meanwhile or it would change nothing."""
         pane = self.panes.get(outcome.view)
-        if pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:
+        if outcome.background or pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:
+            return
+        if not pane.is_mounted:
+            pane.dirty = True  # it asks again when it is
             return
         pane.files, pane.stale_files, pane.shown_ms = outcome.files, outcome.stale, outcome.at_ms
         if outcome.result is None:

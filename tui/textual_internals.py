@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -25,9 +26,22 @@ from textual.reactive import Reactive
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widget import Widget
 
-from tui.widgets.drawing.fragments import single_cells
+from tui.widgets.drawing.fragments import harmless, single_cells
 
 log = logging.getLogger("loadlens.textual")
+
+
+def notify_outside(app: App[Any], text: str) -> None:
+    """Ask the terminal to show ``text`` as a notification of the desktop (OSC 9); tmux is asked to pass it on.
+
+    Textual has no public way to write a sequence; its own copying to the clipboard writes to the driver as here.
+    """
+    if app._driver is None:
+        return
+    sequence = f"\x1b]9;{harmless(text).replace(';', ',')[:200]}\x07"
+    if os.environ.get("TMUX"):
+        sequence = f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
+    app._driver.write(sequence)
 
 
 # -- bytes on the wire ----------------------------------------------------------------------------------------------------

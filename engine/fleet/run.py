@@ -75,7 +75,7 @@ class Outcome:
 
 
 Told = Callable[[str, int, int], None]
-"""Called with what is being done, and the number of files and bytes it is done for."""
+"""Called with what is being done, and the number of files and bytes it is done for, 0 where that is not known."""
 
 
 def run(spark: SparkSession, order: Order, told: Told = lambda what, files, size: None) -> Outcome:
@@ -104,7 +104,7 @@ def run(spark: SparkSession, order: Order, told: Told = lambda what, files, size
     try:
         linked = _linked(rows)
         if linked:
-            told("computing jobs of several names together", len(linked), 0)
+            told(f"computing {len(linked):,} jobs whose files name each other together", 0, 0)
             again = _again(spark, keyed, linked, order.work).persist()
             kept.append(again)
             several = spark.createDataFrame([(job,) for job in linked], f"{JOB} string")

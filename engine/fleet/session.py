@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEEDED = "pip install 'loadlens[spark]' 'pyspark>=3.5'"
+_NOT_THERE = "loadlens is not installed for the Python that workers run: set PYSPARK_PYTHON, or ship it with --archives"
 _EVERY_S = 2.0
 Show = Callable[[int, int], None]
 """Called with tasks done and tasks known, of the stages that run."""
@@ -42,11 +45,14 @@ def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
     if existing is not None:
         yield existing
         return
-    builder = SparkSession.builder.appName("loadlens fleet job-heuristics")
+    # Progress is shown by whoever calls; Spark's own bar would be drawn over it.
+    builder = SparkSession.builder.appName("loadlens fleet").config("spark.ui.showConsoleProgress", "false")
     if remote:
         builder = builder.remote(remote)
     elif master:
         builder = builder.master(master)
+    if (remote or master or "local").startswith("local"):  # workers on this machine: this Python, not any python3
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         made = builder.getOrCreate()
     except Exception as error:  # PySpark raises its own, Py4J's and plain ones
@@ -66,7 +72,7 @@ def in_words(error: BaseException) -> str:
     text = str(error)
     for sign, words in (
         ("OtherVersion: ", ""),
-        ("No module named 'engine", "loadlens is not installed where the workers run: ship it with --archives"),
+        ("No module named 'engine", _NOT_THERE),
         ("PYTHON_VERSION_MISMATCH", "driver and workers run different versions of Python: set PYSPARK_PYTHON"),
         ("PATH_NOT_FOUND", ""),
         ("OutOfMemoryError", "an executor ran out of memory: give executors 1 GB a core, or more --partitions"),

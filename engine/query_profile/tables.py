@@ -134,7 +134,7 @@ CLASSES = Table(
         Column("errors", pl.Float64, "Failed executions.", kind="count", priority=5),
         _us("io_us", "Time in block reads and writes.", title="IO", priority=4),
         _us("lock_us", "Time waiting for locks.", title="locks", priority=5, hidden=True),
-        _us("cpu_measured_us", "CPU that the server itself measured.", title="measured CPU", priority=5, hidden=True),
+        _us("cpu_measured_us", "CPU that the server itself measured.", title="cpu measured", priority=3),
         Column("n", pl.Int64, "Intervals with the class that WLR used.", kind="count", priority=5),
         Column("r2", pl.Float64, "R squared of the class' line in WLR.", kind="number", priority=6),
         Column("slope", pl.Float64, "Slope of the class' line in WLR.", kind="number", priority=6),

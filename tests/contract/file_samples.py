@@ -146,6 +146,10 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "docker-1760000000.json",
             b'{"BlockIO":"0B / 0B","CPUPerc":"12.50%","Container":"abc","MemPerc":"1.0%","Name":"db1"}\n',
         ),
+        "pg-stat-kcache": (
+            "kcache-1760000000.csv",
+            b"captured_at,queryid,top,userid,dbid,exec_user_time,exec_system_time\n2026-01-05 10:00:00+00,42,t,10,5,1.5,0.5\n",
+        ),
         "exporter-series": (
             "node-1760000000.prom",
             b"# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.\n# TYPE node_cpu_seconds_total counter\n"

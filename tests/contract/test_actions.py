@@ -18,6 +18,7 @@ from engine.views import VIEWS, Entry
 from tests.tui.fakes import Stage, frame, screen_lines
 from tui import actions
 from tui.keymap import key_name
+from tui.overview.pane import OverviewPane
 from tui.views.base import Level, ViewPane
 from tui.views.generic import make_pane
 from tui.widgets.control import NumberControl, WordControl
@@ -68,7 +69,7 @@ def test_reserved_keys_always_quit() -> None:
 def owner(scope: str) -> type[Any]:
     from tui.app import Dashboard
 
-    shared: dict[str, type[Any]] = {"app": Dashboard, "pane": ViewPane, "table": LiveTable}
+    shared: dict[str, type[Any]] = {"app": Dashboard, "pane": ViewPane, "overview": OverviewPane, "table": LiveTable}
     if scope in shared:
         return shared[scope]
     found: type[Any] = importlib.import_module(f"tui.views.{scope.replace('-', '_')}.pane").Pane
@@ -92,7 +93,7 @@ def test_bindings_of_our_own_widgets_are_the_registry() -> None:
     from tui.app import Dashboard
 
     known = {action.id for action in ALL}
-    for place in (Dashboard, LiveTable, *(type(make_pane(entry)) for entry in VIEWS)):
+    for place in (Dashboard, LiveTable, OverviewPane, *(type(make_pane(entry)) for entry in VIEWS)):
         for binding in [b for bs in place._merged_bindings.key_to_bindings.values() for b in bs]:
             inherited = not binding.id and binding.action.startswith(
                 ("scroll_", "page_", "help_quit", "command_palette")

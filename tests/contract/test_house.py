@@ -41,3 +41,11 @@ def test_modules_and_classes_stay_small() -> None:
             if isinstance(node, ast.ClassDef) and node.end_lineno and node.end_lineno - node.lineno >= CLASS_LINES
         ]
     assert not long, "\n".join(long)
+
+
+def test_the_root_holds_what_a_repository_conventionally_has() -> None:
+    known = {"engine", "tui", "sample_data", "tests", "docs", "packaging", "share", "pyproject.toml", "setup.py"}
+    known |= {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"}
+    made = {"build", "dist", "uv.lock", "loadlens.egg-info"}  # by tools, and ignored
+    found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    assert not found - known - made

@@ -20,6 +20,8 @@ COPIED = (
     "sample_data",
     "tests",
     "docs",
+    "packaging",
+    "share",
     "pyproject.toml",
     "README.md",
     "CONTRIBUTING.md",
@@ -103,8 +105,9 @@ EXPECTED = {
     ),
     "a reader format": (
         r"test_fuzz.py::\S+\[vegeta\]", r"test_linear_time.py::\S+\[run-comparison-vegeta\]",
-        r"test_recognition.py::\S+\[run-comparison/vegeta\]", r"test_vegeta.py::\S+", r"test_patterns.py::\S+",
-        r"test_docs.py::\S+", r"test_house.py::\S+",
+        r"test_recognition.py::\S+\[run-comparison/vegeta\]",
+        r"test_recognition.py::test_a_file_is_taken_by_the_readers_expected\[run-comparison\]", r"test_vegeta.py::\S+",
+        r"test_patterns.py::\S+", r"test_docs.py::\S+", r"test_house.py::\S+",
     ),
     "a heuristic": (r"test_mapper_output.py::\S+", r"test_heuristics.py::\S+", r"test_docs.py::\S+", r"test_house.py::\S+"),
 }  # fmt: skip

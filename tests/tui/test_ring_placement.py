@@ -108,7 +108,7 @@ def test_zone_and_single_nodes_go_together(tmp_path: Path) -> None:
             await down(s)
             await s.press("j", "space")
             await down(s, "segment-writer-1")
-            await s.press("0")
+            await s.press("9")
             await down(s)
             assert pane(s).parameters.fail == ()
             await s.press("u")
@@ -124,7 +124,7 @@ def test_the_map_is_right_after_a_change_made_in_another_section(tmp_path: Path)
             await s.see("fail segment-writer-0")
             await s.press("]")
             await s.until(lambda: pane(s).query_one(Sections).chosen == NUMBER["tenants"])
-            await s.press("0")
+            await s.press("9")
             await down(s)
             await s.press("[")
             await s.see("nothing fails")
@@ -143,7 +143,7 @@ def test_one_node_more_and_one_fewer_is_no_change(tmp_path: Path) -> None:
             assert pane(s).parameters == pane(s).defaults
             await s.press("plus", "minus", "minus")
             await s.see("11 nodes")
-            await s.press("0")
+            await s.press("9")
             await s.see("nothing fails")
             assert pane(s).parameters == pane(s).defaults
 
@@ -229,7 +229,7 @@ def test_what_if_steps(tmp_path: Path) -> None:
             await s.see("padded IDs")
             await s.press("m")
             await s.until(lambda: bool(pane(s).parameters.leaving))
-            await s.press("0")
+            await s.press("9")
             await s.see("nothing fails")
             await s.press("w")
             await s.see("What if")
@@ -337,6 +337,12 @@ def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
             assert pane(s).result.summary["down"] == ["segment-writer-0"]
             assert pane(s).parameters.fail == ("segment-writer-0",)
             assert "fail segment-writer-0" in s.text()
+            await s.press("left_parenthesis")
+            await s.until(lambda: pane(s).result.summary["members"] == 12)
+            await s.see(" AT ")
+            assert "fail segment-writer-0" in s.text(), "the scenario goes along"
+            await s.press("right_parenthesis")
+            await s.until(lambda: pane(s).result.summary["members"] == 15 and pane(s).shown_ms is None)
 
     play(story)
 

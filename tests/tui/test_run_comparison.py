@@ -199,7 +199,7 @@ def test_space_mutes_a_metric_and_0_copies_the_line_for_a_review(tmp_path: Path)
             await s.see("muted")
             await s.press("space")
             await s.until(lambda: summary(s) == before)
-            await s.press("0")
+            await s.press("9")
             await s.see(before["review"][:40])
 
     play(story)

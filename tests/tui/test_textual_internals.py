@@ -150,7 +150,7 @@ def test_what_is_sent_is_what_is_shown(tmp_path: Path) -> None:
             s.app._display = spy  # type: ignore[method-assign]
             s.app.screen.refresh()
             await s.until(lambda: len(grid) >= 120 * 39)
-            for key in ("space", "j", "z", "t", "right_square_bracket", "j", "left_square_bracket", "0"):
+            for key in ("space", "j", "z", "t", "right_square_bracket", "j", "left_square_bracket", "9"):
                 await s.press(key)
                 await s.pilot.pause(0.05)
             await s.pilot.pause(0.3)

@@ -134,9 +134,18 @@ def _computed(
 
 
 def chosen_parameters(view: View, words: Sequence[str], base: Any = None) -> Any:
-    """Return the view's parameters with those that ``words`` (KEY=VALUE) set. Raises BadOption."""
-    from engine.parameters import BadOption, parse
+    """Return the view's parameters with those that ``words`` (KEY=VALUE) set, over those of ``scenario=NAME``.
 
+    Raises BadOption.
+    """
+    from engine.parameters import BadOption, parse
+    from engine.scenarios import Scenarios, split_scenario
+
+    scenario, words = split_scenario(words)
+    if scenario:
+        from engine.settings import State, folders
+
+        base = Scenarios(State(folders()["state"]), view.name).load(scenario, base or view.parameters())
     pairs = []
     for word in words:
         key, equals, value = word.partition("=")
@@ -158,4 +167,5 @@ def option_help(view: View) -> str:
         default = value_text(option.default)
         shown = f" (default {default})" if default else ""
         lines.append(f"  {option.key}{unit}{choices}: {option.sentence}{shown}")
+    lines.append("  scenario: Options as saved under a name in the dashboard (key S); those named beside it win")
     return "\n".join(lines)

@@ -89,7 +89,7 @@ class _Progress:
     def step(self, what: str, files: int, size: int) -> None:
         """A new step begins, with so many files and bytes."""
         self._what, self._files, self._since = what, files, time.monotonic()
-        message(f"loadlens: {what}: {files:,} files" + (f", {size / 1e6:,.1f} MB" if size else ""))
+        message(f"loadlens: {what}" + (f": {files:,} files, {size / 1e6:,.1f} MB" if files else ""))
 
     def tasks(self, done: int, known: int) -> None:
         """So many tasks of those known are done."""

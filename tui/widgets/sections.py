@@ -44,7 +44,8 @@ class TitleBar(Canvas):
             """Return the bar."""
             return self.bar
 
-    def __init__(self, titles: Sequence[str], *, numbered: bool = False, id: str | None = None) -> None:
+    def __init__(self, titles: Sequence[str], *, numbered: int | None = None, id: str | None = None) -> None:
+        """``numbered``: the number of the first title, None for none."""
         super().__init__(id=id)
         self.titles = titles
         self.marks: dict[int, tuple[str, str]] = {}
@@ -66,6 +67,8 @@ class TitleBar(Canvas):
 
     def mark(self, index: int, text: str, style: str = "") -> None:
         """Put a few characters (a count, a warning) behind a title; an empty text removes them."""
+        if (text, style) == self.marks.get(index, ("", style)):
+            return
         if text:
             self.marks[index] = (text, style)
         else:
@@ -81,7 +84,7 @@ class TitleBar(Canvas):
             for index, title in enumerate(self.titles):
                 if index in self.hidden:
                     continue
-                number = f"{index + 1} " if self.numbered else ""
+                number = f"{index + self.numbered} " if self.numbered is not None else ""
                 shown = harmless(title)
                 if index != self.chosen and cells(shown) > limit:
                     words = shown.split(" ")

@@ -302,6 +302,8 @@ class Follower:
             return False
         if damage.cut and not quiet:
             return True
+        if damage.cut and file.readers and all(getattr(reader.kind, "ends_cut", False) for reader in file.readers):
+            return False
         kind = "cut-file" if damage.cut else "damaged-archive"
         file.problems = (*file.problems, Problem.at(file.path, kind, str(damage)))
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,26 @@ from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import HUGE, Lines, plausible
 from engine.query_profile.workloads.workload import Workload
 from engine.view import Context
+
+COVERED = 0.999
+"""Share of all time whose CPU must be counted by class for the counters to be the profile."""
+LEAST, MOST = 0.5, 1.1
+"""Bounds of the counted CPU as a share of the measured: below them most ran outside of statements, above them it is of another
+server."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """CPU that the server itself counted by class, over the intervals shown: ``by_class`` (T, J) and ``total`` (J,) in us;
+    ``covered``: share of all time that it is for; ``of_measured``: its sum as a share of the host's or process' CPU; ``error``:
+    share of it that the model puts elsewhere; ``complete``: it can stand for the profile."""
+
+    by_class: np.ndarray
+    total: np.ndarray
+    covered: float
+    of_measured: float
+    error: float
+    complete: bool
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,12 @@ class Profile:
     by_class: np.ndarray
     fitted: np.ndarray
     trust: Trust
+    counted: Counted | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the server's own counters stand for the model."""
+        return self.method == "default" and self.counted is not None and self.counted.complete
 
     @property
     def used(self) -> np.ndarray:
@@ -54,11 +80,15 @@ class Profile:
     @property
     def total(self) -> np.ndarray:
         """CPU by class (J,) by the chosen method; NaN where the resource is unknown."""
+        if self.exact and self.counted is not None:
+            return self.counted.total
         return self.totals[self.method] if self.attributable else np.full(len(self.work.classes), np.nan)
 
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end (J,) of the interval of each class' CPU; NaN where the method has none."""
+        if self.exact:
+            return self.total, self.total
         if self.attribution is None or self.method != "default":
             return (np.full(len(self.work.classes), np.nan),) * 2
         return self.attribution.low, self.attribution.high
@@ -71,6 +101,8 @@ class Profile:
     @property
     def background(self) -> float:
         """CPU given to no class: used at all times, us."""
+        if self.exact:
+            return 0.0
         return self.fits.background(self.method) if self.attributable else math.nan
 
     @property
@@ -85,6 +117,8 @@ class Profile:
         unknown = np.full(len(self.work.classes), np.nan)
         if not self.attributable:
             return unknown, unknown
+        if self.exact:
+            return np.where(self.x_total > 0, self.total / np.maximum(self.x_total, 1e-300), 0.0), unknown
         if self.method == "wlr":
             lines = self.lines
             return (unknown if lines is None else np.where(lines.usable(), lines.slope, 0.0)), unknown
@@ -111,7 +145,10 @@ class Profile:
 
     def unattributed(self, method: str) -> float:
         """Return what ``method`` leaves of the measured use, rounding taken for nothing."""
-        rest = self.measured - float(np.nansum(self.totals[method])) - self.fits.background(method)
+        if self.exact and method == self.method:
+            rest = self.measured - self.attributed
+        else:
+            rest = self.measured - float(np.nansum(self.totals[method])) - self.fits.background(method)
         return 0.0 if abs(rest) <= 1e-12 * abs(self.measured) else rest
 
 
@@ -138,13 +175,19 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
     if known and not fits.large:
         context.progress(0.8, "testing the fit")
         trust = fits.trust
+    measured = float(np.where(np.isfinite(work.y), work.y, 0.0)[shown].sum()) if known else math.nan
+    counted = _counted(work, shown, totals.get("default"), measured) if known else None
+    if counted is not None:
+        trust = _judged(trust, counted)
+        if method == "default" and counted.complete:
+            by_class = counted.by_class
     return Profile(
         work=work,
         fits=fits,
         method=method,
         shown=shown,
         x_total=_summed_time(work.x, shown),
-        measured=float(np.where(np.isfinite(work.y), work.y, 0.0)[shown].sum()) if known else math.nan,
+        measured=measured,
         totals=totals,
         attribution=fits.attribution if "default" in totals else None,
         lines=lines,
@@ -152,7 +195,36 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
         by_class=by_class,
         fitted=fitted,
         trust=trust,
+        counted=counted,
     )
+
+
+def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measured: float) -> Counted | None:
+    """Return what the server counted by class, None where it counted nothing or something else is attributed."""
+    by_class = work.metrics.get("cpu_us")
+    if by_class is None or work.y_name != "cpu_us":
+        return None
+    total = by_class[shown].sum(axis=0)
+    whole = float(total.sum())
+    if not whole > 0:
+        return None
+    error = float(np.abs(model - total).sum()) / whole if model is not None else math.nan
+    of_measured = whole / measured if measured > 0 else math.nan
+    complete = work.counted >= COVERED and LEAST <= of_measured <= MOST
+    return Counted(by_class, total, work.counted, of_measured, error, complete)
+
+
+def _judged(trust: Trust, counted: Counted) -> Trust:
+    """Let the gauge of trust say what the server's own counters say: they are the profile, or show how far the model is off."""
+    off = f"the model alone puts {counted.error * 100:.1f} % of it elsewhere" if counted.error == counted.error else ""
+    if counted.complete:
+        said = f"the server counted the CPU of every class, {counted.of_measured * 100:.0f} % of the measured"
+        score = 1 - min(abs(1 - counted.of_measured), 1) / 2
+        return replace(
+            trust, score=score, grade="good" if score >= 0.75 else "fair", reasons=tuple(filter(None, (said, off)))
+        )
+    said = f"the server counted the CPU of classes with {counted.covered * 100:.0f} % of the time"
+    return replace(trust, reasons=("; ".join(filter(None, (said, off))), *trust.reasons))
 
 
 def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:

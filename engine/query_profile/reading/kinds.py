@@ -7,7 +7,7 @@ from engine.query_profile.reading.exporter_series import ExporterSeries
 from engine.query_profile.reading.mysql_digest import MysqlDigest
 from engine.query_profile.reading.percent_readers import DockerStats, SadfCsv, Sysstat, Vmstat
 from engine.query_profile.reading.pg_names import PgNames
-from engine.query_profile.reading.pgss import PgssCsv, PgssInfo, PgssJson
+from engine.query_profile.reading.pgss import KcacheCsv, PgssCsv, PgssInfo, PgssJson
 from engine.query_profile.reading.pt_query_digest import PtQueryDigest
 from engine.query_profile.reading.slowlog import SlowLog
 from engine.query_profile.reading.wlr_csv import WlrCsv
@@ -19,6 +19,7 @@ KINDS: tuple[FileKind, ...] = (
     PgssJson(),
     PgssInfo(),
     PgNames(),
+    KcacheCsv(),
     MysqlDigest(),
     SlowLog(),
     PtQueryDigest(),

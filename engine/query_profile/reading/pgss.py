@@ -1,6 +1,7 @@
-"""Read pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, and its info view.
+"""Read pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, its info view, and pg_stat_kcache.
 
-Source: the PostgreSQL documentation, "pg_stat_statements" (columns and what they count).
+Sources: the PostgreSQL documentation, "pg_stat_statements" (columns and what they count); that of pg_stat_kcache from 2.0 on: CPU
+that the kernel counted, in seconds; from 2.2 on planning and execution are told apart and nested statements marked.
 """
 
 from __future__ import annotations
@@ -83,8 +84,18 @@ class _Pgss:
             time_us=time_ms * 1000,
             rows=values["rows"],
             io_us=sum(io_ms) * 1000 if io_ms else None,
+            cpu_us=_own_cpu(row),
             counters=list(values.values()),
         )
+
+
+def _own_cpu(row: dict[str, Any]) -> float | None:
+    """Return the CPU of a row that was joined with pg_stat_kcache, in microseconds."""
+    try:
+        cpu = _cpu_us(row)
+    except (ValueError, TypeError):
+        return None
+    return None if math.isnan(cpu) else cpu
 
 
 class PgssCsv(_Pgss):
@@ -239,3 +250,57 @@ def _rounded(rows: SnapshotRows, ids: list[str]) -> bool:
     )
     rows.problem("rounded-queryid", reason, count=len(odd))
     return True
+
+
+KCACHE = "pg_stat_kcache"
+"""System of these snapshots: they have no times of their own and go with those of pg_stat_statements."""
+_CPU = ("exec_user_time", "exec_system_time", "plan_user_time", "plan_system_time", "user_time", "system_time")
+"""Columns of CPU seconds, of all versions."""
+
+
+def _cpu_us(row: dict[str, Any]) -> float:
+    """Return the CPU of a row in microseconds, NaN where it has none. Raises ValueError for what is no number."""
+    found = [value for name in _CPU if not math.isnan(value := number(row.get(name)))]
+    if any(value < 0 for value in found):
+        raise ValueError("a negative counter")
+    return sum(found) * 1e6 if found else math.nan
+
+
+class KcacheCsv:
+    """``COPY (SELECT now() captured_at, k.* FROM pg_stat_kcache() k) TO ... CSV HEADER``, one snapshot per file or several."""
+
+    id = "pg-stat-kcache"
+    title = "pg_stat_kcache snapshots (CSV)"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (SNAPSHOTS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise ids and CPU times, without the calls that pg_stat_statements has."""
+        fields = set(header_fields(head))
+        return "queryid" in fields and bool(fields & {"exec_user_time", "user_time"}) and "calls" not in fields
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the CPU of each class."""
+        rows = SnapshotRows(source, KCACHE)
+        rows.problems += not_utf8(source.path, data)
+        timed: str | None = None
+        for line, row in records(source, data, rows.problems, final):
+            if row is None:
+                rows.next_part()
+                continue
+            timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
+            try:
+                cpu = _cpu_us(row)
+            except (ValueError, TypeError) as error:
+                rows.problem("bad-number", f"{error}; the row is left out", line)
+                continue
+            if math.isnan(cpu) or not row.get("queryid"):
+                rows.problem("bad-record", "a row without query id or CPU; the row is left out", line)
+                continue
+            nested = str(row.get("top", "t")).lower() in ("f", "false", "0")
+            owner = (str(row.get("userid", "")), str(row.get("dbid", "")))
+            key = "\x1f".join((row["queryid"], *owner, "n" if nested else "t"))
+            rows.add(row, line, timed, key=key, queryid=row["queryid"], query="", user=owner[0], database=owner[1],
+                     nested=nested, cpu_us=cpu, counters=[cpu])  # fmt: skip
+        return rows.reading(timed=timed is not None)

@@ -46,6 +46,8 @@ def summary(profile: Profile, predictions: Predictions, compared: tuple[str, str
         "window_before": compared[1] if compared else None,
         "trust": trust.score if attributable and trust is not UNTESTED else math.nan,
         "trust_grade": trust.grade,
+        "counted_share": profile.counted.of_measured if profile.counted else math.nan,
+        "model_error": profile.counted.error if profile.counted else math.nan,
         **{name: getattr(trust, name) for name in ("blocked_mape", "correlation", "disagreement")},
         "elbow": bool(fitted and fitted.elbow and fitted.elbow.found),
         "break_row": fitted.change_point.row + 1 if fitted and fitted.changed else None,

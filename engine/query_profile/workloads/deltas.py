@@ -280,7 +280,15 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
         tuple("; ".join((MIXED, *i.reasons) if mixed else i.reasons) for i in intervals),
         notes=notes,
         returns=turns if mixed else 0,
+        counted=_counted(values),
     )
+
+
+def _counted(values: np.ndarray) -> float:
+    """Return the share of all time (rows, metrics) whose CPU the server counted."""
+    time, cpu = values[:, NAMES.index("time_us")], values[:, NAMES.index("cpu_us")]
+    whole = float(np.nansum(time))
+    return float(np.nansum(time[np.isfinite(cpu)])) / whole if whole > 0 else 0.0
 
 
 def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo, ...]]:

@@ -32,7 +32,7 @@ def belonging(series: Iterable[Series], origin: Origin, origins: Sequence[Origin
     return [one for one in series if all(_nearness(one, other) <= _nearness(one, origin) for other in origins)]
 
 
-def _nearness(one: Series, origin: Origin) -> tuple[int, bool]:
+def _nearness(one: Series, origin: Origin) -> tuple[int, int]:
     return max(origin.nearness(Origin(one.folder, name)) for name in (one.stem, one.host))
 
 

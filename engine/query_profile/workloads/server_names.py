@@ -22,13 +22,12 @@ class Origin:
     name: str
     system: str = ""
 
-    def nearness(self, other: Origin) -> tuple[int, bool]:
-        """Measure how likely both are of one server: by the parts of the path in common, then by the first or last word of
-        their names (``db1-pgss`` and ``db1-cpu``)."""
+    def nearness(self, other: Origin) -> tuple[int, int]:
+        """Measure how likely both are of one server: by the parts of the path in common, then by their names: 2 where they are
+        equal (hosts of one domain share their last words), 1 where the first or last word is (``db1-pgss`` and ``db1-cpu``)."""
         mine, theirs = _words(self.name), _words(other.name)
-        return depth(self.folder, other.folder), bool(
-            mine and theirs and (mine[0] == theirs[0] or mine[-1] == theirs[-1])
-        )
+        alike = bool(mine and theirs and (mine[0] == theirs[0] or mine[-1] == theirs[-1]))
+        return depth(self.folder, other.folder), 2 if mine and mine == theirs else int(alike)
 
 
 def _words(name: str) -> list[str]:

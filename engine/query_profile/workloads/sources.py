@@ -16,11 +16,20 @@ from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem
 from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
 from engine.query_profile.reading.kinds import KINDS
+from engine.query_profile.reading.pgss import KCACHE
 from engine.query_profile.reading.snapshots import STEM
 from engine.query_profile.tables import SNAPSHOTS
-from engine.query_profile.workloads import alignment, deltas, listed_snapshots, log_workloads, matrices, resources
+from engine.query_profile.workloads import (
+    alignment,
+    counted_cpu,
+    deltas,
+    listed_snapshots,
+    log_workloads,
+    matrices,
+    resources,
+)
 from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
-from engine.query_profile.workloads.server_names import Origin, folder, label, of_files
+from engine.query_profile.workloads.server_names import Origin, depth, folder, label, of_files
 from engine.query_profile.workloads.workload import Workload
 from engine.view import Context, UnknownName
 
@@ -118,7 +127,12 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
         for server, run in _servers(by_file, inputs.files).items()
     }
     statistics = _statistics(inputs)
-    runs = {server: run for server, run in runs.items() if run}
+    counted = {server: run for server, run in runs.items() if server[0] == KCACHE}
+    runs = {
+        server: counted_cpu.with_cpu(run, _nearest_counted(counted, server[1])) if server[0] in _POSTGRES else run
+        for server, run in runs.items()
+        if run and server[0] != KCACHE
+    }
     pairs: dict[tuple[int, int, str], tuple[Snapshot, Snapshot, Statistics, Statistics]] = {}
     stamps: dict[tuple[int, int, str], tuple[object, ...]] = {}
     for (_, place, _), run in runs.items():
@@ -129,7 +143,8 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
         for before, after in pairwise(run):
             pairs[after.key] = (before, after, ask(before.at_ms), ask(after.at_ms))
             stamps[after.key] = (before.key, by_file.revisions[before.file], by_file.revisions[after.file],
-                                 ask(before.at_ms), ask(after.at_ms), carried)  # fmt: skip
+                                 ask(before.at_ms), ask(after.at_ms), carried,
+                                 *(counted_cpu.fingerprint(one) for one in (before, after) if counted))  # fmt: skip
     intervals: Partials[tuple[int, int, str], Interval] = context.memo.state("intervals", Partials)
     intervals.update(
         stamps,
@@ -173,6 +188,16 @@ def _servers(by_file: Mapping[int, list[Snapshot]], files: Mapping[int, FileInfo
         if series == "" and len(run) == 1 and len(others) == 1:
             servers[others[0]] += servers.pop((system, place, series))
     return servers
+
+
+_POSTGRES = ("postgresql", POSTGRES)
+
+
+def _nearest_counted(counted: Mapping[Server, list[Snapshot]], place: str) -> list[Snapshot]:
+    """Return the snapshots of pg_stat_kcache whose folder has most in common with ``place``; none if several have."""
+    deepest = max((depth(folder, place) for _, folder, _ in counted), default=0)
+    nearest = [run for (_, folder, _), run in counted.items() if depth(folder, place) == deepest]
+    return nearest[0] if len(nearest) == 1 else []
 
 
 def _in_order(run: list[Snapshot]) -> list[Snapshot]:

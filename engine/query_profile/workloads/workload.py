@@ -31,7 +31,8 @@ class Workload:
     ``reasons``: per interval why it is doubtful (empty: it is not). ``y_name`` and ``y_source`` name the resource and where
     it comes from; ``cores`` of the host, NaN if unknown; ``is_table``: a WLR CSV, whose doubtful rows VividCortex' program
     would take as they are. ``resources``: names of the host's series that can be y; ``returns``: how often a snapshot
-    continues an earlier one than its predecessor, where the snapshots of several servers seem to be mixed.
+    continues an earlier one than its predecessor, where the snapshots of several servers seem to be mixed; ``counted``: share of
+    the elapsed time whose CPU the server itself counted by class.
     """
 
     label: str
@@ -49,6 +50,7 @@ class Workload:
     notes: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     returns: int = 0
+    counted: float = 0.0
 
     @property
     def seconds(self) -> np.ndarray:

@@ -57,10 +57,17 @@ def first_draws(seeds: Sequence[int], count: int) -> np.ndarray:
     return out
 
 
+@lru_cache(maxsize=64)
+def _first_draws_of(seed: int, count: int) -> list[int]:
+    """Draw the first values of one seed: the shards that a tenant writes to and reads from begin with the same ones."""
+    first: list[int] = first_draws([seed], count)[0].tolist()
+    return first
+
+
 def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:
     """Draw values of Uint32 for ever, the first ``count`` cheaply."""
     count = min(count, _DIRECT)
-    yield from first_draws([seed], count)[0].tolist()
+    yield from _first_draws_of(seed, count)
     generator = GoRand(seed)
     generator.uint64s(count)
     while True:
@@ -121,7 +128,10 @@ class ShardRing:
             name = "" if group is None else ring.zones[group]
             self._groups.append((name, members, ring.tokens[at], Owners(ring.owner[at])))
         self.everyone = np.arange(len(ring.instances))
+        self._oldest_s = min((i.registered_s for i in ring.instances), default=0)
         self._flags: dict[int, tuple[list[bool], list[bool]]] = {}
+        self._possible: dict[int, list[int]] = {}
+        """By lookback: how many members of each group with tokens a shard may hold."""
 
     def _flags_of(self, lookback_s: int) -> tuple[list[bool], list[bool]]:
         """Return for each instance whether a shard may hold it, and whether it comes on top of the shard's size."""
@@ -130,6 +140,7 @@ class ShardRing:
             is_in = [_included(i, lookback_s, since) for i in self.ring.instances]
             on_top = [lookback_s > 0 and _is_recent(i, since) for i in self.ring.instances]
             self._flags[lookback_s] = is_in, on_top
+            self._possible[lookback_s] = [sum(is_in[m] for m in group[3].positions) for group in self._groups]
         return self._flags[lookback_s]
 
     def flags(self, lookback_s: int) -> tuple[object, ...]:
@@ -138,9 +149,8 @@ class ShardRing:
         is_in, on_top = self._flags_of(lookback_s)
         looks_back = lookback_s > 0
         flagged = [i.read_only_s for i in instances if i.read_only]
-        oldest = min((i.registered_s for i in instances), default=0)
         return (looks_back, tuple(is_in), tuple(on_top), bool(flagged), looks_back and min(flagged, default=0) >= since,
-                looks_back and oldest > 0 and oldest >= since)  # fmt: skip
+                looks_back and self._oldest_s > 0 and self._oldest_s >= since)  # fmt: skip
 
     def shard(self, tenant: str, size: int, lookback_s: int = 0) -> np.ndarray:
         """Choose the instances (indices, ascending) of ``tenant``'s shard of ``size``; ``lookback_s`` 0 for writes."""
@@ -151,17 +161,14 @@ class ShardRing:
             if not flagged or (lookback_s > 0 and min(flagged) >= since):
                 return self.everyone
             return np.flatnonzero(is_in)
-        if lookback_s > 0 and ring.instances:
-            oldest = min(i.registered_s for i in ring.instances)
-            if oldest > 0 and oldest >= since:
-                return self.everyone
+        if lookback_s > 0 and self._oldest_s > 0 and self._oldest_s >= since:
+            return self.everyone
         share = -(-size // max(len(ring.zones), 1)) if ring.zone_aware else size
         chosen: list[int] = []
-        for zone, members, tokens, owners in self._groups:
+        for (zone, members, tokens, owners), possible in zip(self._groups, self._possible[lookback_s], strict=True):
             if ring.zone_aware and share >= len(members):
                 chosen += [m for m in members.tolist() if is_in[m]]
             elif len(tokens):
-                possible = sum(is_in[m] for m in owners.positions)
                 chosen += _draw_shard(seed_of(tenant, zone), (share, possible), tokens, owners, is_in, on_top)
         return np.array(sorted(chosen), dtype=np.int64)
 

@@ -58,7 +58,7 @@ def test_what_is_missing_is_named(
             "Job aborted\n  engine.fleet.batches.OtherVersion: loadlens is 2 on the driver and 1 on a worker\n",
             "loadlens is 2",
         ),
-        ("ModuleNotFoundError: No module named 'engine'", "loadlens is not installed where the workers run"),
+        ("ModuleNotFoundError: No module named 'engine'", "loadlens is not installed for the Python that workers run"),
         ("[PYTHON_VERSION_MISMATCH] 3.11 3.12", "driver and workers run different versions of Python"),
         ("java.lang.OutOfMemoryError: Java heap space", "an executor ran out of memory"),
         ("something else\nat x.y.z", "something else"),

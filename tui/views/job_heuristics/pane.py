@@ -17,6 +17,8 @@ from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import ADVICE, TAKES, WHAT_IF, JobLevel, advice_spec
+from tui.views.job_heuristics.spark_level import SECTIONS as SPARK_SECTIONS
+from tui.views.job_heuristics.spark_level import SparkLevel
 from tui.views.overview import Overview
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 NAME = "job-heuristics"
 GROUPS = ("user", "queue", "job_type", "hour")
 SCENARIO: dict[str, Any] = {
-    "map_mb": None, "reduce_mb": None, "split_size": None, "reduces": None, "slow_start": None, "limits": (),
+    "map_mb": None, "reduce_mb": None, "split_size": None, "reduces": None, "slow_start": None, "executors": None,
+    "executor_cores": None, "executor_mb": None, "shuffle_partitions": None, "limits": (),
 }  # fmt: skip
 """The what-if parameters and their neutral values."""
 
@@ -204,7 +207,7 @@ class Pane(ViewPane):
     def open_job(self) -> str | None:
         """The job whose level is open."""
         top = self.levels[-1] if self.levels else None
-        return top.job_id if isinstance(top, JobLevel) else None
+        return top.job_id if isinstance(top, (JobLevel, SparkLevel)) else None
 
     @on(LiveTable.Selected, "#jobs, #recommendations, #best-advice")
     async def _open_row(self, event: LiveTable.Selected) -> None:
@@ -234,8 +237,12 @@ class Pane(ViewPane):
         if self.parameters is None:
             return
         self._choose(job=job_id, compare=None, **SCENARIO)
-        await self.drill(JobLevel(job_id))
+        await self.drill(SparkLevel(job_id) if self._is_spark(job_id) else JobLevel(job_id))
         self._ask()
+
+    def _is_spark(self, job_id: str) -> bool:
+        jobs = self.result.tables["jobs"] if self.result is not None else None
+        return jobs is not None and "Spark" in jobs.filter(jobs["job_id"] == job_id)["job_type"].to_list()
 
     async def back(self) -> bool:
         """Close the open job and drop its scenario."""
@@ -294,9 +301,11 @@ class Pane(ViewPane):
                 return
             await self.open(str(row["job_id"]))
         top = self.levels[-1]
-        top.query_one("#job-sections", Sections).choose(WHAT_IF)
         if isinstance(top, JobLevel):
+            top.query_one("#job-sections", Sections).choose(WHAT_IF)
             top.focus_controls()
+        elif isinstance(top, SparkLevel):
+            top.query_one("#app-sections", Sections).choose(SPARK_SECTIONS.index("what if"))
 
     def action_take(self) -> None:
         """Take a recommendation into the scenario."""
@@ -350,7 +359,7 @@ def _summary_lines(
             ("id", short(row["job_id"]), ""),
             ("user, queue", short(f"{row['user'] or '?'}, {row['queue'] or '?'}"), ""),
             ("state", str(row["state"]), ""),
-            ("tasks", f"{row['maps'] or 0:,} maps, {row['reduces'] or 0:,} reducers", ""),
+            ("tasks", "" if row["maps"] is None else f"{row['maps']:,} maps, {row['reduces'] or 0:,} reducers", ""),
             ("used", units.text("mb_s", row["used_mb_s"]), ""),
             ("wasted", units.text("mb_s", row["wasted_mb_s"]), ""),
             ("true cost", units.text("mb_s", row["cost_mb_s"]), ""),

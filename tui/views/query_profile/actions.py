@@ -18,7 +18,7 @@ ACTIONS: tuple[Action, ...] = (
     _action("group", "b", "Group by", "Make a row per class, verb, user or database.", bar=8),
     _action("rules", "x", "WLR rules", "Switch WLR between the rules of VividCortex' program and the safe form."),
     _action("source", "i", "Source", "Profile the next server or file set that was found."),
-    _action("compare", "0", "Compare", "Compare the second half of all intervals with the first; again: stop.", bar=10),
+    _action("compare", "9", "Compare", "Compare the second half of all intervals with the first; again: stop.", bar=10),
     _action("now", "6", "Window", "In the intervals: begin the window here; again elsewhere: end it there."),
     _action(
         "before", "7", "Compare with", "In the intervals: begin the window to compare with; again elsewhere: end it."

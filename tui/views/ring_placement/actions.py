@@ -17,7 +17,7 @@ ACTIONS: tuple[Action, ...] = (
     _act(
         "regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, (U unhealthy,) B gone, C back.", bar=3
     ),
-    _act("clear", "0", "Clear", "Clear the scenario: nothing fails, nothing is changed (u brings it back).", bar=4),
+    _act("clear", "9", "Clear", "Clear the scenario: nothing fails, nothing is changed (u brings it back).", bar=4),
     _act("what-if", "w", "What if", "Panel of what-if choices: nodes, tokens, limits, capacity, zone.", bar=5),
     _act(
         "sweep",

@@ -94,7 +94,7 @@ class TimeAxis(Canvas):
             line += [(text, style), ("  " if self.glyphs.ascii else f"{self.glyphs.line}{self.glyphs.line}", "dim")]
         second: Line = []
         if self._steps:
-            clears = "; 0 clears" if self._clears else ""
+            clears = "; 9 clears" if self._clears else ""
             undo = f" (u undoes, {self._undo} step{'s' if self._undo != 1 else ''}{clears})" if self._undo else ""
             room = width - cells(undo)
             second = [

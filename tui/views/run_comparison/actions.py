@@ -21,7 +21,7 @@ ACTIONS = (
         bar=4,
     ),
     _action(
-        "review", "0", "Line for a review", "Copy one line that sums the comparison up, to paste into a review.", bar=6
+        "review", "9", "Line for a review", "Copy one line that sums the comparison up, to paste into a review.", bar=6
     ),
     _action("group", "y", "Group by", "Group metrics by the next label: resource, verb, scope, test, kind, bucket."),
     _action("distribution", "v", "ECDF or histogram", "Draw both samples as distribution functions or as a histogram."),

@@ -186,8 +186,10 @@ class LiveTable(Grid, can_focus=True):
         self.choose(filter="")
 
     def action_find_again(self, step: int) -> None:
-        """Go to the next or previous match."""
-        if self.search and not self.find(self.search, step):
+        """Go to the next or previous match; without a search the keys mean what they mean outside the table."""
+        if not self.search:
+            raise SkipAction()
+        if not self.find(self.search, step):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 
     async def action_filter(self) -> None:

@@ -138,6 +138,8 @@ class _LiveStage:
     stage: Stage
     created: int
     removed: int = _NEVER
+    by_task: bool = False
+    """Whether the end of its last task is what removes it: that also writes its jobs once more, even those that ended."""
     watching: dict[int, int] = field(default_factory=dict)
     """Jobs that its tasks count for, and from where in the log."""
     spans: list[tuple[int, int, int]] = field(default_factory=list)
@@ -150,6 +152,10 @@ class _LiveStage:
             self.spans.append((job, self.watching.pop(job), seq))
         for job in wanted:
             self.watching.setdefault(job, seq)
+
+    def all_spans(self) -> list[tuple[int, int, int]]:
+        """Return the jobs that its tasks count for, from where, until where."""
+        return [*self.spans, *((job, begin, _NEVER) for job, begin in self.watching.items())]
 
     def summed(self, tasks: _Tasks) -> Stage:
         """Return the stage with the sums over its tasks."""
@@ -259,7 +265,7 @@ class _Replay:
     def _submitted(self, seq: int, row: dict[str, Any]) -> None:
         live = self._live(seq, row)
         stage = live.stage
-        stage.status = "ACTIVE"
+        stage.status, live.removed, live.by_task = "ACTIVE", _NEVER, False
         listing = [number for number in self._jobs_of.get(stage.stage, ()) if number in self._live_jobs]
         live.watch(listing, seq)
         stage.jobs = tuple(listing)
@@ -289,10 +295,7 @@ class _Replay:
             live.removed = seq if live.active(self.tasks, seq) == 0 else _NEVER
         else:
             live.removed = live.drained(self.tasks, seq)
-            if seq < live.removed < _NEVER:
-                # The end of its last task writes the jobs once more, even those that have ended.
-                for number in live.watching:
-                    self._written[number] = max(self._written.get(number, 0), live.removed)
+            live.by_task = seq < live.removed < _NEVER
 
     def _job_end(self, seq: int, row: dict[str, Any]) -> None:
         job = self._live_jobs.get(row["job"])
@@ -325,12 +328,15 @@ class _Replay:
         written."""
         tasks = self.tasks
         for live in self._all:
+            for number, begin, end in live.all_spans() if live.by_task else ():
+                if begin < live.removed < end:
+                    self._written[number] = max(self._written.get(number, 0), live.removed)
+        for live in self._all:
             places = tasks.ends_of(live.stage.key)
             if not len(places):
                 continue
             seq = tasks.seq[places]
-            spans = [*live.spans, *((job, begin, _NEVER) for job, begin in live.watching.items())]
-            for number, begin, end in spans:
+            for number, begin, end in live.all_spans():
                 job = self.jobs[number]
                 written = _NEVER if job.status == "RUNNING" else self._written[number]
                 low, high = max(begin, live.created), min(end - 1, live.removed, written)
@@ -380,7 +386,8 @@ def _executors(events: Events, tasks: _Tasks) -> list[Executor]:
 
 def _add_peaks(executors: dict[str, Executor], events: Events) -> None:
     """Give executors the largest memory they had."""
-    for row in events.peaks.iter_rows(named=True):
+    peaks = events.peaks.group_by("executor").agg(pl.col(PEAKS).max())
+    for row in peaks.iter_rows(named=True):
         if row["executor"] in executors:
             one = executors[row["executor"]]
             one.peaks = {name: max(one.peaks[name], row[name] or 0) for name in PEAKS}

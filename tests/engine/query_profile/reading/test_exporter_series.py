@@ -96,6 +96,21 @@ def test_a_class_that_enters_a_cut_list_starts_there_and_one_that_leaves_stays_a
     assert set(result.tables["intervals"]["reason"]) == {"no CPU sample"}
 
 
+@pytest.mark.parametrize("hosts", [("db1.example.com", "db2.example.com"), ("10.0.0.1", "10.0.0.2"), ("db-1", "db-2")])
+def test_each_server_of_an_answer_has_its_own_cpu(hosts: tuple[str, str]) -> None:
+    parts, node = [], ""
+    for number, host in enumerate(hosts, 1):
+        series = {**counters("1", 2 * number), **counters("2", 3 + number)}
+        parts.append(answer(series).replace(b"db1:9187", f"{host}:9187".encode()))
+        node += "".join(f'node_cpu_seconds_total{{cpu="0",mode="{mode}",instance="{host}:9100"}} {cpu} {at * 1000}\n'
+                        for n, at in enumerate(TIMES) for mode, cpu in (("user", 7 * number * n), ("system", 0)))  # fmt: skip
+    files = {f"{n}.json": data for n, data in enumerate(parts)} | {"node.prom": node.encode()}
+    for number, host in enumerate(hosts, 1):
+        result = compute(files, source=host, draws=0)
+        assert result.summary["y_measured"] == pytest.approx(7e6 * number * (len(TIMES) - 1)), host
+        assert not [problem for problem in result.problems if problem.kind == "several-hosts"]
+
+
 def test_digests_have_cpu_and_two_servers_stay_two() -> None:
     name = "mysql_perf_schema_events_statements_"
     rows = [("total", 10.0), ("seconds_total", 2.0), ("cpu_time_seconds_total", 1.0), ("lock_time_seconds_total", 0.5)]

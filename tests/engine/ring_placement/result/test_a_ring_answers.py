@@ -106,7 +106,10 @@ def test_tenants_of_segment_writers_say_who_stores_them_and_what_is_lost() -> No
     gone = segments(("fail", name), ("regime", "left")).tables["tenants"]
     assert all(name not in r for r in gone["instances"]), "laid out again without it"
     everyone = ",".join(calm["nodes"]["instance"])
-    assert segments(("fail", everyone)).tables["tenants"]["write_lost_share"].to_list() == [1.0] * len(had)
+    for regime in ("transient", "left"):
+        lost = segments(("fail", everyone), ("regime", regime)).tables["tenants"]
+        assert lost["write_lost_share"].to_list() == [1.0] * len(had)
+        assert lost["write_lost_load"].to_list() == lost["load"].to_list()
 
 
 def test_largest_tenants_and_instances_down_agree_with_the_shards() -> None:

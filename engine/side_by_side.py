@@ -1,0 +1,92 @@
+"""Two results of a view side by side: their numbers by table and row, with the change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from engine import units
+from engine.result import Result
+from engine.tables import Column, Table
+
+MOST_ROWS = 5_000
+"""Tables with more rows are left out: nobody compares them by eye."""
+
+
+def _number(name: str, meaning: str, title: str = "", width: int = 11) -> Column:
+    return Column(name, pl.Float64, meaning, kind="number", title=title, width=width, priority=0)
+
+
+SIDES = Table(
+    "side_by_side",
+    "Numbers that differ between two scenarios or moments, by table and row, those that changed most first.",
+    (
+        Column("table", pl.String, "Result table; summary for the numbers of the whole.", priority=1, width=10),
+        Column("row", pl.String, "Key of the row in its table.", priority=0, width=20),
+        Column("number", pl.String, "Which number, with its unit.", priority=0, width=16),
+        _number("before", "In the first scenario or at the first moment; empty if the row is not there."),
+        _number("after", "In the second one."),
+        _number("change", "After minus before."),
+        Column(
+            "change_pct", pl.Float64, "Change in percent of before.", "%", "percent", "change %", priority=1, width=9
+        ),
+    ),
+    key=("table", "row", "number"),
+    title="Side by side",
+)
+_LEFT_OUT = frozenset({"time_ms", "level", "flag", "json", "spark", "id", "text"})
+"""Kinds of columns whose difference says nothing."""
+_LONG = pl.Schema({"row": pl.String, "number": pl.String, "value": pl.Float64})
+
+
+def side_by_side(tables: Sequence[Table], before: Result, after: Result) -> pl.DataFrame:
+    """Return the rows of ``SIDES`` for the summaries and ``tables`` (in their order) of two results of one view.
+
+    Tables that only one of them has are left out, numbers that are equal or missing on both sides too. Within a table rows are
+    sorted by relative change, what came or went first, then as the table has them.
+    """
+    parts = [_compared("summary", _of_summary(before), _of_summary(after))]
+    for spec in tables:
+        frames = [result.tables.get(spec.name) for result in (before, after)]
+        left, right = frames
+        if left is not None and right is not None and spec.key and max(left.height, right.height) <= MOST_ROWS:
+            parts.append(_compared(spec.name, _of_table(spec, left), _of_table(spec, right)))
+    return pl.concat(parts)
+
+
+def _compared(table: str, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    """Join two frames of ``_LONG`` and return the rows of ``SIDES`` that differ."""
+    joined = left.rename({"value": "before"}).join(
+        right.rename({"value": "after"}), on=["row", "number"], how="full", coalesce=True, maintain_order="right_left"
+    )
+    moved = joined.filter(pl.col("before").ne_missing(pl.col("after")))
+    change = pl.col("after") - pl.col("before")
+    percent = pl.when(pl.col("before") != 0).then(100.0 * change / pl.col("before").abs())
+    rows = moved.with_columns(table=pl.lit(table), change=change, change_pct=percent)
+    size = pl.when(pl.col("change_pct").is_null()).then(float("inf")).otherwise(pl.col("change_pct").abs())
+    return SIDES.frame(rows.sort(size, descending=True, maintain_order=True).select(SIDES.schema.names()))
+
+
+def _of_summary(result: Result) -> pl.DataFrame:
+    """Return the numbers of the summary, moments aside, in the form of ``_LONG``."""
+    numbers = [
+        (name, float(value))
+        for name, value in result.summary.items()
+        if isinstance(value, (int, float)) and not (name.endswith("_ms") and abs(value) > 1e11)
+    ]
+    rows = [("", name.replace("_", " "), value if value == value else None) for name, value in numbers]
+    return pl.DataFrame(rows, _LONG, orient="row")
+
+
+def _of_table(spec: Table, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the numbers of a table in the form of ``_LONG``: a row for each of its rows and numbers."""
+    key = pl.concat_str([pl.col(name).cast(pl.String).fill_null(units.NOTHING) for name in spec.key], separator=" ")
+    parts = [pl.DataFrame(schema=_LONG)]
+    for column in spec.columns:
+        numeric = column.name in frame.columns and column.dtype.is_numeric() and column.kind not in _LEFT_OUT
+        if numeric and column.name not in spec.key:
+            label = f"{column.header} [{column.unit}]" if column.unit else column.header
+            value = pl.col(column.name).cast(pl.Float64).fill_nan(None)
+            parts.append(frame.select(row=key, number=pl.lit(label), value=value))
+    return pl.concat(parts).unique(["row", "number"], keep="first", maintain_order=True)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from engine.parameters import BadOption, parse
+from engine.result import Result
+from engine.scenarios import Scenarios, split_scenario
+from engine.settings import State
+from engine.side_by_side import SIDES, side_by_side
+from engine.tables import Column, Table
+from engine.views import VIEWS
+from tests.contract.fake_view import FakeParameters
+
+
+def test_saved_scenarios_are_the_same_after_a_restart(tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("why")
+    path = tmp_path / "state.toml"
+    state = State(path)
+    wanted = parse(FakeParameters, [("scale", "2.5"), ("only", "a,b"), ("limit", "7"), ("note", str(note))])
+    Scenarios(state, "fake-view").save(" two of them ", wanted)
+    Scenarios(state, "fake-view").save("nothing changed", FakeParameters())
+    Scenarios(state, "other-view").save("else", FakeParameters(scale=3))
+    assert state.save()
+    again = Scenarios(State(path), "fake-view")
+    assert again.names() == ["nothing changed", "two of them"]
+    assert again.load("two of them", FakeParameters(scale=9)) == wanted
+    assert again.load("nothing changed", wanted) == FakeParameters()
+    again.delete("two of them")
+    assert again.names() == ["nothing changed"]
+
+
+def test_what_is_not_there_or_not_valid_is_said(tmp_path: Path) -> None:
+    state = State(tmp_path / "state.toml")
+    scenarios = Scenarios(state, "fake-view")
+    with pytest.raises(BadOption, match="none is saved"):
+        scenarios.load("x", FakeParameters())
+    for name in ("", "   ", "a\x1b[2J", "a" * 61):
+        with pytest.raises(BadOption, match="needs a name"):
+            scenarios.save(name, FakeParameters())
+    state.set("scenarios", "fake-view", "odd", value={"scale": "much", "gone": 1})
+    with pytest.raises(BadOption, match="scenario 'odd'"):
+        scenarios.load("odd", FakeParameters())
+    with pytest.raises(BadOption, match="known: odd"):
+        scenarios.load("x", FakeParameters())
+    state.set("scenarios", value="nonsense")
+    assert scenarios.names() == []
+
+
+@pytest.mark.parametrize("entry", VIEWS, ids=lambda entry: entry.name)
+def test_no_view_has_an_option_of_that_name(entry: object) -> None:
+    assert "scenario" not in entry.load().parameters.__struct_fields__  # type: ignore[attr-defined]
+
+
+def test_the_scenario_among_options() -> None:
+    assert split_scenario(["a=1", "scenario=x=y", "b=2"]) == ("x=y", ["a=1", "b=2"])
+    assert split_scenario(["a=1", "scenario="]) == ("", ["a=1", "scenario="])
+
+
+NODES = Table(
+    "nodes",
+    "Nodes.",
+    (
+        Column("node", pl.String, "Name."),
+        Column("zone", pl.String, "Zone."),
+        Column("load", pl.Float64, "Load.", unit="B/s", kind="bytes_per_s"),
+        Column("parts", pl.Int64, "Parts.", kind="count"),
+        Column("seen", pl.Int64, "When.", kind="time_ms"),
+    ),
+    key=("node", "zone"),
+)
+
+
+def nodes(*rows: tuple[str, str, float | None, int, int], **summary: object) -> Result:
+    return Result("v", summary, {"nodes": pl.DataFrame(rows, NODES.schema, orient="row")})
+
+
+def test_side_by_side() -> None:
+    before = nodes(
+        ("a", "z", 10.0, 1, 5), ("b", "z", 4.0, 2, 5), ("gone", "z", 1.0, 3, 5), ("same", "z", None, 1, 1), lost=1
+    )
+    after = nodes(
+        ("a", "z", 15.0, 1, 6), ("b", "z", 2.0, 0, 6), ("new", "z", 0.0, 1, 5), ("same", "z", float("nan"), 1, 2),
+        lost=3, why="x", nothing=None, now_ms=1_700_000_000_000,
+    )  # fmt: skip
+    frame = side_by_side((NODES,), before, after)
+    assert frame.schema == SIDES.schema
+    assert [tuple(row) for row in frame.iter_rows()] == [
+        ("summary", "", "lost", 1.0, 3.0, 2.0, 200.0),
+        ("nodes", "new z", "load [B/s]", None, 0.0, None, None),
+        ("nodes", "new z", "parts", None, 1.0, None, None),
+        ("nodes", "gone z", "load [B/s]", 1.0, None, None, None),
+        ("nodes", "gone z", "parts", 3.0, None, None, None),
+        ("nodes", "b z", "parts", 2.0, 0.0, -2.0, -100.0),
+        ("nodes", "a z", "load [B/s]", 10.0, 15.0, 5.0, 50.0),
+        ("nodes", "b z", "load [B/s]", 4.0, 2.0, -2.0, -50.0),
+    ]
+    assert side_by_side((NODES,), before, before).is_empty()
+    assert side_by_side((NODES,), before, Result("v", {"lost": 1}, {})).is_empty(), "only one side has the table"

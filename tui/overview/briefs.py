@@ -1,0 +1,76 @@
+"""What the overview shows of one result, made in the thread that computed it: long lists of findings take a while."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.events import Event
+    from engine.notify import Threshold
+    from engine.result import Finding, Headline, Result, Trend
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The gist of a result.
+
+    ``worst``: findings from level ``low`` on, worst first, at most ``engine.events.LISTED``; ``number`` of all of them,
+    ``calling`` of those from the level on that calls. ``events``: what changed since the result before.
+    """
+
+    headline: tuple[Headline, ...]
+    trend: Trend | None
+    worst: tuple[Finding, ...]
+    number: int
+    calling: int
+    problems: int
+    newest_ms: int | None
+    events: tuple[Event, ...]
+
+
+class Briefs:
+    """Makes the brief of each live result, and compares it with the one before under the same parameters.
+
+    ``quiet``: whether files are still being read, so that what appears is not new. Safe to use from several threads.
+    """
+
+    def __init__(
+        self, threshold: Threshold, *, clock: Callable[[], float], quiet: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._threshold = threshold
+        self._clock = clock
+        self._quiet = quiet
+        self._lock = threading.Lock()
+        self._before: dict[str, tuple[Any, Result, Brief]] = {}
+
+    def of(self, result: Result, parameters: Any) -> Brief:
+        """Return the brief of a result of now under ``parameters``."""
+        with self._lock:
+            before, last, brief = self._before.get(result.view, (None, None, None))
+            known = brief if last is not None and last.findings is result.findings else None
+            events: tuple[Event, ...] = ()
+            if last is not None and before == parameters and not self._quiet():
+                from engine.events import changes
+
+                events = changes(last, result, int(self._clock() * 1000))
+            made = self._brief(result, known, events)
+            self._before[result.view] = parameters, result, made
+            return made
+
+    def _brief(self, result: Result, known: Brief | None, events: tuple[Event, ...]) -> Brief:
+        """Make a brief; ``known``: one of the same findings."""
+        from engine.events import by_subject, number_of, worst_first
+
+        if known is None:
+            worst = tuple(finding for _, finding in worst_first({result.view: result}))
+            number = number_of(result.findings)
+            each = by_subject(result.findings).values()
+            calling = sum(self._threshold.calls(result.view, finding.subject, finding.level) for finding in each)
+        else:
+            worst, number, calling = known.worst, known.number, known.calling
+        return Brief(
+            result.headline, result.trend, worst, number, calling, len(result.problems), result.newest_ms, events
+        )
