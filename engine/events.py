@@ -184,8 +184,8 @@ def worst_first(results: Mapping[str, Result]) -> list[tuple[str, Finding]]:
 
 _VIEW = Column("view", pl.String, "The view.", priority=1, width=15)
 _LEVEL = Column("level", pl.String, "How bad it is.", kind="level", priority=0, width=10)
-_SUBJECT = Column("subject", pl.String, "What it is about.", priority=0, width=22)
-_TEXT = Column("text", pl.String, "What is the matter, with the numbers.", priority=0, width=24)
+_SUBJECT = Column("subject", pl.String, "What it is about.", priority=0, width=22, grow=48)
+_TEXT = Column("text", pl.String, "What is the matter, with the numbers.", priority=0, width=24, grow=240)
 
 EVENTS = Table(
     "events",

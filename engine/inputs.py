@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import polars as pl
@@ -33,7 +33,12 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All rows of one view at one moment. ``version`` grows with every change; ``files`` maps file id to its info."""
+    """All rows of one view at one moment. ``version`` grows with every change; ``files`` maps file id to its info.
+
+    ``past``: earlier snapshots, oldest first, whose files were overwritten or removed meanwhile; only of kinds that say
+    ``keeps_versions``, and only what the session saw. ``since_ms``: when these versions of such files came (epoch ms).
+    What is computed for the present does not depend on either.
+    """
 
     version: int
     files: Mapping[int, FileInfo]
@@ -41,6 +46,8 @@ class Inputs:
     _load: Callable[[str], pl.DataFrame] = field(repr=False, compare=False, default=lambda name: pl.DataFrame())
     _of: Callable[[str, Set[int]], pl.DataFrame] | None = field(repr=False, compare=False, default=None)
     _touched: Callable[[int], frozenset[int] | None] = field(repr=False, compare=False, default=lambda version: None)
+    past: tuple[Inputs, ...] = field(repr=False, compare=False, default=())
+    since_ms: int = field(repr=False, compare=False, default=0)
 
     def table(self, name: str) -> pl.DataFrame:
         """Return the input table ``name`` over all files: its declared columns plus ``file``.
@@ -77,3 +84,46 @@ class Inputs:
     def stale(self) -> int:
         """Number of files of which only the last good rows are here."""
         return sum(info.stale for info in self.files.values())
+
+    def as_of(self, at_ms: int | None) -> tuple[Inputs, int | None]:
+        """Return the snapshot in force at ``at_ms`` (None: live) and the moment up to which its files count, None for all.
+
+        Before the first version that was seen, the oldest snapshot holds what its files tell of that time themselves.
+        """
+        if at_ms is None or not self.past or at_ms >= self.since_ms:
+            return self, at_ms
+        seen = [snapshot for snapshot in self.past if snapshot.since_ms <= at_ms]
+        return (seen[-1], None) if seen else (self.past[0], at_ms)
+
+    def follow(self, old: Inputs, kinds: Set[str], now_ms: int) -> Inputs:
+        """Return these inputs with the past of ``old``, the snapshot before, and with ``old`` itself if a file of ``kinds`` is
+        in another version now. The past is bounded by ``VERSIONS`` and ``PAST_BYTES``."""
+        came = {_version(self.files[number]) for number in self.files.keys() - old.files.keys()}
+        lost = {_version(old.files[number]) for number in old.files.keys() - self.files.keys()}
+        # A document may be read twice, as it comes and once it is quiet: the same version under another id.
+        came, lost = (
+            {found for found in one - other if found[1] in kinds} for one, other in ((came, lost), (lost, came))
+        )
+        if not came and not lost:
+            return replace(self, past=old.past, since_ms=old.since_ms)
+        past = (*old.past, replace(old, past=())) if lost else old.past
+        while len(past) > VERSIONS or _bytes_gone(past, self) > PAST_BYTES:
+            past = past[1:]
+        return replace(self, past=past, since_ms=max(now_ms, old.since_ms + 1))
+
+
+VERSIONS = 60
+"""Snapshots of the past that are kept: an hour of a page that is written once a minute."""
+PAST_BYTES = 128 << 20
+"""Size on disk of the versions of files that only the past still holds, at most."""
+
+
+def _version(info: FileInfo) -> tuple[str, str, int, int]:
+    """Return what one version of a file is known by: path, kind, modification time and size."""
+    return info.path, info.kind, info.mtime_ms, info.size
+
+
+def _bytes_gone(past: Iterable[Inputs], present: Inputs) -> int:
+    """Sum the sizes (on disk) of files that are in ``past`` and no longer in ``present``, each version once."""
+    sizes = {number: info.size for snapshot in past for number, info in snapshot.files.items()}
+    return sum(size for number, size in sizes.items() if number not in present.files)

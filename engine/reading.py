@@ -57,6 +57,8 @@ class FileKind(Protocol):
 
     A kind that grows may be a ``Resumable``. A kind whose documents close themselves, as JSON does, may say so by
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
+    A kind of documents that are overwritten in place, of which earlier versions are worth a look, says so by
+    ``keeps_versions = True`` (``Inputs.past``).
     """
 
     id: str

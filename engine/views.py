@@ -44,7 +44,7 @@ VIEWS: tuple[Entry, ...] = (
         "job-heuristics",
         "Job heuristics",
         "engine.job_heuristics.view",
-        "Hadoop job histories (.jhist, text or binary) with their _conf.xml, history-server REST answers as files",
+        "Hadoop job histories (.jhist, text or binary) with their _conf.xml, Spark event logs, REST answers as files",
     ),
     Entry(
         "query-profile",

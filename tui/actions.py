@@ -68,6 +68,7 @@ SHARED: tuple[Action, ...] = (
     _act("app.finding-next", "n", "Next finding", "Go to the next finding of any view, worst first.",
          run="next_finding(1)"),
     _act("app.finding-previous", "N", "Previous finding", "Go to the finding before.", run="next_finding(-1)"),
+    _act("app.save-scenario", "S", "Save scenario", "Save the options of this view under a name; -o scenario=NAME takes them."),
     _act("app.problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.",
          bar=40),
     _act("app.log", "L", "Log", "Show the program's own log: watching, timings, errors."),

@@ -26,11 +26,11 @@ from engine.views import VIEWS, Entry
 from tui import actions, keymap, textual_internals
 from tui.engine_client import EngineClient, open_session
 from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
-from tui.overview.actions import OverviewActions
 from tui.overview.control import Overview
 from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
 from tui.process.type_ahead import TypeAhead
+from tui.scenario_actions import ScenarioActions
 from tui.status_model import StatusModel
 from tui.tabs import OVERVIEW, Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
@@ -90,7 +90,7 @@ class TableChoices:
         self._state.set("tables", table, value=value if choice != Choice(filter=choice.filter) else None)
 
 
-class Dashboard(OverviewActions):
+class Dashboard(ScenarioActions):
     """The dashboard. ``loadlens`` starts it (``tui.cli.dashboard``); tests give it another ``opener``, ``entries`` or clock.
 
     It satisfies ``tui.host.Host``. ``guards``: handle signals and a lost terminal, and decide when garbage is collected;
@@ -248,6 +248,8 @@ class Dashboard(OverviewActions):
 
     async def on_changed(self, event: Changed) -> None:
         """Compute the shown tab, mark the others: inputs changed."""
+        if not self.screen_stack:
+            return  # it came while the screens were closed
         names = self.client.take_changed()
         first = not self.tabs.settled
         self.tabs.scanned = True

@@ -14,8 +14,11 @@ from tui.process import lifecycle
 from tui.widgets.status import KeyBar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from engine.settings import Settings
     from tui.glyphs import Glyphs
+    from tui.screens.palette_entries import Found
     from tui.views.base import ViewPane
 
 
@@ -119,7 +122,7 @@ class AppActions(App[None]):
     def action_palette(self) -> None:
         """Search actions, sections, columns, options, themes and rows, and run or show one where the focus was."""
         from tui.screens.palette import PaletteScreen
-        from tui.screens.palette_entries import Found, actions_found, found_in, rows_in
+        from tui.screens.palette_entries import actions_found, found_in, rows_in
         from tui.widgets.table.table import LiveTable
 
         origin = self.focused
@@ -131,7 +134,12 @@ class AppActions(App[None]):
 
         known = actions_found(self._reachable(), lambda action: self.run_from(origin, action))
         known += found_in(self.pane, table, self.action_edit_parameters)
+        known += self.scenario_entries()
         self.push_screen(PaletteScreen(known, lambda typed: rows_in(table, typed)), run)
+
+    def scenario_entries(self) -> Iterable[Found]:
+        """Return the palette's lines on scenarios."""
+        return ()
 
     def _reachable(self) -> list[actions.Action]:
         """Return the actions that do something where the focus is."""

@@ -85,6 +85,7 @@ class Session:
         self._compute_locks: dict[str, threading.Lock] = {}
         self._memos: dict[str, Memo] = {}
         self._inputs: dict[str, Inputs] = {}
+        self._keeping: dict[str, frozenset[str]] = {}  # by view, its kinds of which earlier versions are kept
         self._cache: CacheSession | None = None
         if self.settings.cache and self.settings.cache_max_mb > 0:
             self._cache = CacheSession(self.settings, self.views, self._registry)
@@ -112,6 +113,7 @@ class Session:
                 self._compute_locks[view.name] = threading.Lock()
                 self._follower.admit(view.name, view.kinds, store)
                 self._inputs[view.name] = Inputs(0, MappingProxyType({}), self._general, store.snapshot())
+                self._keeping[view.name] = frozenset(k.id for k in view.kinds if getattr(k, "keeps_versions", False))
                 self.views[view.name] = view
             self._newcomers += [view.name for view in views]
 
@@ -263,7 +265,8 @@ class Session:
             names.update(self.views)
         for name in names:
             mine = (file for file in self._visits.with_problems if name in file.views(self.views))
-            self._inputs[name] = registry.publish(name, general, mine)
+            made, keeping = registry.publish(name, general, mine), self._keeping[name]
+            self._inputs[name] = made.follow(self._inputs[name], keeping, self._now_ms()) if keeping else made
         registry.touched = set()
         self._problems = (*general, *(problem for file in self._visits.with_problems for problem in file.problems))
         return frozenset(names)

@@ -9,12 +9,13 @@ parameters change the ring or let members fail (``scenarios``), what goes beyond
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import polars as pl
 
+from engine import units
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
 from engine.result import Finding, Headline, Level, Result, Trend
@@ -39,7 +40,7 @@ from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.segment_tenants import segment_tenant_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
 from engine.ring_placement.result.sweep_tables import sweep_of, sweep_table
-from engine.ring_placement.scenarios.cluster import RingFile
+from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
     LiveState,
@@ -64,7 +65,11 @@ class RingPlacement:
     fail_on: Level = "severe"
 
     def compute(self, inputs: Inputs, parameters: RingParameters, context: Context) -> Result:
-        """Place the load of the newest files and apply the scenario. Raises NoInput without a ring and any load."""
+        """Place the load of the newest files, or of those of a moment, and apply the scenario. Raises NoInput without a ring and
+        any load."""
+        asked_ms, newest = context.at_ms, inputs
+        inputs, at_ms = inputs.as_of(asked_ms)
+        context = replace(context, at_ms=at_ms)
         state = live_state(inputs, parameters, context)
         cluster = state.cluster
         if cluster.ring is None and not any(x.height for x in (cluster.observed, cluster.stats, cluster.load)):
@@ -95,8 +100,8 @@ class RingPlacement:
             notes=tuple(made.notes),
             problems=fold([*inputs.problems, *made.problems]),
             newest_ms=inputs.newest_ms,
-            at_ms=context.at_ms,
-            detail=made.detail,
+            at_ms=asked_ms,
+            detail=replace(made.detail, moments=_moments(newest, cluster) if asked_ms is None else ()),
             trend=None if hottest is None else Trend("hottest / mean", (hottest,)),
         )
 
@@ -116,6 +121,16 @@ class _Made:
     notes: list[str]
     problems: list[Problem]
     detail: ShardMapView
+
+
+def _moments(inputs: Inputs, cluster: Cluster) -> tuple[int, ...]:
+    """Return the times (epoch ms) of all rings that can be shown, the present one last: those that the files hold, and the
+    versions seen before they were overwritten."""
+    times = cluster.ring.times_ms if cluster.ring is not None else ()
+    if not inputs.past:
+        return times
+    seen = (*(snapshot.since_ms for snapshot in inputs.past), inputs.since_ms)
+    return (*(time for time in times[:-1] if time < seen[0]), *seen)
 
 
 def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Made:
@@ -207,7 +222,7 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Ma
     if most is not None and most.owned is not None:
         headline = (
             *headline,
-            Headline("owns most", replica_summary.percent(most.owned), f"{most.id}, as the page says"),
+            Headline("owns most", units.share(most.owned), f"{most.id}, as the page says"),
         )
     bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)
     detail = ShardMapView(bars, (), (), (), "transient", (), kind="")

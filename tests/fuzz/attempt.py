@@ -21,6 +21,7 @@ from engine.reading import FileKind, Source
 from engine.tables import height_of
 from engine.text import clean
 from tests.fuzz.mutations import TEXTS, mutate
+from tests.fuzz.pieces import of_any_pieces
 from tests.fuzz.samples import Sample
 
 NAMES = (
@@ -136,24 +137,6 @@ def _call(kind: FileKind, given: Input, data: bytes, state: Any, offset: int, fi
     return reading
 
 
-def summed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows in a form that does not depend on how many of them one reading gave.
-
-    A matrix is as many rows as it has records; sums over what one reading saw are sums over all.
-    """
-    lists = [column for column, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
-    if {"names", "values"} <= set(lists):
-        records = []
-        for row in frame.iter_rows(named=True):
-            width = max(len(row["names"]), 1)
-            records += [(*row["names"], *row["values"][at : at + width]) for at in range(0, len(row["values"]), width)]
-        return pl.DataFrame({"record": [repr(record) for record in records]})
-    if {"key", "calls", "time_us"} <= set(frame.columns):
-        keys = [column for column, dtype in frame.schema.items() if not dtype.is_float()]
-        return frame.group_by(keys).agg(pl.all().sum().round_sig_figs(9)).sort(keys)
-    return frame
-
-
 def where(error: BaseException) -> str:
     """Return type and place of an error: that of its last line in this repository, or of the last at all."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -204,9 +187,12 @@ class Attempts:
     def _same_in_one_go(self, given: Input, found: list[tuple[dict[str, Any], list[Problem]]]) -> None:
         """Raise Broken if ``given`` gives other rows when it is read at once."""
         whole = read(self._kind, Input(given.name, given.data, given.mtime_ms))
+        parts, once = (
+            of_any_pieces({name: self.frame(name, [rows for rows, _ in each]) for name in self._tables})
+            for each in (found, whole)
+        )
         for name in self._tables:
-            parts, once = (summed(self.frame(name, [rows for rows, _ in each])) for each in (found, whole))
-            if not parts.equals(once):
+            if not parts[name].equals(once[name]):
                 raise Broken("split", f"other rows of {name} when it is read in parts")
 
     def frame(self, name: str, readings: Sequence[dict[str, Any]]) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from tests.fuzz.samples import Sample
 
 GARBAGE = (b"!!! damaged !!!", b"\xff\xfe\x00\x01", b"%%%", b"damaged")
 """Lines that say nothing in any format."""
-PLACES = frozenset({"line", "number", "row", "order", "place", "part", "seq", "index", "position"})
+PLACES = frozenset({"line", "number", "row", "order", "place", "part", "seq", "start_seq", "index", "position"})
 """Columns that say where a record stands."""
 OF_ALL = frozenset({"refused", "members"})
 """Columns that say something of all records of a file: that another program refuses it, how many there are."""

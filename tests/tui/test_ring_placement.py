@@ -337,6 +337,12 @@ def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
             assert pane(s).result.summary["down"] == ["segment-writer-0"]
             assert pane(s).parameters.fail == ("segment-writer-0",)
             assert "fail segment-writer-0" in s.text()
+            await s.press("left_parenthesis")
+            await s.until(lambda: pane(s).result.summary["members"] == 12)
+            await s.see(" AT ")
+            assert "fail segment-writer-0" in s.text(), "the scenario goes along"
+            await s.press("right_parenthesis")
+            await s.until(lambda: pane(s).result.summary["members"] == 15 and pane(s).shown_ms is None)
 
     play(story)
 

@@ -84,7 +84,8 @@ def lines(view: str, address: str | None, folder: str) -> list[str]:
     elif asks:
         out += _asked(asks, _base(address or "http://prometheus:9090"), folder)
         out += ["", "# What Prometheus does not have, or all of it without one (lines of a crontab):"]
-    out += [f"# {line.format(folder=folder)}" if asks else line.format(folder=folder) for line in WITHOUT[view]]
+    without = WITHOUT.get(view, (f"# copy its files to {{folder}}: docs/views/{view}.md says which it reads",))
+    out += [f"# {line.format(folder=folder)}" if asks else line.format(folder=folder) for line in without]
     return [*out, "", f"# then: loadlens {folder}, or: loadlens report {view} {folder}"]
 
 

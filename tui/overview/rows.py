@@ -109,8 +109,12 @@ def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> 
     age = units.age(max(now_s - brief.newest_ms / 1000, 0.0)) if brief.newest_ms is not None else ""
     problems = f"!{brief.problems:,}" if brief.problems else ""
     return [
-        (space, ""), (harmless(label), "dim"), (drawn, "bar"), (fit(age, AGE, "right"), "dim"), (fit(problems, PROBLEMS, "right"), "severe")
-    ]  # fmt: skip
+        (space, ""),
+        (harmless(label), "dim"),
+        (drawn, "bar"),
+        (fit(age, AGE, "right"), "dim"),
+        (fit(problems, PROBLEMS, "right"), "severe"),
+    ]
 
 
 class ViewRows(PickList):

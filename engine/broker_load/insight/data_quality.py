@@ -17,6 +17,7 @@ from engine.broker_load.model.topology import Longs
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
 from engine.inputs import Inputs
+from engine.result import Finding
 
 STALE_INTERVALS = 3
 """A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
@@ -129,6 +130,15 @@ def _count_readings(model: Model) -> Longs:
             for row, odd in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
                 out[row, at] += odd.sum(axis=0)[keep]
     return out
+
+
+def silent_brokers(ledger: pl.DataFrame) -> list[Finding]:
+    """Return a finding for each alive broker whose scrapes stopped, from rows of the table ``ledger``."""
+    silent = ledger.filter(pl.col("kind") == "stale-scrape").select("subject", "detail").sort("subject")
+    return [
+        Finding("moderate", subject, f"silent: {detail}", ("ledger", ("stale-scrape", subject)))
+        for subject, detail in silent.iter_rows()
+    ]
 
 
 def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, str]]:

@@ -90,31 +90,34 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     pod = pl.coalesce(metric_names.PODS)
     of_node = pl.col("series").is_in(metric_names.NODE_CPU)
     return (
-        file.series.with_row_index("row")
+        file.series.lazy().with_row_index("row")
         .with_columns(missing)
         .with_columns(
             metric_names.of_counter(name).alias("series"),
             rated.alias("rated"),
             pl.col("name").str.to_lowercase().fill_null("").alias("kind"),
             pl.coalesce("request", "redpanda_request").str.to_lowercase().fill_null("").alias("asked"),
-            pl.coalesce("topic", "redpanda_topic").alias("topic"),
+            pl.coalesce(pl.when(pl.col("topic") != "").then("topic"), "redpanda_topic").alias("topic"),
         )
         .with_columns(
             pl.when(of_node).then("instance").otherwise(pl.coalesce(pod, "instance")).fill_null(instance(source))
             .alias("host")
         )
+        .collect(engine="in-memory")
     )  # fmt: skip
 
 
 def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl.DataFrame:
     """Return the series that are raw metrics: ``row``, ``host``, ``broker``, ``id_of`` (metric), ``topic``, ``number``
     (partition or CPU), ``counter``, ``rank``, and what messages need."""
+    # Most scrapes have few of these: what a scrape lacks costs no query.
+    found = set(series["series"].unique().to_list())
     named = series.join(metric_names.KNOWN, on=["series", "kind", "asked"], how="inner", maintain_order="left")
-    container = pl.col("series").is_in(metric_names.CONTAINERS)
-    if named.select(container.any()).item():
+    if found & set(metric_names.CONTAINERS):
+        container = pl.col("series").is_in(metric_names.CONTAINERS)
         broker = metric_names.of_broker(pl.col("container")) & (pl.col("resource").fill_null("cpu") == "cpu")
         named = named.filter(~container | broker)
-    has_topic = pl.col("topic").fill_null("") != ""
+    has_topic = pl.col("topic").is_not_null()
     per_cpu = pl.col("series").is_in(["container_cpu_usage_seconds_total", "redpanda_cpu_busy_seconds_total"])
     cpu = pl.coalesce("shard", "cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False)
     size = pl.col("topic_metric") == raw_metrics.SIZE
@@ -128,19 +131,29 @@ def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl
     if lost.height:
         problems.append(_problem(source, "missing-label", "a size without topic or partition", lost))
     named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
-    # Exporters name the node's CPU number "cpu"; a JMX rule set may carry labels that mean nothing here.
+    columns = ["row", "host", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric", "labels",
+               *metric_names.CLUSTERS]  # fmt: skip
+    mapped = named.select(columns)
+    if found & set(metric_names.NODE_CPU):
+        mapped = pl.concat([mapped, _idle(series).select(columns)]).sort("row")
+    if (
+        any(name.startswith("kafka_server_app_info") for name in found)
+        or mapped["broker_id"].null_count() < mapped.height
+    ):
+        return _with_ids(mapped, series)
+    return mapped.with_columns(pl.lit(None, pl.Int32).alias("broker"))
+
+
+def _idle(series: pl.DataFrame) -> pl.DataFrame:
+    """Return the idle seconds of machines' CPUs. A JMX rule set may carry labels ``cpu`` that mean nothing here."""
     idle = series.filter(pl.col("series").is_in(metric_names.NODE_CPU) & (pl.col("mode") == "idle") & ~pl.col("rated"))
-    idle = idle.with_columns(
+    return idle.with_columns(
         pl.lit(raw_metrics.NODE_IDLE_SECONDS, pl.UInt8).alias("id_of"),
         pl.col("cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False).alias("number"),
         pl.lit(True).alias("counter"),
         pl.lit(metric_names.COUNTED, pl.UInt8).alias("rank"),
         pl.lit(None, pl.String).alias("topic"),
     )
-    columns = ["row", "host", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric", "labels",
-               *metric_names.CLUSTERS]  # fmt: skip
-    mapped = pl.concat([named.select(columns), idle.select(columns)]).sort("row")
-    return _with_ids(mapped, series).with_columns(pl.when(pl.col("topic") != "").then("topic").alias("topic"))
 
 
 def _with_ids(mapped: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
@@ -161,9 +174,9 @@ _PLACE = ("host", "id_of", "topic", "number")
 def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
     """Leave one series where several measure the same: a rate rather than a counter; of those that differ in other labels, as
     the copies of two servers do, the one with the most samples. ``place`` numbers what is measured."""
+    if not mapped.select(_PLACE).is_duplicated().any():
+        return mapped.with_row_index("place")
     mapped = mapped.with_columns((pl.struct(_PLACE).rank("dense") - 1).alias("place"))
-    if mapped["place"].n_unique() == mapped.height:
-        return mapped
     mapped = mapped.filter(pl.col("rank") == pl.col("rank").min().over("place"))
     if mapped.select("place", "labels").unique().height > mapped["place"].n_unique():
         kept, twins = prometheus.copies(mapped, ["place"], file)
@@ -177,6 +190,8 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
 def _name_clusters(mapped: pl.DataFrame, source: Source, problems: list[Problem]) -> None:
     """Add a problem if a label names more than one cluster."""
     for label in metric_names.CLUSTERS:
+        if mapped[label].null_count() == mapped.height:
+            continue
         values = mapped[label].drop_nulls().unique().sort().to_list()
         if len(values) > 1:
             names = ", ".join(values[:4])

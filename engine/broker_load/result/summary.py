@@ -8,6 +8,7 @@ from engine.broker_load.cruise_control import balance, goals
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.insight import data_quality
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.result import Finding, Headline
@@ -54,6 +55,7 @@ def add(
         Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated", ("goals", (v.goal,)))
         for v in violated
     )
+    builder.findings.extend(data_quality.silent_brokers(builder.frames["ledger"]))
     _notes(model, parameters, builder)
     single = f"; single brokers are over capacity: {words}" if words else ""
     builder.notes.append(f"mode {parameters.mode}; {provision}: {why}{single}")

@@ -95,6 +95,7 @@ class Overrides(Document):
     """Reader of override files."""
 
     id = "overrides"
+    keeps_versions = True
     title = "per-tenant overrides YAML, also inside a ConfigMap"
     version = 2
     tables = (tables.OVERRIDES,)

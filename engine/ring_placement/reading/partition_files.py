@@ -84,6 +84,7 @@ class PartitionPage(Document):
     """A partition ring as JSON: the page's own form (a list) or that of the memberlist key (an object, and owners)."""
 
     id = "partition-ring"
+    keeps_versions = True
     title = "partition ring JSON (…/ingester/partition-ring, …/memberlist?viewKey=ingester-partitions&format=json)"
     tables = (tables.RINGS, tables.PARTITION_RINGS)
 
@@ -146,6 +147,7 @@ class PartitionBinary(Document):
     """The partition ring as stored or downloaded: a Snappy block of protobuf."""
 
     id = "partition-ring-binary"
+    keeps_versions = True
     title = "partition ring as stored (…/memberlist?downloadKey=ingester-partitions, etcd)"
     tables = (tables.RINGS, tables.PARTITION_RINGS)
 

@@ -78,6 +78,7 @@ class RingHtml(Document):
     """The HTML page of a ring, with or without tokens."""
 
     id = "ring-html"
+    keeps_versions = True
     title = "ring page as saved from a browser (HTML; tokens with ?tokens=true)"
     version = 2
     tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
@@ -175,6 +176,7 @@ class StoreExport(Document):
     """Rings in an export of Consul's key-value store, or in the JSON of etcdctl."""
 
     id = "ring-store"
+    keeps_versions = True
     title = "export of Consul (/v1/kv/…?recurse, consul kv export) or etcd (etcdctl get -w json) with rings"
     tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
 

@@ -129,6 +129,7 @@ class RingPage(Document):
     """The ring page as JSON (``/ring-segment-writer``)."""
 
     id = "ring-page"
+    keeps_versions = True
     title = "ring page JSON (curl -H 'Accept: application/json' …/ring-segment-writer)"
     tables = (tables.RINGS, tables.MEMBERS)
 
@@ -192,6 +193,7 @@ class Memberlist(Document):
     """The memberlist key as JSON (``/memberlist?viewKey=…&format=json``)."""
 
     id = "memberlist-json"
+    keeps_versions = True
     title = "memberlist key as JSON (…/memberlist?viewKey=collectors/segment-writer-ring&format=json)"
     tables = (tables.RINGS, tables.MEMBERS)
 
@@ -267,6 +269,7 @@ class MemberlistBinary(Document):
     """The memberlist key as downloaded (``?downloadKey=…``): a Snappy block of protobuf."""
 
     id = "memberlist-binary"
+    keeps_versions = True
     title = "memberlist key as downloaded (…/memberlist?downloadKey=collectors/segment-writer-ring)"
     tables = (tables.RINGS, tables.MEMBERS)
 

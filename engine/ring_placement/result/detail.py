@@ -62,6 +62,7 @@ class ShardMapView:
     the regimes computed for this scenario. ``flows``: who takes over from failed and leaving nodes (node, taker or -1 where
     it is rejected, bytes per second), the largest first. ``kind`` of ring; of a token ring ``matrix``: the share of all keys
     that two nodes lose together, by the nodes ``matrix_nodes`` that rows begin with.
+    ``moments``: times (epoch ms) that time travel stops at, the present last; empty in the past.
     """
 
     nodes: tuple[NodeBar, ...]
@@ -75,6 +76,7 @@ class ShardMapView:
     kind: str = "segment-writer"
     matrix_nodes: tuple[str, ...] = ()
     matrix: tuple[tuple[float, ...], ...] = ()
+    moments: tuple[int, ...] = ()
 
 
 def shard_map_view(s: SegmentScenario, p: RingParameters) -> ShardMapView:

@@ -43,7 +43,7 @@ class RingFile:
     """The ring in use: the label of its file, the kind of file, its own time (ns), its members as written, and how many
     ``others`` there are. ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and
     ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings; ``component``: whose ring it
-    is, where that takes no writes."""
+    is, where that takes no writes; ``times_ms``: of the rings of this kind that the files hold, ascending."""
 
     label: str
     kind: str
@@ -57,6 +57,7 @@ class RingFile:
     partition_label: str = ""
     labels: tuple[str, ...] = ()
     component: str = ""
+    times_ms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +258,7 @@ def choose_ring(
                 -_KIND_RANK.get(row["kind"], 9), row["now_ns"], row["members"], row["label"], row["file"])  # fmt: skip
 
     row, strategy, why = max(rings, key=rank)
+    times_ms = sorted({other["now_ns"] // 1_000_000 for other, kind, _ in rings if kind == strategy})
     partitions = _partition_ring(inputs, row["label"], several, at_ms) if strategy != "segment-writer" else None
     if partitions and strategy in ("", "token-ring") and wanted_strategy == "auto" and not _component(row):
         strategy, why = "partition-ring", f"a ring of partitions lies beside it ({partitions[0]})"
@@ -266,7 +268,7 @@ def choose_ring(
     chosen = RingFile(
         row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why,
         partitions[1] if partitions else (), partitions[0] if partitions else "",
-        tuple(sorted({row["label"] for row in everything})), _component(row),
+        tuple(sorted({row["label"] for row in everything})), _component(row), tuple(times_ms),
     )  # fmt: skip
     return chosen, several
 

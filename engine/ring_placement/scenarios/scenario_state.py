@@ -57,8 +57,6 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
     )
     if p.now is not None:
         now_ns = parse_now(p.now)
-    elif context.at_ms is not None:
-        now_ns = context.at_ms * 1_000_000
     else:
         now_ns = cluster.ring.now_ns if cluster.ring else 0
     timeout_s = p.heartbeat_timeout

@@ -69,11 +69,12 @@ def executors(shown: AppDetail, width: int, height: int, glyphs: Glyphs) -> list
         gone = one.executor.remove_ms is not None
         room = one.slots * one.life_ms
         busy = f"{one.executor.task_ms / room:.0%} busy" if room else ""
+        busy += ", removed" if gone else ""
         span = Span(one.begin_ms - begin, one.end_ms - begin, "severe" if gone else "bar", sign)
         rows.append(Lane(cut(harmless(f"{one.executor.name} {one.executor.host}"), 20, glyphs.ellipsis), [span], busy))
     more = f" (the first {most} of {len(held):,})" if len(held) > most else ""
     return [
-        heading(f"executors{more}: red ones were removed"),
+        heading(f"executors{more}"),
         *lanes(rows, width, glyphs, span=(0, end - begin), kind="ms"),
     ]
 

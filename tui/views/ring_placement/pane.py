@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -86,6 +86,7 @@ class Pane(scenario.ScenarioPane):
         super().__init__(*args, **more)
         self._places: dict[str, tuple[int, str]] = {}
         self._drawn: dict[str, Any] = {}
+        self._moments: Sequence[int] = ()
 
     def loaded(self, view: View, parameters: Any) -> None:
         """List fewer keys than a report does: a screen shows few, and each change lists them again."""
@@ -122,11 +123,17 @@ class Pane(scenario.ScenarioPane):
             sections.add(title, Explained(content, id="ring-explained") if table == "explain" else content)
         yield sections
 
+    def steps(self) -> Sequence[int]:
+        """Return the times of the rings that the files hold and of the versions seen before they were overwritten."""
+        return self._moments
+
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def show(self, result: Result) -> None:
         """Draw what is on screen; the other sections when they are shown."""
         map_view: ShardMapView = result.detail
+        if result.at_ms is None:
+            self._moments = map_view.moments
         self._places = {node.id: (number, node.fate) for number, node in enumerate(map_view.nodes)}
         steps = self.scenario_steps()
         clears = self.parameters is not None and scenario.changed(self.parameters)

@@ -50,8 +50,9 @@ def recommendations(apps: Mapping[str, App], rules: Rules, headroom: float) -> A
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     for app_id, app in apps.items():
         held = resources(app)
-        total = sum(mb_ms for _, mb_ms, _ in split(held, headroom).values()) / 1000
-        for rank, one in enumerate(advise(app, held, rules), 1):
+        found = advise(app, held, rules)
+        total = sum(mb_ms for _, mb_ms, _ in split(held, headroom).values()) / 1000 if found else 0.0
+        for rank, one in enumerate(found, 1):
             cells = (
                 app_id, rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
                 100 * one.saving_mb_s / total if total else None, one.wait_change_ms, one.heuristic,

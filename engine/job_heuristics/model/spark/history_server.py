@@ -386,7 +386,8 @@ def _executors(events: Events, tasks: _Tasks) -> list[Executor]:
 
 def _add_peaks(executors: dict[str, Executor], events: Events) -> None:
     """Give executors the largest memory they had."""
-    for row in events.peaks.iter_rows(named=True):
+    peaks = events.peaks.group_by("executor").agg(pl.col(PEAKS).max())
+    for row in peaks.iter_rows(named=True):
         if row["executor"] in executors:
             one = executors[row["executor"]]
             one.peaks = {name: max(one.peaks[name], row[name] or 0) for name in PEAKS}

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from engine.job_heuristics.reading.spark.events import Event
+from engine.job_heuristics.reading.spark.events import Event, Int
 from engine.text import clean
 
 MOST_NODES = 5000
@@ -20,7 +20,7 @@ class Metric(Event):
     """One metric of a node: its name, accumulator and type (sum, size, timing, nsTiming, average)."""
 
     name: str = ""
-    accumulatorId: int = -1
+    accumulatorId: Int = -1
     metricType: str = ""
 
 

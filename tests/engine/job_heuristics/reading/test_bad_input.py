@@ -298,7 +298,7 @@ def test_heuristic_conf_problems() -> None:
     </heuristics>"""
     result = compute(text(), heuristic_conf=Attachment("HeuristicConf.xml", conf))
     assert sorted(p.kind for p in result.problems) == [
-        "bad-threshold", "bad-threshold", "unknown-heuristic", "unknown-parameter",
+        "bad-threshold", "bad-threshold", "unknown-heuristic", "unknown-heuristic", "unknown-parameter",
     ]  # fmt: skip
     assert result.tables["heuristics"]["heuristic"].to_list() == ["Mapper GC"]
     broken = compute(text(), heuristic_conf=Attachment("HeuristicConf.xml", b"<heuristics>"))
