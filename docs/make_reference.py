@@ -61,8 +61,10 @@ def tables() -> Iterator[str]:
     for entry in VIEWS:
         if not entry.ready:
             continue
-        yield f"## {entry.title} (`{entry.name}`)\n\nModules lie in `{'/'.join(entry.module.split('.')[:-1])}`;"
-        yield f"[rules and what the system has](../models/{entry.name}.md).\n"
+        yield f"## {entry.title} (`{entry.name}`)\n\nModules lie in `{'/'.join(entry.module.split('.')[:-1])}`."
+        if (HERE / "models" / f"{entry.name}.md").exists():
+            yield f"What the system has, and its rules: [{entry.name}](../models/{entry.name}.md)."
+        yield ""
         for table in entry.load().tables:
             yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\nMade in `{table.made_in.replace('.', '/')}`.\n"
             origins = _origins(table)
