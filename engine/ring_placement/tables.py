@@ -314,7 +314,7 @@ OBSERVED = Table("observed", "What nodes really have by stats, metrics and block
    order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed",
    made_in="insight.drift", rules={
         "reading": "tenant dataset shard instance",
-       "scenarios.load_sources": "source bytes",
+       "scenarios.load_sources": "source instance=members bytes",
        "insight.drift": "instance=addresses expected computed drift in_range",
    })  # fmt: skip
 
