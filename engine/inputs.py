@@ -98,8 +98,12 @@ class Inputs:
     def follow(self, old: Inputs, kinds: Set[str], now_ms: int) -> Inputs:
         """Return these inputs with the past of ``old``, the snapshot before, and with ``old`` itself if a file of ``kinds`` is
         in another version now. The past is bounded by ``VERSIONS`` and ``PAST_BYTES``."""
-        came = any(self.files[number].kind in kinds for number in self.files.keys() - old.files.keys())
-        lost = any(old.files[number].kind in kinds for number in old.files.keys() - self.files.keys())
+        came = {_version(self.files[number]) for number in self.files.keys() - old.files.keys()}
+        lost = {_version(old.files[number]) for number in old.files.keys() - self.files.keys()}
+        # A document may be read twice, as it comes and once it is quiet: the same version under another id.
+        came, lost = (
+            {found for found in one - other if found[1] in kinds} for one, other in ((came, lost), (lost, came))
+        )
         if not came and not lost:
             return replace(self, past=old.past, since_ms=old.since_ms)
         past = (*old.past, replace(old, past=())) if lost else old.past
@@ -112,6 +116,11 @@ VERSIONS = 60
 """Snapshots of the past that are kept: an hour of a page that is written once a minute."""
 PAST_BYTES = 128 << 20
 """Size on disk of the versions of files that only the past still holds, at most."""
+
+
+def _version(info: FileInfo) -> tuple[str, str, int, int]:
+    """Return what one version of a file is known by: path, kind, modification time and size."""
+    return info.path, info.kind, info.mtime_ms, info.size
 
 
 def _bytes_gone(past: Iterable[Inputs], present: Inputs) -> int:

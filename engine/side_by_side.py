@@ -69,8 +69,12 @@ def _compared(table: str, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFra
 
 
 def _of_summary(result: Result) -> pl.DataFrame:
-    """Return the numbers of the summary in the form of ``_LONG``."""
-    numbers = [(name, float(value)) for name, value in result.summary.items() if isinstance(value, (int, float))]
+    """Return the numbers of the summary, moments aside, in the form of ``_LONG``."""
+    numbers = [
+        (name, float(value))
+        for name, value in result.summary.items()
+        if isinstance(value, (int, float)) and not (name.endswith("_ms") and abs(value) > 1e11)
+    ]
     rows = [("", name.replace("_", " "), value if value == value else None) for name, value in numbers]
     return pl.DataFrame(rows, _LONG, orient="row")
 

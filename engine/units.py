@@ -183,6 +183,13 @@ def percent(value: float) -> str:
     return f"{value:.1f}%" if size_ < 999.95 else f"{value:,.0f}%"
 
 
+def share(value: float) -> str:
+    """Format a part of a whole, 0 to 1, as ``45.3%``; a small one is never shown as none: ``0.064%``, ``3.1e-06``."""
+    if value <= 0:
+        return "0%"
+    return f"{value:.1%}" if value >= 0.001 else f"{value:.3%}" if value >= 1e-5 else f"{value:.1e}"
+
+
 def ratio(value: float) -> str:
     """Format a factor as ``1.25×``."""
     special = _special(float(value))

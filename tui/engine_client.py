@@ -323,7 +323,7 @@ class EngineClient:
 
     def request(self, view: str, parameters: Any, *, at_ms: int | None = None, urgent: bool = True) -> None:
         """Ask for a result, on frozen inputs while paused; it comes as ``Computed``. ``urgent``: the operator waits."""
-        inputs = self._frozen.get(view) if self._frozen is not None else None
+        inputs = self.frozen_inputs(view)
         if view not in self._queues:
             self._queues[view] = ComputeQueue(self, view)
         self._queues[view].request(parameters, at_ms, inputs, urgent)
@@ -384,6 +384,10 @@ class EngineClient:
     def paused(self) -> bool:
         """Whether results are computed on frozen inputs."""
         return self._frozen is not None
+
+    def frozen_inputs(self, view: str) -> Inputs | None:
+        """Return the inputs of ``view`` as of the pause, None if not paused or not loaded then."""
+        return self._frozen.get(view) if self._frozen is not None else None
 
     @property
     def pending_changes(self) -> int:

@@ -12,6 +12,7 @@ from tui.views.side_by_side import SideBySide
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
+    from engine.result import Result
     from engine.scenarios import Scenarios
     from engine.settings import State
     from tui.views.base import ViewPane
@@ -126,19 +127,19 @@ class ScenarioActions(OverviewActions):
             self.notify("there is nothing earlier", timeout=3)
 
     def _compare(self, pane: ViewPane, parameters: Any, at_ms: int | None, name: str) -> None:
-        """Compute the other result beside the shown one and open both side by side."""
-        session = self.client.session
+        """Open the other result and the shown one side by side; the other is computed on the same data each time."""
+        session, view = self.client.session, pane.entry.name
         if session is None:
             return
 
-        async def compute() -> None:
+        async def other() -> Result | None:
             from engine.view import Cancelled, NoInput
 
+            inputs = self.client.frozen_inputs(view)
             try:
-                other = await asyncio.to_thread(session.compute, pane.entry.name, parameters, at_ms=at_ms)
+                return await asyncio.to_thread(session.compute, view, parameters, at_ms=at_ms, inputs=inputs)
             except (NoInput, Cancelled) as reason:
                 self.notify(f"{name}: {reason}", severity="warning", markup=False)
-                return
-            await pane.drill(SideBySide(name, other))
+                return None
 
-        self.run_worker(compute(), group="compare", exclusive=True)
+        self.call_later(pane.drill, SideBySide(name, other))

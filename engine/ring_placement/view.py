@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from engine import units
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
 from engine.result import Finding, Headline, Level, Result, Trend
@@ -221,7 +222,7 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Ma
     if most is not None and most.owned is not None:
         headline = (
             *headline,
-            Headline("owns most", replica_summary.percent(most.owned), f"{most.id}, as the page says"),
+            Headline("owns most", units.share(most.owned), f"{most.id}, as the page says"),
         )
     bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)
     detail = ShardMapView(bars, (), (), (), "transient", (), kind="")

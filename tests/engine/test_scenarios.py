@@ -84,7 +84,7 @@ def test_side_by_side() -> None:
     )
     after = nodes(
         ("a", "z", 15.0, 1, 6), ("b", "z", 2.0, 0, 6), ("new", "z", 0.0, 1, 5), ("same", "z", float("nan"), 1, 2),
-        lost=3, why="x", nothing=None,
+        lost=3, why="x", nothing=None, now_ms=1_700_000_000_000,
     )  # fmt: skip
     frame = side_by_side((NODES,), before, after)
     assert frame.schema == SIDES.schema

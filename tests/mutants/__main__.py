@@ -74,8 +74,8 @@ class Quick:
 class Loop(Quick):
     """Instead of running the collected tests once: run those that matter once for each mutant."""
 
-    def __init__(self, room: Path, count: int, seed: int) -> None:
-        self.room = room
+    def __init__(self, room: Path, count: int, seed: int, only: list[int]) -> None:
+        self.room, self.only = room, only
         everything = [
             (path, index)
             for path in sorted(room.rglob("*.py"))
@@ -100,6 +100,8 @@ class Loop(Quick):
         print(f"{len(session.items)} tests, {sum(self.cost.values()):.1f} s of processor time", flush=True)
         try:
             for number, (path, index) in enumerate(self.drawn, 1):
+                if self.only and number not in self.only:
+                    continue
                 mutant = Mutant(path, index)
                 survived = child(partial(self.judge, session, mutant)) == 0
                 self.tried[mutant.sort] += 1
@@ -136,11 +138,11 @@ class Loop(Quick):
     def judge(self, session: pytest.Session, mutant: Mutant) -> None:
         """Apply the mutant to this process and run tests until one fails; the exit code is 0 if all pass."""
         signal.alarm(STUCK_S)
-        place = (str(mutant.path), mutant.owner)
-        names = self.reached.get(place, ())
-        if not names:
-            again(mutant, sorted(self.cost, key=self.cost.__getitem__), sum(self.cost.values()))
-        self.functions[place].__code__ = code_at(mutant.code, place[1])
+        place = (str(mutant.path), mutant.owner or 0)
+        names, function, code = self.reached.get(place), self.functions.get(place), code_at(mutant.code, mutant.owner)
+        if not names or function is None or code is None or code.co_freevars != function.__code__.co_freevars:
+            return again(mutant, sorted(self.cost, key=self.cost.__getitem__), sum(self.cost.values()))
+        function.__code__ = code
         items = sorted(
             (item for item in session.items if item.nodeid in names), key=lambda item: self.cost[item.nodeid]
         )
@@ -172,7 +174,7 @@ def again(mutant: Mutant, names: list[str], cost: float) -> None:
     os._exit(int(pytest.main(["-x", "-n", "0", "-p", "no:cacheprovider", *names], plugins=[Quick()])))
 
 
-def code_at(code: CodeType, line: int) -> CodeType | None:
+def code_at(code: CodeType, line: int | None) -> CodeType | None:
     """Return the code of the function that begins at a line of a module or of a class in it."""
     for inner in (each for each in code.co_consts if isinstance(each, CodeType)):
         if inner.co_firstlineno == line and not inner.co_name.startswith("<"):
@@ -204,8 +206,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="+", help="folders or files of tests (default: the room's)")
+    parser.add_argument("--only", nargs="+", type=int, default=[], help="of the drawn mutants those with these numbers")
     options = parser.parse_args()
-    loop = Loop(ROOT / "engine" / options.room, options.count, options.seed)
+    loop = Loop(ROOT / "engine" / options.room, options.count, options.seed, options.only)
     tests = options.tests or [str(ROOT / "tests" / "engine" / options.room)]
     return int(pytest.main(["-s", "-n", "0", "-p", "no:cacheprovider", "-W", "ignore", *tests], plugins=[loop]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 Change = Callable[[], None]
 
@@ -34,16 +35,9 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
-PAIRS = (
-    "min max",
-    "min_horizontal max_horizontal",
-    "any all",
-    "any_horizontal all_horizontal",
-    "sum mean",
-    "floor ceil",
-)
-PAIRS += ("first last", "head tail", "is_null is_not_null", "argmin argmax", "zeros ones", "upper lower")
-NAMES = {left: right for pair in PAIRS for left, right in (pair.split(), reversed(pair.split()))}
+PAIRS = """min max, min_horizontal max_horizontal, any all, any_horizontal all_horizontal, sum mean, floor ceil, first last,
+head tail, is_null is_not_null, argmin argmax, zeros ones, upper lower"""
+NAMES = {left: right for pair in PAIRS.split(",") for left, right in (pair.split(), reversed(pair.split()))}
 """Functions and methods that are taken for each other."""
 
 
@@ -85,9 +79,12 @@ def _block(node: ast.AST, statement: ast.stmt | ast.Module, owner: int | None) -
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:
     """Yield what can be changed in this node itself."""
-    for index, comparison in enumerate(node.ops if isinstance(node, ast.Compare) else ()):
-        yield "comparison", _put(node.ops, index, COMPARISONS[type(comparison)]())
     match node:
+        case ast.Compare(ops=list(comparisons)):
+            yield from (
+                ("comparison", _put(comparisons, index, COMPARISONS[type(each)]()))
+                for index, each in enumerate(comparisons)
+            )
         case ast.BoolOp():
             yield "and, or", _set(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
         case ast.BinOp(op=operator) | ast.AugAssign(op=operator) if type(operator) in OPERATORS:
@@ -118,5 +115,5 @@ def _set(node: ast.AST, field: str, value: object) -> Change:
     return lambda: setattr(node, field, value)
 
 
-def _put(values: list[ast.AST], index: int, value: ast.AST) -> Change:
+def _put(values: list[Any], index: int, value: ast.AST) -> Change:
     return lambda: values.__setitem__(index, value)

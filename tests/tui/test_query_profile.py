@@ -90,7 +90,7 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
         ],
         [("class", ["enter"], "WLR slope"), ("scatter", ["right_square_bracket"], "1:1")],
         [("what-if", ["w"], "utilisation")],
-        [("compare", ["0"], "before")],
+        [("compare", ["9"], "before")],
     ],
     ids=lambda looks: looks[0][0],
 )

@@ -64,7 +64,7 @@ class OverviewActions(AppActions):
     @on(Tabs.Marked)
     def _mark_titles(self) -> None:
         """Show counts and marks behind the titles."""
-        if not self.screen_stack:
+        if not self.screen_stack or not self.tabs.several:
             return
         bar = self.screen_stack[0].query_one("#tabs", TitleBar)
         for index, (text, style) in enumerate(self.overview.marks()):

@@ -110,7 +110,7 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
     lost, reads = summary["write_lost_share"], summary["tenants_read_lost"]
     level: Level = "critical" if lost or summary["tenants_write_lost"] else "ok"
     basis = f"{summary['tenants_write_lost']} of {summary['tenants']} tenants" if summary["tenants"] else "of all keys"
-    lines.append(Headline("writes lost", percent(lost), basis, level, ("lost", percent(lost))))
+    lines.append(Headline("writes lost", units.share(lost), basis, level, ("lost", units.share(lost))))
     whole = "" if summary["reads_ok"] else "those without a shard too" if reads else "of tenants without a shard"
     ok = summary["reads_ok"] and not reads
     fails = f"{reads} tenant{'s fail' if reads > 1 else ' fails'}" if reads else "fail"
@@ -123,7 +123,7 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
     elif s.after.share.any():
         lines.append(Headline("holds most", f"{summary['share_max_over_mean']:.2f}", "× mean share of keys"))
     if summary["moved_share"]:
-        lines.append(Headline("moved", percent(summary["moved_share"]), "of all keys, per replica"))
+        lines.append(Headline("moved", units.share(summary["moved_share"]), "of all keys, per replica"))
     after = s.after
     what = f"{summary['tokens']} tokens" if after.partitions is None else f"{summary['partitions']} partitions"
     if after.partitions is None:
@@ -131,13 +131,6 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
     else:
         lines.append(taking_data(int((after.ring.reading & ~after.failed).sum()), s, what, "answer queries"))
     return tuple(lines)
-
-
-def percent(share: float) -> str:
-    """Format a share; a small one is never shown as none."""
-    if share <= 0:
-        return "0%"
-    return f"{share:.1%}" if share >= 0.001 else f"{share:.1e}" if share < 0.00001 else f"{share:.3%}"
 
 
 def state_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:

@@ -116,10 +116,18 @@ def test_the_past_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     put(tmp_path, "ring.json", ring(8, 8), 8, in_place=False)
     session.scan(final=True)
     assert counts() == [6, 7]
-    # Other files make no step, and a page that does not parse makes none.
+    # Other files make no step, nor does a page that does not parse, nor one that is read again once it is quiet.
     put(tmp_path, "loads.csv", load(1), 8, in_place=False)
     session.scan(final=True)
     put(tmp_path, "ring.json", ring(9, 9)[:-60], 9, in_place=True)
     session.scan(final=True)
     assert counts() == [6, 7]
+    monkeypatch.undo()
+    (tmp_path / "ring.json").write_bytes(ring(9, 10))
+    session.scan()
+    first = set(session.inputs(NAME).files)
+    assert counts() == [6, 7, 8]
+    session.scan(final=True)
+    assert set(session.inputs(NAME).files) != first, "it was read again"
+    assert counts() == [6, 7, 8]
     session.close()

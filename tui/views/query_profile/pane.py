@@ -132,7 +132,7 @@ class Pane(ViewPane):
         now, before = result.summary.get("window_now"), result.summary.get("window_before")
         shown = [("now", now, "bar"), ("before", before, "bar2")] if now and before else []
         unset = [
-            ("6 begins and ends the window, 7 the one to compare it with, 8 shows all; 0 compares halves.", "", "dim")
+            ("6 begins and ends the window, 7 the one to compare it with, 8 shows all; 9 compares halves.", "", "dim")
         ]
         begun = [
             (f"{word} begins at interval {row}: press the key again where it ends", "", "key")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from engine import units
 from tui.views.ring_placement.drawing import sign
 from tui.widgets.drawing.bars import bar, change_bar
 from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, harmless
@@ -148,13 +149,7 @@ def _losses_first(columns: Sequence[Column]) -> list[Column]:
 
 def share_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw a share of keys as percent."""
-    text = (
-        ""
-        if cell.value is None
-        else f"{cell.value:.1%}"
-        if cell.value >= 0.001 or cell.value <= 0
-        else f"{cell.value:.0e}"
-    )
+    text = "" if cell.value is None else units.share(cell.value)
     return [(f"{text:>{cell.width}}", "")]
 
 
@@ -169,7 +164,7 @@ def held_cell(cell: Cell) -> Sequence[Fragment]:
 def lost_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw a share of keys that is lost."""
     share = float(cell.value or 0)
-    text = "0%" if share <= 0 else f"{share:.1%}" if share >= 0.001 else f"{share:.0e}"
+    text = units.share(share)
     return [(f"{text:>{cell.width}}", "severe" if share > 0 else "")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine import units
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, cut_left, harmless
 
@@ -101,7 +102,7 @@ class PairMatrix(Canvas, can_focus=True):
         label = min(max(cells(harmless(name)) for name in view.matrix_nodes), max(width // 3, 10))
         step = max(-(-size // max(height - 2, 1)), -(-size // max(width - label - 1, 1)), 1)
         starts = range(0, size, step)
-        worst = _percent(peak)
+        worst = units.share(peak)
         each = len(view.nodes) / size * step
         group = f"; a cell stands for {each:.1f} nodes and shows the worst pair" if each > 1 else ""
         legend = (
@@ -123,7 +124,3 @@ class PairMatrix(Canvas, can_focus=True):
 
 def _digit(value: float, peak: float) -> str:
     return DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]
-
-
-def _percent(share: float) -> str:
-    return "0%" if share <= 0 else f"{share:.1%}" if share >= 0.001 else f"{share:.1e}"

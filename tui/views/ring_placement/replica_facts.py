@@ -10,12 +10,8 @@ from tui.widgets.facts import Fact
 
 
 def share(value: float | None) -> str:
-    """Format a share of keys; a small one is never shown as none."""
-    if value is None:
-        return "-"
-    if value <= 0:
-        return "0%"
-    return f"{value:.1%}" if value >= 0.001 else f"{value:.1e}"
+    """Format a share of keys."""
+    return "-" if value is None else units.share(value)
 
 
 def _load(value: float | None, counts: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine import units
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut
 
@@ -30,8 +31,7 @@ def moment_text(moment: RegimeTotals, width: int) -> str:
     if width < 110 and reads_ok and not moment.write_lost_share and not moment.tenants_write_lost:
         return "ok"
     if moment.write_lost_share or moment.tenants_write_lost:
-        share = moment.write_lost_share
-        lost = f"{share:.1%}" if share >= 0.001 else f"{share:.0e}" if share else "0%"
+        lost = units.share(moment.write_lost_share)
         text = f"{lost} keys lost" if width >= 110 else f"{lost} lost"
     else:
         text = "writes ok"
@@ -94,7 +94,7 @@ class TimeAxis(Canvas):
             line += [(text, style), ("  " if self.glyphs.ascii else f"{self.glyphs.line}{self.glyphs.line}", "dim")]
         second: Line = []
         if self._steps:
-            clears = "; 0 clears" if self._clears else ""
+            clears = "; 9 clears" if self._clears else ""
             undo = f" (u undoes, {self._undo} step{'s' if self._undo != 1 else ''}{clears})" if self._undo else ""
             room = width - cells(undo)
             second = [
@@ -102,5 +102,5 @@ class TimeAxis(Canvas):
                 (undo, "dim"),
             ]
         else:
-            second = [("nothing fails: Space lets the node under the cursor fail, z its zone", "dim")]
+            second = [("nothing fails: Space lets the node under the cursor fail, Z its zone", "dim")]
         return [line[:-1], second]

@@ -10,7 +10,7 @@ import pytest
 
 from engine.ring_placement.pyroscope import prng
 from engine.ring_placement.pyroscope.adaptive_placement import Allocator, Rate, decide, integer_mean, integer_std_dev
-from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Keys
+from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Keys, weigh
 from engine.ring_placement.pyroscope.limits import Limits, Policy, Rule, parse_value, policy_of
 from engine.ring_placement.pyroscope.placement import place
 from engine.ring_placement.pyroscope.ring import Member, Ring
@@ -40,7 +40,7 @@ def test_the_layout_and_its_changes() -> None:
     assert ring.without(["b"]).ids == ("a", "é")
     changed = ring.with_state(["b"], "LEAVING")
     assert [m.state for m in changed.members] == ["LEAVING", "LEAVING", "ACTIVE"] and changed.owner is ring.owner
-    assert Member("x").tokens == 4
+    assert Member("x") == Member("x", "ACTIVE", "", 4, "", None, None, False, 0, "", None, None)
 
 
 def test_policies() -> None:
@@ -129,13 +129,14 @@ def _keys(*rows: tuple[str, str, int, int, int, int, int]) -> Keys:
     return one_dataset_per_row(rows)
 
 
+WHOLE = ("w", "all", 0, 11, SPREAD, 0, 11)
 ROWS = (("t", "d", 5, 3, SPREAD, 0, 10), ("t", "e", 5, 1, FINGERPRINT, 7, 4), ("u", "f", 0, 2, FIXED, 1, 5))
 RING = Ring.of([Member("a", tokens=4), Member("b", "LEAVING", tokens=4), Member("c", tokens=3)])
 
 
 def test_positions_are_inverted() -> None:
-    ranges = _keys(*ROWS).ranges(RING.total)
-    for row in range(3):
+    ranges = _keys(*ROWS, WHOLE).ranges(RING.total)
+    for row in range(4):
         size = int(ranges.dataset_size[row])
         rows = np.full(size, row)
         shards = ranges.positions(rows, np.arange(size)) + 1
@@ -155,6 +156,13 @@ def test_sums_of_a_placement() -> None:
     assert (none.rejected, none.groups.total, len(none.receivers)) == (19, 0, 0)
     assert place(RING.with_state(["a", "c"], "LEAVING"), _keys(*ROWS), 3).rejected == 19
     assert place(Ring.of([]), _keys(), 3).rejected == 0
+
+
+def test_sums_of_weights_of_either_sort() -> None:
+    found = weigh(np.array([2, -1, 0, 2]), np.array([0.5, 9.0, 1.0, 0.25]), 4)
+    assert found.tolist() == [1.0, 0.0, 0.75, 0.0]
+    assert weigh(np.array([1, -1]), np.array([5, 9]), 2).tolist() == [0, 5]
+    assert not prng.permutation(7).flags.writeable
 
 
 def test_groups_are_used_again_where_they_stay() -> None:
