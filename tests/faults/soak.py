@@ -113,9 +113,9 @@ async def replay(folder: Path, rounds: int, *, checks: int, seed: int = 1) -> Ou
             players[name] = steps
     app = Dashboard([data], Settings(folder / "config.toml", live=QUIET), demo=True, state=State(folder / "state.toml"))
     async with app.run_test(size=(140, 40)) as pilot:
-        await _until(
-            lambda: len(app.tabs.views) == len(NAMES) and app.pane is not None and app.pane.result is not None, pilot
-        )
+        await _until(lambda: len(app.tabs.views) == len(NAMES), pilot)
+        await pilot.press("1")  # the overview is first, which has no result of its own
+        await _until(lambda: app.pane is not None and app.pane.result is not None, pilot)
         for number in range(rounds):
             for steps in players.values():
                 await asyncio.to_thread(next, steps)

@@ -169,8 +169,8 @@ def test_a_bug_restores_the_terminal_and_tells_no_data(tmp_path: Path) -> None:
         "from tui.__main__ import main\n"
         "sys.exit(main())\n"
     )
-    with Terminal(["-c", script, str(tmp_path)], tmp_path) as t:
-        t.see("This tab reads")
+    with Terminal(["-c", script, str(tmp_path), "--view", "run-comparison"], tmp_path) as t:
+        t.see("Nothing to show")
         t.quiet()
         t.send(b"L")
         assert t.ended() == 1 and t.restored
