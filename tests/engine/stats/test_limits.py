@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from engine.stats import edivisive, kolmogorov, nonnegative, ranks, shift
+from engine.stats import edivisive, kolmogorov, nonnegative, ranks, shift, variance_test
 from engine.stats.edivisive import ChangePoint
 from engine.stats.natural_break import Split, natural_break
 
@@ -90,6 +90,22 @@ def test_fit_and_means_of_a_split() -> None:
     assert Split(0.0, 2, 0.0, 2, 7.0).factor == math.inf
 
 
+def test_spreads_of_almost_nothing() -> None:
+    few = np.array([1.0, 2.0, 9.0])
+    assert math.isnan(variance_test.brown_forsythe_p(few[:1], few))
+    assert math.isnan(variance_test.brown_forsythe_p(few, few[:1]))
+    assert math.isnan(variance_test.brown_forsythe_p(np.ones(3), np.ones(4)))
+    assert variance_test.brown_forsythe_p(np.ones(3), np.array([1.0, 3.0, 1.0, 3.0])) == 0.0
+
+
+def test_a_bracket_without_the_rank_proves_nothing() -> None:
+    x, y = np.zeros((1, 3)), np.arange(9.0)[None]
+    for low, high, proven in ((1.5, 4.5, True), (2.5, 4.5, False), (-1.0, 1.5, False)):
+        rank = np.array([7])  # of the 27 differences, three of each: 2
+        found = shift._select_between(x, y, np.array([[low]]), np.array([[high]]), rank, rank)
+        assert found[1].tolist() == [proven] and (not proven or found[0].tolist() == [[2.0, 2.0]])
+
+
 def test_copies_of_a_column_share_a_solution() -> None:
     found = nonnegative.solve(np.ones((2, 2)), np.array([2.0, 2.0]))
     assert (found >= 0).all() and found.sum() == pytest.approx(2.0)
@@ -129,7 +145,7 @@ def test_tails_at_the_limits_of_the_exact_distributions(n1: int, n2: int, tied: 
     if tied:
         left, right = left.round(), right.round()
         left[0] = right[0]
-    exact = n1 + n2 <= ranks.EXACT_TIED if tied else n1 * n2 <= ranks.EXACT_PAIRS
+    exact = n1 + n2 <= 30 if tied else n1 * n2 <= 2500
     got = ranks.mann_whitney(left[None], right[None])
     for tail, side in ((got.below[0], "less"), (got.above[0], "greater")):
         normal = stats.mannwhitneyu(left, right, alternative=side, method="asymptotic").pvalue
@@ -143,6 +159,19 @@ def test_tails_at_the_limits_of_the_exact_distributions(n1: int, n2: int, tied: 
             assert tail == pytest.approx(_counted(left, right, side), rel=1e-9)
         else:
             assert tail == pytest.approx(normal, rel=0.1) and tail != pytest.approx(normal, rel=1e-6)
+
+
+def test_rows_with_and_without_ties_beside_each_other() -> None:
+    rng = np.random.default_rng(11)
+    left, right = rng.normal(0, 1, (2, 20)), rng.normal(0.5, 1, (2, 20))
+    left[1, 0] = right[1, 0]
+    got = ranks.mann_whitney(left, right).two_sided
+    for row, method in enumerate(("exact", "asymptotic")):
+        assert got[row] == pytest.approx(stats.mannwhitneyu(left[row], right[row], method=method).pvalue, rel=1e-9)
+    few_left, few_right = np.array([2.0, 2.0]), np.array([1.0, 1.0, 2.0, 3.0, 4.0])  # doubled rank sums of 15 and 16
+    tails = ranks.mann_whitney(few_left[None], few_right[None])
+    assert tails.below[0] == pytest.approx(_counted(few_left, few_right, "less"))
+    assert tails.above[0] == pytest.approx(_counted(few_left, few_right, "greater"))
 
 
 def _counted(left: np.ndarray, right: np.ndarray, side: str) -> float:
@@ -188,8 +217,9 @@ def test_predicted_brackets_hold_and_are_narrow(monkeypatch: pytest.MonkeyPatch)
         return found
 
     monkeypatch.setattr(shift, "_select_between", watched)
-    shift.hodges_lehmann(x, y, 0.05)
-    assert [found.size for found in proven] == [48, 12]
+    checks: list[int] = []
+    shift.hodges_lehmann(x, y, 0.05, lambda: checks.append(1))
+    assert [found.size for found in proven] == [48, 12] and len(checks) == 2
     assert all(found.all() for found in proven)
     assert max(inside) < 0.01
 
@@ -210,9 +240,10 @@ def test_missed_predictions_are_selected_from_the_grid(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(shift, "_select_between", missing)
     monkeypatch.setattr(shift, "_MARGIN", 1)
-    for alpha in (0.05, 1e-300):
+    for alpha in (0.05, 2e-29, 1e-300):  # the second one selects among the smallest and the largest differences
         sizes.clear()
         found, c = shift.hodges_lehmann(x, y, alpha, ordered=ordered), ranks.critical_rank(90, 80, alpha)
         assert np.array_equal(found.estimate, (pairs[:, 3599] + pairs[:, 3600]) / 2)
         assert np.array_equal(found.low, pairs[:, c - 1] if c else np.full(4, -np.inf))
+        assert np.array_equal(found.high, pairs[:, -c] if c else np.full(4, np.inf))
         assert 2 <= len(sizes) < 10 and sizes[:2] == [4, 4]

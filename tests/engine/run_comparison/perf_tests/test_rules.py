@@ -65,6 +65,7 @@ def test_means_match_within_the_threshold_and_its_inverse() -> None:
     assert answer.ratio.tolist() == pytest.approx([0.5, 0.49, 2, 2.01, NAN, NAN], nan_ok=True)
     assert np.isnan(answer.p_value).all()
     # small means are excused if both are below the least one
+    assert _compare([[9.1]], [[1.0]], "avg", 0.5, 9.1).matched.tolist() == [False]
     assert _compare([[1.0], [1.0], [2.0]], [[9.0], [9.1], [0.1]], "avg", 0.5, 9.1).matched.tolist() == [
         True,
         False,
@@ -159,7 +160,8 @@ def test_files_keys_and_values_of_a_run() -> None:
         table.numbers("load", np.array([4, 0]), series).tolist()
         == [table.keys.index(pool._benchmark_key("load", API))] * 2
     )
-    assert pool._values_of_run(Run(("a",), "a", "1"), table, series, 5).values.size == 0
+    empty = pool._values_of_run(Run(("a",), "a", "1"), table, series, 5)
+    assert empty.values.size == empty.metrics.size == empty.links.size == 0
 
 
 def test_reports_that_are_read() -> None:
