@@ -132,3 +132,10 @@ def test_a_node_that_does_not_exist_is_a_usage_error(
     assert main([command, "ring-placement", str(tmp_path), "--no-cache", "-o", option]) == 2
     said = capsys.readouterr()
     assert not said.out and option.split("=")[1].removeprefix("zone:") in said.err
+
+
+def test_a_ring_that_is_not_there_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not the numbers of no ring, nor those of another."""
+    assert main(["report", "ring-placement", str(SAMPLE), "--no-cache", "-o", "ring=nosuch"]) == 2
+    assert "'nosuch'; there are: " in capsys.readouterr().err
+    report(capsys, SAMPLE, "ring=ring.json")

@@ -17,6 +17,8 @@ from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.metric_files import DSKIT, SHARD_LIMIT
 from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
+from engine.text import clean
+from engine.view import UnknownName
 
 Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
 """Kinds of rings: Pyroscope's segment writers; the token ring of Mimir, Loki and Tempo; a ring of partitions that ingesters
@@ -227,12 +229,16 @@ def choose_ring(
     """Choose the ring in use, of those whose label or key contains ``wanted`` and whose time is not after ``at_ms``: the
     one with the newest heartbeat; a page before a memberlist dump, since it has its own clock; then the later one.
 
-    Returns it, or None where there is none, and whether there are rings of several kinds.
+    Returns it, or None where there is none, and whether there are rings of several kinds. Raises UnknownName where there
+    are rings, but none that is wanted.
     """
     listed = _listed_rings(inputs, wanted, at_ms)
     exact = [row for row in listed if wanted in (row["label"], row["key"])]
     listed = exact if wanted and exact else listed
     everything = _listed_rings(inputs, "", at_ms) if wanted else listed
+    if everything and not listed:
+        names = ", ".join(sorted({clean(row["label"]) for row in everything})[:10])
+        raise UnknownName(f"ring: no file or key of a ring contains {wanted!r}; there are: {names}")
     evidence = _Evidence(inputs)
     rings = []
     for row in listed:
