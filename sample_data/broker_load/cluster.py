@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from sample_data.whole_files import put
 
 START_S = 1_767_225_600
 """Time of the static sample: 2026-01-01T00:00:00Z."""
@@ -270,21 +271,6 @@ def host(broker: int) -> str:
     return f"kafka-{broker}.example.net"
 
 
-def put(path: Path, text: str) -> None:
-    """Write a file whole or not at all: through a neighbour and a rename."""
-    put_all({path: text})
-
-
-def put_all(files: Mapping[Path, str]) -> None:
-    """Write files whole or not at all, all at the same moment: who watches them looks once."""
-    neighbours = {path: path.with_name(f".{path.name}.new") for path in files}
-    for path, neighbour in neighbours.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        neighbour.write_text(files[path])
-    for path, neighbour in neighbours.items():
-        neighbour.replace(path)
-
-
 def put_scrapes(simulation: Simulation, target: Path) -> None:
     """Write the pages of all brokers that are up, named by their time."""
     pages: dict[Path, str] = {}
@@ -292,13 +278,13 @@ def put_scrapes(simulation: Simulation, target: Path) -> None:
     for broker in sorted(set(CORES) - simulation.down):
         pages[folder / f"{host(broker)}_7071" / name] = simulation.scrape(broker)
         pages[folder / f"{host(broker)}_9100" / name] = simulation.node(broker)
-    put_all(pages)
+    put(pages)
 
 
 def put_documents(simulation: Simulation, target: Path) -> None:
     """What does not change with every tick."""
-    put(target / "brokers.csv", broker_list())
-    put(target / "capacity.json", capacity())
-    put(target / "reassignment.json", plan())
-    put(target / f"topics-describe-{simulation.now_s}.txt", simulation.describe())
-    put(target / "log-dirs.txt", simulation.log_dirs())
+    put({target / "brokers.csv": broker_list()})
+    put({target / "capacity.json": capacity()})
+    put({target / "reassignment.json": plan()})
+    put({target / f"topics-describe-{simulation.now_s}.txt": simulation.describe()})
+    put({target / "log-dirs.txt": simulation.log_dirs()})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from sample_data.broker_load.cluster import Simulation, put, put_documents, put_scrapes
+from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
 from sample_data.broker_load.make import write
+from sample_data.whole_files import put
 
 STEP_S = 10.0
 """Seconds between two scrapes."""
@@ -46,7 +47,7 @@ def _describe(simulation: Simulation, target: Path) -> None:
     rows = (target / "brokers.csv").read_text().splitlines()
     marks = {str(broker) for broker in simulation.down}
     shown = [row[: -len("true")] + "false" if row.split(",")[0] in marks else row for row in rows]
-    put(target / "brokers.csv", "\n".join(shown) + "\n")
+    put({target / "brokers.csv": "\n".join(shown) + "\n"})
 
 
 def _forget(target: Path) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sample_data.broker_load.cluster import Simulation, put, put_documents, put_scrapes
+from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
+from sample_data.whole_files import put
 
 TICK_S = 720
 TICKS = 20
@@ -27,7 +28,7 @@ def history(simulation: Simulation) -> str:
 def write(target: Path) -> Simulation:
     """Write the whole sample below ``target``; returns the simulation as it is at the end."""
     simulation = Simulation()
-    put(target / "history" / "metrics.csv", history(simulation))
+    put({target / "history" / "metrics.csv": history(simulation)})
     put_documents(simulation, target)
     for _ in range(3):
         simulation.advance(60)

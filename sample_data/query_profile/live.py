@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sample_data.query_profile.make import Server, first
+from sample_data.whole_files import put
 
 STEP_S = 8.0
 """Seconds between two snapshots."""
@@ -38,9 +39,7 @@ def steps(target: Path) -> Iterator[float]:
         for name, line in (("db_process_cpu.csv", server.cpu()), ("pgss_info.csv", server.info())):
             _append(target / name, line)
         path = target / "pgss" / f"pgss-{server.stamp}.csv"
-        partial = path.with_suffix(".tmp")
-        partial.write_text(server.snapshot(), encoding="utf-8")
-        partial.replace(path)
+        put({path: server.snapshot()})
         for old in sorted((target / "pgss").glob("pgss-*.csv"))[:-KEEP]:
             old.unlink(missing_ok=True)
         turn += 1
@@ -53,6 +52,4 @@ def _append(path: Path, line: str) -> None:
         file.write(line)
     head, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     if len(lines) > 2 * KEEP:
-        partial = path.with_suffix(".tmp")
-        partial.write_text(head + "".join(lines[-KEEP:]), encoding="utf-8")
-        partial.replace(path)
+        put({path: head + "".join(lines[-KEEP:])})

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from engine.ring_placement.pyroscope.ring import Member
 from sample_data.ring_placement import mimir
-from sample_data.ring_placement.make import Cluster, pages, put, segment
+from sample_data.ring_placement.make import Cluster, pages, segment
+from sample_data.whole_files import put
 
 STEP_S = 8.0
 """Seconds between two looks at the clusters."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import json
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.subrings import subrings
 from engine.ring_placement.reading.bucket_files import Block, BlockDataset
 from sample_data.ring_placement.encode import write_block, write_rules, write_stats
+from sample_data.whole_files import put
 
 START_S = 1_767_225_600
 """Time of the static sample: 2026-01-01T00:00:00Z."""
@@ -194,16 +194,6 @@ def pages(cluster: Cluster, target: Path) -> dict[Path, bytes]:
         target / "adaptive_placement/placement_rules.binpb": write_rules(rules),
         target / "adaptive_placement/placement_stats.binpb": write_stats(stats),
     }
-
-
-def put(files: Mapping[Path, bytes]) -> None:
-    """Write files so that no reader sees a part of one, all at the same moment: who watches them looks once."""
-    parts = {path: path.with_name(f".{path.name}.tmp") for path in files}
-    for path, part in parts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(files[path])
-    for path, part in parts.items():
-        part.replace(path)
 
 
 def main() -> None:

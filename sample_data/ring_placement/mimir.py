@@ -13,7 +13,8 @@ import numpy as np
 
 from engine.ring_placement.dskit.shuffle_shards import ShardRing
 from engine.ring_placement.dskit.token_ring import Instance, TokenRing
-from sample_data.ring_placement.make import START_S, put
+from sample_data.ring_placement.make import START_S
+from sample_data.whole_files import put
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 PER_ZONE, TOKENS = 6, 64

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sample_data.run_comparison.make import FIRST, JOBS, START, STEP, Mood, finished, reports, started
+from sample_data.whole_files import put
 
 KEEP = 16
 """Runs per job on disk: older ones are deleted, as a CI deletes them."""
@@ -40,7 +41,7 @@ def _run(target: Path, side: int, day: int, rng: random.Random) -> Iterator[floa
     mood = Mood(1.6 if side and turn in SLOW else 1.0, "FAILURE" if turn in (11, 23) and not side else "SUCCESS")
     folder = target / JOBS[side] / str(number)
     (folder / "artifacts").mkdir(parents=True, exist_ok=True)
-    put(folder / "started.json", started(seconds))
+    put({folder / "started.json": started(seconds)})
     yield 3.0
     found = reports(side, number, seconds, mood, rng)
     for at, (name, text) in enumerate(found.items()):
@@ -48,18 +49,11 @@ def _run(target: Path, side: int, day: int, rng: random.Random) -> Iterator[floa
         if at == 1:
             path.write_text(text[: len(text) // 2])  # caught while being written
             yield 2.0
-        put(path, text)
+        put({path: text})
         if at % 3 == 2:
             yield 2.0
-    put(folder / "finished.json", finished(seconds + 3600, mood.result or "SUCCESS"))
+    put({folder / "finished.json": finished(seconds + 3600, mood.result or "SUCCESS")})
     old = sorted(path for path in (target / JOBS[side]).iterdir() if path.is_dir())
     for gone in old[:-KEEP]:
         shutil.rmtree(gone, ignore_errors=True)
     yield 5.0
-
-
-def put(path: Path, text: str) -> None:
-    """Write a file whole: no reader sees half of it."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.replace(path)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from engine.ring_placement.view import VIEW
-from sample_data.ring_placement.make import Cluster, put
+from sample_data.ring_placement.make import Cluster
+from sample_data.whole_files import put
 from tests.tui.fakes import Stage, compare, copied, opened, play, session_over
 from tui.glyphs import BRAILLE
 from tui.views.ring_placement.cells import names_cell
