@@ -16,13 +16,12 @@ import polars as pl
 
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.side_stats import Segments, truncated
-from engine.job_heuristics.insight.recommendation_rules import LEAST_MB, advise, used_mb_s
+from engine.job_heuristics.insight.advice import LEAST_MB, frame_of
+from engine.job_heuristics.insight.recommendation_rules import advise, used_mb_s
 from engine.job_heuristics.insight.whatif import COPY_BYTES_PER_MS
 from engine.job_heuristics.model.arrays import Array, TaskArrays, filled
 from engine.job_heuristics.model.job_arrays import MB
 from engine.job_heuristics.model.model import Model
-from engine.job_heuristics.tables.insight import RECOMMENDATIONS
-from engine.job_heuristics.tables.result import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +132,12 @@ def recommendations(model: Model, rules: Rules, headroom: float = 1.5) -> pl.Dat
     """Return the rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first
     within a job."""
     jobs = model.jobs
-    columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     numbers = stats(jobs, model.arrays[0])
-    for row in numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom))):
-        used = used_mb_s(row)
-        for rank, one in enumerate(advise(row, model.settings[row["job_id"]].advice, rules, headroom), 1):
-            cells = (
-                row["job_id"], rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
-                100 * one.saving_mb_s / used if used else None, one.wait_change_ms, one.heuristic,
-                SEVERITIES[one.now], SEVERITIES[one.after], one.text,
-            )  # fmt: skip
-            for column, cell in zip(columns.values(), cells, strict=True):
-                column.append(cell)
-    return RECOMMENDATIONS.frame(columns)
+    rows = numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom)))
+    return frame_of(
+        (row["job_id"], used_mb_s(row), advise(row, model.settings[row["job_id"]].advice, rules, headroom))
+        for row in rows
+    )
 
 
 def savings(frame: pl.DataFrame) -> dict[str, float]:

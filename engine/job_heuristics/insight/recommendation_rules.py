@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from engine.job_heuristics.dr_elephant.gates import MINUTE, amount
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.insight.advice import LEAST_MB, STEP_MB, Advice
 from engine.job_heuristics.insight.whatif import START_MOST_MS, START_MS
 from engine.job_heuristics.model.job_arrays import MB, number
 from engine.text import clean
 
 IDEAL_MS = 7.5 * MINUTE
 """Run time, ms, that a task should have: the middle of 5 to 10 minutes."""
-STEP_MB = 128
-"""Containers are multiples of this many MB."""
-LEAST_MB = 512
-"""Smallest container, MB, that is recommended."""
 SORT_MB_MOST = 2047
 """Largest sort buffer, MB, that Hadoop allows."""
 DISK_BYTES_PER_MS = 100 * MB / 1000
 """Assumed speed of a local disk: Dr. Elephant's constant of 100 MB/s, as bytes per ms."""
 BYTES_PER_REDUCER = 4 * 2**30
 """Most bytes that a reducer should merge."""
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """One recommendation of one job (columns of ``RECOMMENDATIONS``)."""
-
-    topic: str
-    key: str
-    value: str
-    current: str
-    saving_mb_s: float
-    wait_change_ms: int
-    heuristic: str
-    now: int
-    after: int
-    text: str
 
 
 def used_mb_s(row: Mapping[str, Any]) -> float:

@@ -29,12 +29,12 @@ RECOMMENDATIONS = Table(
         text("text", "the reason in words, with the job's numbers", width=80, priority=2),
     ),
     key=("job_id", "rank"),
-    made_in="insight.recommend",
+    made_in="insight.advice",
     rules={
         "reading": "job_id",
         "insight.recommendation_rules": (
-            "topic key value current saving_mb_s saving_percent=saving_mb_s wait_change_ms heuristic "
-            "severity_now=now severity_after=after text"
+            "topic=Advice key value=Advice current saving_mb_s saving_percent=saving_mb_s wait_change_ms heuristic "
+            "severity_now=now severity_after=after text=Advice"
         ),
     },
 )

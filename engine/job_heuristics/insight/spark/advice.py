@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+
+import polars as pl
 
 from engine import units
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.spark.heuristic import tree_of
+from engine.job_heuristics.insight.advice import LEAST_MB, STEP_MB, Advice, frame_of
 from engine.job_heuristics.insight.spark.cost import split
 from engine.job_heuristics.insight.spark.resources import MB, Resources, heap_bytes, is_local, resources
 from engine.job_heuristics.insight.spark.schedule import schedule
 from engine.job_heuristics.insight.spark.whatif import Scenario, changed_app
 from engine.job_heuristics.model.spark.app import App
-from engine.job_heuristics.tables.insight import RECOMMENDATIONS
-from engine.job_heuristics.tables.result import SEVERITIES
 
 CONFIGURATION, EXECUTOR_METRICS = "Spark Configuration", "Spark Executor Metrics"
 PEAK_ROOM = 1.2
@@ -24,43 +23,21 @@ HIGH_PEAK, LOW_PEAK = 0.95, 0.7
 """Shares of the heap at its peak above which it should grow, and below which it may shrink."""
 IDLE_LIMIT = 0.5
 """Share of idle slots from which fewer executors, or dynamic allocation, pay."""
-LEAST_HEAP_MB, STEP_MB = 512, 128
 LEAST_MS = 60_000
 """Run time below which no number of executors is advised: starting them takes longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """One recommendation; severities 0-4 of the heuristic that it aims at, now and after it."""
-
-    topic: str
-    key: str
-    value: str
-    current: str
-    saving_mb_s: float
-    wait_change_ms: int | None
-    heuristic: str
-    now: int
-    after: int
-    text: str
-
-
-def recommendations(apps: Mapping[str, App], rules: Rules, headroom: float) -> Any:
+def recommendations(apps: Mapping[str, App], rules: Rules, headroom: float) -> pl.DataFrame:
     """Return the rows of ``RECOMMENDATIONS`` for applications that have ended; most saving first within one."""
-    columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
-    for app_id, app in apps.items():
-        held = resources(app)
-        found = advise(app, held, rules)
-        total = sum(mb_ms for _, mb_ms, _ in split(held, headroom).values()) / 1000 if found else 0.0
-        for rank, one in enumerate(found, 1):
-            cells = (
-                app_id, rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
-                100 * one.saving_mb_s / total if total else None, one.wait_change_ms, one.heuristic,
-                SEVERITIES[one.now], SEVERITIES[one.after], one.text,
-            )  # fmt: skip
-            for column, cell in zip(columns.values(), cells, strict=True):
-                column.append(cell)
-    return RECOMMENDATIONS.frame(columns)
+
+    def advised() -> Iterator[tuple[str, float, list[Advice]]]:
+        for app_id, app in apps.items():
+            held = resources(app)
+            found = advise(app, held, rules)
+            total = sum(mb_ms for _, mb_ms, _ in split(held, headroom).values()) / 1000 if found else 0.0
+            yield app_id, total, found
+
+    return frame_of(advised())
 
 
 def advise(app: App, held: Resources, rules: Rules) -> list[Advice]:
@@ -87,7 +64,7 @@ def _memory(app: App, held: Resources, rules: Rules) -> Advice | None:
     heap, peak = heap_bytes(app), peak_heap(app)
     if is_local(app) or not peak or peak >= LOW_PEAK * heap:
         return None
-    wanted = max(LEAST_HEAP_MB, -(-int(peak * PEAK_ROOM) // (STEP_MB * MB)) * STEP_MB)
+    wanted = max(LEAST_MB, -(-int(peak * PEAK_ROOM) // (STEP_MB * MB)) * STEP_MB)
     before = held.held[0].mb
     changed = changed_app(app, Scenario(memory_mb=wanted), app.runtime_ms or 0, held.count)
     after = resources(changed).held[0].mb
