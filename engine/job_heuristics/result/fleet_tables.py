@@ -6,7 +6,7 @@ concerns one job (option ``job``) is made for that one only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import polars as pl
 
 from engine.incremental import FramePartials
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order
 from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
 from engine.job_heuristics.insight import cost, recommend, rollup
 from engine.job_heuristics.model.model import Model
@@ -105,46 +106,55 @@ def extend(
 
 
 def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
-    """Return cost and recommendations of all jobs: frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and
-    ``totals`` (one row per job of MB s spent, avoidable and saved by the recommendations, null without any)."""
-    times = "now" if context.at_ms is None else "past"
-    fleet: FramePartials[str] = context.memo.state(f"fleet {times}", lambda: FramePartials("job_id"))
+    """Return cost and recommendations of MapReduce jobs, see ``_kept``."""
 
-    def compute(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
+    def compute(jobs: Collection[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
         part = model.only(jobs)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        advised = recommend.recommendations(part, rules, parameters.headroom)
-        return {"costs": costs, "recommendations": advised, "totals": _totals(part.names, costs, advised)}
+        return costs, recommend.recommendations(part, rules, parameters.headroom)
 
-    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key)
-    fleet.update(model.stamps, compute, key=key)
-    return fleet
+    return _kept("fleet", model.stamps, compute, rules, parameters, context)
 
 
 def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
-    """As ``_fleet``, of Spark applications."""
+    """Return cost and recommendations of Spark applications, see ``_kept``."""
     from engine.job_heuristics.insight.spark import advice as spark_advice
     from engine.job_heuristics.insight.spark import cost as spark_cost
 
-    times = "now" if context.at_ms is None else "past"
-    fleet: FramePartials[str] = context.memo.state(f"spark fleet {times}", lambda: FramePartials("job_id"))
-
-    def compute(wanted: Collection[str]) -> Mapping[str, pl.DataFrame]:
+    def compute(wanted: Collection[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
         part = {app: apps.apps[app] for app in wanted}
         costs = spark_cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        advised = spark_advice.recommendations(part, rules, parameters.headroom)
-        return {"costs": costs, "recommendations": advised, "totals": _totals(list(part), costs, advised)}
+        return costs, spark_advice.recommendations(part, rules, parameters.headroom)
 
-    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key)
-    fleet.update({app: apps.revisions[app] for app in apps.apps}, compute, key=key)
+    return _kept("spark fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
+
+
+def _kept(
+    name: str,
+    stamps: Mapping[str, Hashable],
+    compute: Callable[[Collection[str]], tuple[pl.DataFrame, pl.DataFrame]],
+    rules: Rules,
+    parameters: JobParameters,
+    context: Context,
+) -> FramePartials[str]:
+    """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (one row per job of MB s spent,
+    avoidable and saved by the recommendations, null without any), of which ``compute`` gives the first two for some jobs."""
+    times = "now" if context.at_ms is None else "past"
+    fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
+
+    def frames(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
+        costs, advised = compute(jobs)
+        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, advised)}
+
+    fleet.update(stamps, frames, key=(parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key))
     return fleet
 
 
-def _totals(jobs: list[str], costs: pl.DataFrame, advised: pl.DataFrame) -> pl.DataFrame:
+def _totals(jobs: Collection[str], costs: pl.DataFrame, advised: pl.DataFrame) -> pl.DataFrame:
     """Return one row per job of MB s spent, avoidable and saved by the recommendations, null without any."""
     spent, savings = cost.waste(costs), recommend.savings(advised)
     totals = {
-        "job_id": jobs,
+        "job_id": list(jobs),
         "cost_mb_s": [spent.get(job, (None, None))[0] for job in jobs],
         "avoidable_mb_s": [spent.get(job, (None, None))[1] for job in jobs],
         "saving_mb_s": [savings.get(job) for job in jobs],
@@ -157,12 +167,7 @@ def _joined(jobs: pl.DataFrame, first: FramePartials[str], second: FramePartials
     names = ("costs", "recommendations", "totals")
     if not second.revisions:
         return {name: first.frame(name) for name in names}
-    place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
-    joined = {}
-    for name in names:
-        rows = pl.concat([first.frame(name), second.frame(name)]).join(place, "job_id", "left", maintain_order="left")
-        joined[name] = rows.sort("_place", maintain_order=True).drop("_place")
-    return joined
+    return {name: in_order(jobs, first.frame(name), second.frame(name)) for name in names}
 
 
 _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)

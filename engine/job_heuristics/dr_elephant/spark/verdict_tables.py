@@ -160,22 +160,21 @@ def together(first: JudgedFleet, second: JudgedFleet) -> JudgedFleet:
     """Join the result frames of MapReduce jobs and Spark applications; jobs in the order of JOBS."""
     if not second.jobs.height:
         return first
-    jobs = JOBS.sorted(pl.concat([first.jobs, second.jobs]).with_row_index("_at"))
-    order = jobs["_at"]
-    place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
-
-    def joined(name: str) -> pl.DataFrame:
-        rows: pl.DataFrame = pl.concat([getattr(first, name), getattr(second, name)])
-        placed = rows.join(place, on="job_id", how="left", maintain_order="left")
-        return placed.sort("_place", maintain_order=True).drop("_place")
-
-    names = jobs["job_id"].to_list()
+    jobs = JOBS.sorted(pl.concat([first.jobs, second.jobs]))
+    names: list[str] = jobs["job_id"].to_list()
+    joined = {
+        name: in_order(jobs, getattr(first, name), getattr(second, name))
+        for name in ("heuristics", "differences", "strips")
+    }
     rank = {name: k for k, name in enumerate(names)}
     findings = sorted(
         (*first.findings, *second.findings), key=lambda finding: rank.get(finding.subject.partition(" ")[0], 0)
     )
-    strips = pl.concat([first.strips, second.strips])[order]
-    return JudgedFleet(
-        jobs.drop("_at"), joined("heuristics"), joined("differences"), strips, tuple(findings),
-        hash((first.version, second.version)),
-    )  # fmt: skip
+    return JudgedFleet(jobs, **joined, findings=tuple(findings), version=hash((first.version, second.version)))
+
+
+def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``; those of one job in the order they had."""
+    place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
+    placed = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
+    return placed.sort("_place", maintain_order=True).drop("_place")
