@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -19,6 +19,7 @@ from engine.fleet.rows import FINDINGS, JOB, LINKS, SCHEMA, TABLE, WRITTEN, spar
 from engine.job_heuristics.insight import rollup
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import LISTING, ROLLUP
+from engine.live.options import LiveSettings
 from engine.tables import Table
 
 if TYPE_CHECKING:
@@ -48,13 +49,6 @@ class Order:
     partitions: int = 0
     pack: str = ""
     packed: bool = False
-    work: Work = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Prepare what all tasks share."""
-        from engine.live.options import LiveSettings
-
-        object.__setattr__(self, "work", Work(self.parameters, self.now_ms, LiveSettings(cache=False)))
 
     @property
     def folder(self) -> str:
@@ -74,13 +68,20 @@ class Outcome:
     findings: dict[str, int]
 
 
-Told = Callable[[str, int, int], None]
-"""Called with what is being done, and the number of files and bytes it is done for, 0 where that is not known."""
+OnStep = Callable[[str, int, int], None]
+"""Called when a step begins: what it does, and for how many files and bytes (0: not known)."""
 
 
-def run(spark: SparkSession, order: Order, told: Told = lambda what, files, size: None) -> Outcome:
-    """Compute ``order`` and write its tables. Raises what Spark raises."""
+def run(
+    spark: SparkSession,
+    order: Order,
+    on_step: OnStep = lambda what, files, size: None,
+    make_work: Callable[[JobParameters, int, LiveSettings], Work] = Work,
+) -> Outcome:
+    """Compute ``order`` and write its tables. Raises what Spark raises. ``make_work``: another kind of work, in tests."""
     from pyspark.sql import functions as F
+
+    work = make_work(order.parameters, order.now_ms, LiveSettings(cache=False))
 
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
     spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 10))
@@ -91,25 +92,25 @@ def run(spark: SparkSession, order: Order, told: Told = lambda what, files, size
     files, total = int(counted[0]), int(counted[1])
     if not files:
         return Outcome(0, 0, {}, 0, {})
-    told("reading", files, total)
+    on_step("reading", files, total)
     documents = _documents(listed, packed=order.packed)
     if order.pack:
-        keyed = documents.withColumn("day", F.to_date(F.timestamp_millis("mtime_ms")))
-        keyed.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(order.pack)
+        dated = documents.withColumn("day", F.to_date(F.timestamp_millis("mtime_ms")))
+        dated.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(order.pack)
         documents = _packed(spark, [order.pack])
     parts = order.partitions or max(total // BATCH + 1, 2 * _tasks_at_once(spark))
     keyed = documents.withColumn("key", _key())
-    rows = _computed(keyed.withColumn("together", F.col("key")), parts, order.work).persist()
+    rows = _computed(keyed.withColumn("together", F.col("key")), parts, work).persist()
     kept = [rows]
     try:
         linked = _linked(rows)
         if linked:
-            told(f"computing {len(linked):,} jobs whose files name each other together", 0, 0)
-            again = _again(spark, keyed, linked, order.work).persist()
+            on_step(f"computing {len(linked):,} jobs whose files name each other together", 0, 0)
+            again = _again(spark, keyed, linked, work).persist()
             kept.append(again)
             several = spark.createDataFrame([(job,) for job in linked], f"{JOB} string")
             rows = rows.join(F.broadcast(several), JOB, "left_anti").unionByName(again)
-        told("writing", files, total)
+        on_step("writing", files, total)
         return _write(spark, rows, order, Outcome(files, total, {}, len(linked), {}))
     finally:
         for frame in kept:

@@ -6,7 +6,8 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from engine.fleet.job_key import job_key
 from engine.fleet.rows import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import ROLLUP
+from engine.live.options import LiveSettings
 from engine.problems import Problem
 from engine.result import Result
 from engine.view import View
@@ -100,10 +102,8 @@ class Killed(batches.Work):
 def test_a_killed_worker_costs_nothing_but_time(
     spark: SparkSession, histories: Path, report: Result, tmp_path: Path
 ) -> None:
-    wanted = order([histories], tmp_path / "out")
-    work = Killed(wanted.parameters, NOW, wanted.work.settings, marker=str(tmp_path / "killed"))
-    object.__setattr__(wanted, "work", work)
-    run.run(spark, wanted)
+    killed = partial(Killed, marker=str(tmp_path / "killed"))
+    run.run(spark, order([histories], tmp_path / "out"), make_work=killed)
     assert (tmp_path / "killed").exists()
     assert_equal(tmp_path / "out", report)
 
@@ -123,7 +123,7 @@ def test_keys_are_the_same_in_spark(spark: SparkSession, histories: Path) -> Non
 
 def test_a_file_that_cannot_be_opened_is_a_problem(spark: SparkSession, histories: Path, tmp_path: Path) -> None:
     gone = batches._File("job_9_9", "/no/such/job_9_9.jhist", 0, None)
-    work = order([histories], tmp_path).work
+    work = batches.Work(JobParameters(), NOW, LiveSettings(cache=False))
     rows = [row for batch in work._compute([gone]) for row in batch.to_pylist()]
     assert [row["path"] for row in rows if row["_table"] == "problems"] == ["/no/such/job_9_9.jhist"]
     assert Problem.at("/x", "unreadable", rows[-1]["reason"]).reason.startswith("cannot be opened by the worker")
@@ -132,10 +132,9 @@ def test_a_file_that_cannot_be_opened_is_a_problem(spark: SparkSession, historie
 def test_another_version_on_a_worker_ends_the_run(spark: SparkSession, histories: Path, tmp_path: Path) -> None:
     from engine.fleet.session import in_words
 
-    wanted = order([histories], tmp_path / "out")
-    object.__setattr__(wanted, "work", replace(wanted.work, version="0.0.1"))
+    older = partial(batches.Work, version="0.0.1")
     with pytest.raises(Exception, match="OtherVersion") as caught:
-        run.run(spark, wanted)
+        run.run(spark, order([histories], tmp_path / "out"), make_work=older)
     assert in_words(caught.value).startswith("loadlens is 0.0.1 on the driver and ")
 
 

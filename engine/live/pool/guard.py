@@ -38,7 +38,7 @@ PATIENCE_S = 300.0
 PATIENCE_S_PER_MB = 60.0
 """more of them for each MB that it has on disk, packed or not: for a process that is stopped, or a disk that hangs."""
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
-"""How a process ends that somebody else has ended."""
+"""Exit codes of a process that a signal from outside has ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: 
 def _in_front(
     node: int, order: tuple[int, ...], replication: int, fills: bool, zone_of: list[int], extends: list[bool]
 ) -> tuple[int, ...]:
-    """Put ``node`` in front of ``order``; ``fills``: whether its zone takes nobody after it."""
+    """Put ``node`` in front of ``order``; ``fills``: whether its zone takes no further member after it."""
     zone = zone_of[node]
     behind = [other for other in order if other != node and not (fills and zone_of[other] == zone)]
     left = replication - (not extends[node])
