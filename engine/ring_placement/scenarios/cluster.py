@@ -232,6 +232,7 @@ def choose_ring(
     Returns it, or None where there is none, and whether there are rings of several kinds. Raises UnknownName where there
     are rings, but none that is wanted.
     """
+    wanted = clean(wanted)  # as labels and keys are: a shell completes a name with all its characters
     listed = _listed_rings(inputs, wanted, at_ms)
     exact = [row for row in listed if wanted in (row["label"], row["key"])]
     listed = exact if wanted and exact else listed

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from engine import units
-from engine.job_heuristics.insight.recommend import RECOMMENDATIONS
+from engine.job_heuristics.tables.insight import RECOMMENDATIONS
 from engine.job_heuristics.tables.result import TASKS
 from engine.tables import Column, Table
 from tui.glyphs import ASCII, BLOCK, BRAILLE
