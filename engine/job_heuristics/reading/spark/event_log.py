@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from engine.job_heuristics.reading.spark.decoding import NO_EVENT
+from engine.job_heuristics.reading.spark.events import Event
 from engine.job_heuristics.reading.spark.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.tables.spark_input import SPARK_INPUTS
 from engine.reading import Reading, Source
@@ -15,8 +16,12 @@ from engine.tables import Table
 
 _HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.)')
 _NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
+_OBJECT = msgspec.json.Decoder(Event)
 PREFIX = b'{"Event":"'
 """How Spark begins each line."""
+MOST_LINE = 64 << 20
+"""Bytes of a line that are read. The longest lines of real logs, plans of huge queries, have some MB; its parts take several
+times as much memory."""
 GROWING = ".inprogress"
 """How the name of a log ends while its application runs."""
 
@@ -26,6 +31,9 @@ def read_lines(rows: LogRows, data: bytes) -> None:
     start = len(PREFIX)
     for line in data.split(b"\n"):
         rows.line += 1
+        if len(line) > MOST_LINE:
+            rows.problem("long-line", f"an event of {len(line) >> 20} MB is left out: more than {MOST_LINE >> 20} MB")
+            continue
         if line.startswith(PREFIX):
             name = line[start : line.find(b'"', start, start + 300)]
         else:
@@ -46,11 +54,12 @@ def read_lines(rows: LogRows, data: bytes) -> None:
 def is_whole(line: bytes) -> bool:
     """Whether a last line without its end is a whole event."""
     try:
-        return isinstance(msgspec.json.decode(line), dict)
+        _OBJECT.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     except RecursionError:
         return line.rstrip().endswith(b"}")
+    return True
 
 
 def is_growing(name: str) -> bool:
@@ -64,7 +73,7 @@ class EventLog:
     id = "spark-event-log"
     title = "Spark event logs, 1.3 to 4.x: single files and rolling folders, also packed by zstd, lz4, snappy or lzf"
     append = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = SPARK_INPUTS
     ends_cut = True
 

@@ -16,7 +16,6 @@ from engine.job_heuristics.reading.spark.gathered import MOST_TEXT, Gathered
 from engine.job_heuristics.tables import spark_input as tables
 from engine.text import clean, decode
 
-_TASK_ID = re.compile(rb'"Task ID"\s*:\s*(\d{1,14})[,}\s]')
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])
 _WHOLE = re.compile(r"-?\d{1,17}$")
@@ -34,14 +33,15 @@ class LogRows(Gathered):
 
     def __init__(self, path: str, line: int = 0) -> None:
         super().__init__(path, line)
-        self._started: dict[int, tuple[int, bytes]] = {}
-        """Line and bytes of the start of each task that has not ended yet."""
+        self._started: dict[int, tuple[int, spark.TaskStart]] = {}
+        """Line and event of the start of each task that has not ended yet."""
         self._unknown: Counter[str] = Counter()
         self._peaks: dict[str, list[spark.Memory]] = {}
         self._sums: dict[int, int] = {}
-        self._plans: dict[int, tuple[int, bytes]] = {}
-        """Line and bytes of the newest plan of each SQL execution."""
+        self._plans: dict[int, tuple[int, spark.SqlStart]] = {}
+        """Line and event of the newest plan of each SQL execution."""
         self._tasks = self.rows[tables.SPARK_TASKS.name]
+        self._task_start = msgspec.json.Decoder(spark.TaskStart).decode
         self._task_end = msgspec.json.Decoder(spark.TaskEnd).decode
 
     def finish(self) -> None:
@@ -49,10 +49,14 @@ class LogRows(Gathered):
         for name, times in sorted(self._unknown.items()):
             self.app_event("UNKNOWN", name=clean(name, 200), number=times)
         last = self.line
-        for decode_late, lines in ((self._open_task, self._started), (self._plan, self._plans)):
-            for line, data in lines.values():
-                self.line = line
-                decode_late(data)
+        for line, start in self._started.values():
+            self.line = line
+            self._add(tables.SPARK_TASK_STARTS.name, *self._task(start, start.info))
+        for line, planned in self._plans.values():
+            self.line = line
+            plan = plans.packed(bytes(planned.plan), self.problem)
+            if plan is not None:
+                self._add(tables.SPARK_SQL.name, "PLAN", planned.execution, None, planned.time, None, None, plan)
         self.line = last
         for executor, peaks in self._peaks.items():
             self._add(
@@ -229,16 +233,13 @@ class LogRows(Gathered):
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     def task_start(self, line: bytes) -> None:
-        """SparkListenerTaskStart: decoded only if the task does not end in what is read at once."""
-        found = _TASK_ID.search(line)
-        if found is None:
-            self._open_task(line)
-        else:
-            self._started[int(found.group(1))] = (self.line, line)
-
-    def _open_task(self, line: bytes) -> None:
-        if found := event(line, spark.TaskStart, self.problem):
-            self._add(tables.SPARK_TASK_STARTS.name, *self._task(found, found.info))
+        """SparkListenerTaskStart: a row only if the task does not end in what is read at once."""
+        try:
+            found: spark.TaskStart | None = self._task_start(line)
+        except ERRORS:
+            found = event(line, spark.TaskStart, self.problem)
+        if found is not None:
+            self._started[found.info.id] = (self.line, found)
 
     def _task(self, found: spark.TaskStart | spark.TaskEnd, info: spark.TaskInfo) -> tuple[Any, ...]:
         names = self._names
@@ -299,7 +300,7 @@ class LogRows(Gathered):
     def sql_start(self, line: bytes) -> None:
         """SparkListenerSQLExecutionStart."""
         if found := event(line, spark.SqlStart, self.problem):
-            self._plans[found.execution] = (self.line, line)
+            self._plans[found.execution] = (self.line, found)
             root = found.root if found.root != found.execution else None
             text = clean(found.description, MOST_TEXT)
             self._add(tables.SPARK_SQL.name, "START", found.execution, root, found.time, text, None, None)
@@ -307,12 +308,7 @@ class LogRows(Gathered):
     def sql_plan(self, line: bytes) -> None:
         """SparkListenerSQLAdaptiveExecutionUpdate: of several within what is read at once the last one is decoded."""
         if found := event(line, spark.SqlStart, self.problem):
-            self._plans[found.execution] = (self.line, line)
-
-    def _plan(self, line: bytes) -> None:
-        found = event(line, spark.SqlStart, self.problem)
-        if found is not None and (plan := plans.packed(bytes(found.plan), self.problem)) is not None:
-            self._add(tables.SPARK_SQL.name, "PLAN", found.execution, None, found.time, None, None, plan)
+            self._plans[found.execution] = (self.line, found)
 
     def sql_end(self, line: bytes) -> None:
         """SparkListenerSQLExecutionEnd."""
