@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.job_heuristics.insight import decision
-from engine.job_heuristics.insight.spark.insight import Insight
+from engine.job_heuristics.insight.spark.findings.insight import Insight
 from engine.job_heuristics.insight.spark.resources import Resources
 from engine.job_heuristics.insight.spark.whatif import Numbers, Prediction, Scenario
 from engine.job_heuristics.model.spark.app import App
@@ -23,6 +23,7 @@ class AppVerdict:
     why: decision.Why | None
     advice: str
     predicted: int | None
+    status: str
 
 
 @dataclass(frozen=True, slots=True)

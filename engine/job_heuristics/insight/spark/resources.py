@@ -15,6 +15,8 @@ Ints = NDArray[np.int64]
 MB = 2**20
 _SIZE = re.compile(r"\s*(\d{1,15})\s*([bkmgtp]?)b?\s*", re.IGNORECASE | re.ASCII)
 _FACTOR = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SPAN = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d|)\s*", re.IGNORECASE | re.ASCII)
+_SPANS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
 LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1
 """Spark's memory overhead where none is set: a tenth of the memory, at least 384 MB."""
@@ -28,6 +30,12 @@ def spark_bytes(text: str | None, default: str, unit: str = "m") -> int:
     if found is None:
         return spark_bytes(default, "0b", unit)
     return min(int(found.group(1)) * _FACTOR[(found.group(2) or unit).lower()], MOST_MB * MB)
+
+
+def spark_ms(text: str | None, default: int) -> int:
+    """Read a time as Spark does: ``3s``; without a unit in ms. What cannot be read is the default."""
+    found = _SPAN.fullmatch(text) if text is not None else None
+    return default if found is None else int(int(found.group(1)) * _SPANS[found.group(2).lower() or "ms"])
 
 
 def _mb(app: App, who: str) -> int:

@@ -149,7 +149,7 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
         bool(conf.height), summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
         _sql(frames["spark_sql"]), _sums(frames["spark_sql_metrics"]), frames["spark_batches"],
         {number: cpus for number, cpus in profiles.iter_rows() if number is not None},
-        _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
+        summary.stored, _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -337,10 +338,10 @@ class LogRows(Gathered):
         states = [each for each in operators if isinstance(each, dict)] if isinstance(operators, list) else []
         self._add(
             tables.SPARK_BATCHES.name, clean(str(progress.get("name") or progress.get("id") or "?"), 300),
-            _whole(progress.get("batchId")), None, _whole(progress.get("batchDuration")),
+            _whole(progress.get("batchId")), _when(progress.get("timestamp")), _whole(progress.get("batchDuration")),
             _whole(progress.get("numInputRows")), _rate(progress.get("inputRowsPerSecond")),
             _rate(progress.get("processedRowsPerSecond")), sum(_whole(each.get("numRowsTotal")) or 0 for each in states),
-            sum(_whole(each.get("memoryUsedBytes")) or 0 for each in states), None,
+            sum(_whole(each.get("memoryUsedBytes")) or 0 for each in states),
         )  # fmt: skip
 
 
@@ -356,6 +357,15 @@ def _error(reason: spark.Reason) -> str:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**46 else None
+
+
+def _when(value: Any) -> int | None:
+    """Return the epoch ms of a time that a streaming query writes: ``2025-10-09T08:53:20.000Z``."""
+    try:
+        when = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return int(when.timestamp() * 1000) if when is not None and when.tzinfo is not None and when.year >= 1970 else None
 
 
 def _rate(value: Any) -> float | None:
