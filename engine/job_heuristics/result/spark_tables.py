@@ -19,7 +19,7 @@ from engine.job_heuristics.insight.decision import explain_tree
 from engine.job_heuristics.insight.spark.findings import every
 from engine.job_heuristics.insight.spark.resources import Resources, resources
 from engine.job_heuristics.insight.spark.schedule import Schedule, schedule
-from engine.job_heuristics.insight.spark.skew import StageTasks, stage_tasks
+from engine.job_heuristics.insight.spark.skew import StageTasks, stage_tasks, waves
 from engine.job_heuristics.insight.spark.sql import PlanRow, costly, own_times, plan_rows
 from engine.job_heuristics.insight.spark.whatif import Scenario, numbers, predict
 from engine.job_heuristics.model.spark.app import App, SqlExecution
@@ -77,6 +77,7 @@ class _Facts:
         self.app, self.held = app, resources(app)
         self.schedule: Schedule = schedule(app, self.held)
         self.stages: dict[tuple[int, int], StageTasks] = stage_tasks(app, self.held.slots)
+        self.waves = waves(app, self.held.slots)
         self.plans: dict[int, list[PlanRow]] = {one.number: plan_rows(app, one) for one in app.sql}
         self.insights = every.insights(app, self.held, self.schedule, self.stages, self.plans)
         self.tables = {
@@ -124,7 +125,7 @@ def _detail(
         predicted = prediction.levels.get(name) if prediction is not None else None
         made.append(AppVerdict(name, severity, labels(details), why, advice, predicted, status))
     before = numbers(app, facts.held)
-    return AppDetail(stamp, app, facts.held, tuple(made), facts.insights, before, scenario, prediction)
+    return AppDetail(stamp, app, facts.held, tuple(made), facts.insights, before, scenario, facts.waves, prediction)
 
 
 def _explained(detail: AppDetail) -> pl.DataFrame:

@@ -1,7 +1,8 @@
-"""Stages whose tasks differ much in time, and why: more data, a slow host, or costly keys."""
+"""Stages whose tasks differ much in time, and why: more data, a slow host, or costly keys; the waves in which they run."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,18 @@ def stage_tasks(app: App, slots: int) -> dict[tuple[int, int], StageTasks]:
         if stage is not None:
             found[stage.key] = _one(stage, part, slots)
     return found
+
+
+def waves(app: App, slots: int) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Return when each wave of a stage attempt began, epoch ms: tasks in the order of their launch, as many a wave as there
+    are ``slots`` at once. Tasks that still run count."""
+    columns = ("stage_id", "stage_attempt", "launch_ms")
+    launched = pl.concat([app.tasks.select(columns), app.running.select(columns)]).sort(columns)
+    first = pl.int_range(pl.len()).over("stage_id", "stage_attempt") % max(1, slots) == 0
+    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for stage, attempt, ms in launched.filter(first).iter_rows():
+        found[stage, attempt].append(ms)
+    return {key: tuple(starts) for key, starts in found.items()}
 
 
 def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
