@@ -235,6 +235,8 @@ def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inpu
     bad = _first(events, "BAD")
     if not log.known:
         return "history server: the log does not name its application, so that it is not listed"
+    if log.old:
+        return "history server: does not list the folders that Spark 1.0 to 1.2 wrote"
     if log.gap:
         return "history server: java.lang.IllegalArgumentException: Found missing event log file"
     if bad["name"]:

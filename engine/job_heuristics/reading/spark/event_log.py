@@ -11,10 +11,13 @@ from engine.job_heuristics.reading.spark.decoding import NO_EVENT
 from engine.job_heuristics.reading.spark.events import Event
 from engine.job_heuristics.reading.spark.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.tables.spark_input import SPARK_INPUTS
+from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table
 
-_HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.)')
+_HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.|DBCEventLogging)')
+_DATABRICKS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:com\.databricks\.|DBCEventLogging)')
+_DATABRICKS_PART = re.compile(r"eventlog-\d{4}-\d\d-\d\d--\d\d-\d\d(?:\.|$)")
 _NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
 _OBJECT = msgspec.json.Decoder(Event)
 PREFIX = b'{"Event":"'
@@ -82,9 +85,20 @@ class EventLog:
         return _HEAD.match(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read new lines. ``state``: the number of lines read, and the length of a last line that is not complete."""
-        state = dict(state) if isinstance(state, dict) else {"line": 0}
+        """Read new lines. ``state``: the number of lines read, and the length of a last line that is not complete, or that it
+        is a log of Databricks."""
+        fresh = not isinstance(state, dict)
+        state = {"line": 0} if fresh else dict(state)
         rows = LogRows(source.path, int(state.get("line", 0)))
+        if fresh and data and (_DATABRICKS.match(data) or _DATABRICKS_PART.match(source.name)):
+            state["foreign"] = True
+            rows.line = 1
+            rows.problems.append(
+                Problem.at(source.path, "databricks-log", "a part of an event log of Databricks, which does not say of which "
+                           "application it is: not read", line=1)
+            )  # fmt: skip
+        if state.get("foreign"):
+            return Reading({}, rows.problems, len(data), state)
         end = data.rfind(b"\n") + 1
         if end:
             read_lines(rows, data[: end - 1])
