@@ -17,7 +17,7 @@ from engine.job_heuristics.insight import history, whatif
 from engine.job_heuristics.insight.certainty import Outlook
 from engine.job_heuristics.insight.decision import explain_tree
 from engine.job_heuristics.insight.spark.findings import every
-from engine.job_heuristics.insight.spark.resources import Resources, resources
+from engine.job_heuristics.insight.spark.resources import Resources, busy_ms, resources
 from engine.job_heuristics.insight.spark.schedule import Schedule, schedule
 from engine.job_heuristics.insight.spark.skew import StageTasks, stage_tasks, waves
 from engine.job_heuristics.insight.spark.sql import PlanRow, costly, own_times, plan_rows
@@ -166,7 +166,7 @@ def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources)
 
 
 def _executors(app: App, held: Resources) -> pl.DataFrame:
-    of = {one.executor.name: one for one in held.held}
+    of, busy = {one.executor.name: one for one in held.held}, busy_ms(app)
     rows = []
     for e in sorted(app.executors, key=lambda e: (e.add_ms or 0, e.name)):
         one = of.get(e.name)
@@ -174,7 +174,8 @@ def _executors(app: App, held: Resources) -> pl.DataFrame:
         rows.append(
             (
                 e.name, e.host, e.active, e.cores, e.add_ms, e.remove_ms, one.life_ms if one else None,
-                100 * e.task_ms / room if room else None, e.completed_tasks + e.failed_tasks, e.failed_tasks,
+                100 * e.task_ms / room if room else None, max(0, one.life_ms - busy.get(e.name, 0)) if one and app.source == "log" else None,
+                e.completed_tasks + e.failed_tasks, e.failed_tasks,
                 e.duration_ms, e.gc_ms, e.input_bytes, e.shuffle_read, e.shuffle_write, e.max_memory, e.memory_used,
                 e.peaks["heap"] or None, e.reason or "",
             )

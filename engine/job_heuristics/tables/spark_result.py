@@ -72,6 +72,7 @@ EXECUTORS = Table(
         time("remove_ms", "removed", title="removed", priority=2),
         whole("life_ms", "how long it was there", kind="ms", title="life", priority=1),
         percent("busy", "part of its task slots that had a task", priority=0, width=7),
+        whole("idle_ms", "time in which none of its slots had a task", kind="ms", title="idle", priority=1),
         count("tasks", "attempts of tasks that ended", priority=0, width=7),
         count("failed", "of them failed", priority=1, width=6),
         whole(
@@ -95,7 +96,7 @@ EXECUTORS = Table(
             "shuffle_read_bytes=shuffle_read shuffle_write_bytes=shuffle_write max_memory "
             "peak_heap=peaks reason"
         ),
-        "insight.spark.resources": "life_ms busy=slots",
+        "insight.spark.resources": "life_ms busy=slots idle_ms=busy_ms",
         "model.spark.app": "memory_used",
     },
 )

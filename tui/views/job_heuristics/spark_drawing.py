@@ -54,7 +54,9 @@ def _stage_lane(stage: Stage, starts: Sequence[int], begin: int, glyphs: Glyphs)
     style = _STYLES.get(stage.status, "bar")
     signs = ("x", "x") if stage.status == "FAILED" else _waves_signs(glyphs)
     moments = [stage.submit_ms or begin, *starts[1:MOST_WAVES]]
-    spans = [Span(moment - begin, end, style, signs[k % 2]) for k, moment in enumerate(moments)]  # each over the one before
+    spans = [
+        Span(moment - begin, end, style, signs[k % 2]) for k, moment in enumerate(moments)
+    ]  # each over the one before
     label = f"{stage.stage}.{stage.attempt} {stage.name}"
     count = f" in {len(starts):,} waves" if len(starts) > 1 else ""
     return Lane(cut(harmless(label), 28, glyphs.ellipsis), spans, f"{stage.tasks:,} tasks{count}")

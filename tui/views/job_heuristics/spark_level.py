@@ -31,6 +31,7 @@ TAKES = {
     "spark.sql.shuffle.partitions": "shuffle_partitions",
 }
 """Which advice the scenario can take, and as which parameter."""
+_AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
 DEFAULT_PARTITIONS = 200
 """Spark's own spark.sql.shuffle.partitions."""
 
@@ -51,9 +52,14 @@ class SparkLevel(OpenJob):
     SparkLevel #app-scenario { height: 1fr; }
     SparkLevel #app-controls { width: 46%; height: 1fr; }
     SparkLevel #app-model { height: auto; max-height: 4; }
-    .-narrow SparkLevel #app-scenario { layout: vertical; height: 2fr; }
+    .-narrow SparkLevel #app-scenario { layout: vertical; }
+    .-narrow SparkLevel .-predicted #app-model, .-narrow SparkLevel .-predicted #app-scale { display: none; }
     .-narrow SparkLevel #app-controls { width: 1fr; height: 6; }
     """
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id)
+        self._placed = False
 
     def compose(self) -> ComposeResult:
         """Head and sections."""
@@ -81,6 +87,7 @@ class SparkLevel(OpenJob):
         sections.add("what if", Vertical(
             Horizontal(ScenarioControls(id="app-controls"), model, id="app-scenario"),
             LiveTable(name=f"{name}/other_executors", id="app-scale"),
+            id="app-what",
         ))  # fmt: skip
         sections.add("history", Vertical(
             above("history", "job-runs"),
@@ -151,6 +158,11 @@ class SparkLevel(OpenJob):
         if section == "advice":
             mine = result.detail.rows(result.tables["recommendations"], self.job_id)
             self.query_one("#app-advice", LiveTable).show(mine, advice_spec(self.pane.spec("recommendations")))
+        if section == "verdicts" and not self._placed and shown.verdicts:
+            # Why the application is bad is what it was opened for.
+            self._placed = True
+            worst = max(shown.verdicts, key=lambda verdict: units.rank(verdict.severity))
+            self.query_one("#app-verdicts", LiveTable).move_to_key((worst.heuristic,))
         if section == "what if":
             self._draw_what_if(result, shown)
         self._panel(section, result)
@@ -173,6 +185,7 @@ class SparkLevel(OpenJob):
         controls.fill(knobs, limits, limits[0])
         controls.follow()
         self.query_one("#app-what-if", LiveTable).display = shown.prediction is not None
+        self.query_one("#app-what").set_class(shown.prediction is not None, "-predicted")
         self.pane.show_table("#app-what-if", result, "what_if")
         words = USE if shown.prediction is None else shown.assumed
         self.query_one("#app-model", drawing.Drawing).show(lambda width, glyphs: drawing.paragraph(words, width, "dim"))
@@ -219,8 +232,10 @@ class SparkLevel(OpenJob):
             verdict = next((v for v in shown.verdicts if v.heuristic == row["heuristic"]), None)
             return spark_drawing.verdict(verdict, width, glyphs)
         out = drawing.paragraph(str(row.get("reason") or row.get("text") or ""), width)
-        if row.get("status", "certain") != "certain":
-            out += [[(f"The application runs: as of now, {row['status']}.", "key")]]
+        if row.get("status") in _AS_OF_NOW:
+            out += drawing.paragraph(
+                f"As of now: the application runs, and this {_AS_OF_NOW[row['status']]}.", width, "key"
+            )
         if row.get("key"):
             key, setting = str(row["key"]), str(row.get("setting") or row.get("value") or "")
             hint = "   key t takes it into the what-if scenario" if key in TAKES and setting[:1].isdigit() else ""

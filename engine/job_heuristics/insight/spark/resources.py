@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from engine.job_heuristics.model.spark.app import DRIVER, App, Executor
@@ -160,6 +161,21 @@ def resources(app: App) -> Resources:
 def _local_cores(app: App) -> int:
     found = _LOCAL.match(app.properties.get("spark.master") or "")
     return int(found.group(1)) if found and found.group(1).isdigit() else 1
+
+
+def busy_ms(app: App) -> dict[str, int]:
+    """Return for how long at least one task ran, by executor; tasks that still run count up to now."""
+    columns = ("executor", "launch_ms", "finish_ms")
+    running = app.running.select("executor", "launch_ms", finish_ms=pl.lit(app.end_ms or 0, pl.Int64))
+    spans = pl.concat([app.tasks.select(columns), running]).sort("executor", "launch_ms")
+    before = pl.col("finish_ms").cum_max().shift(1).over("executor")  # end of all tasks that began earlier
+    begun = pl.max_horizontal("launch_ms", before)
+    return dict(
+        spans.with_columns(ms=(pl.col("finish_ms") - begun).clip(lower_bound=0))
+        .group_by("executor")
+        .agg(pl.col("ms").sum())
+        .iter_rows()
+    )
 
 
 def job_intervals(app: App) -> list[tuple[int, int]]:

@@ -119,6 +119,17 @@ def test_what_the_time_cores_were_there_went_into() -> None:
     )
 
 
+def test_an_executor_is_idle_while_none_of_its_tasks_runs() -> None:
+    at = START + 5000
+    tasks = [(0, 1000), (500, 3000), (800, 900), (5000, 6000)]
+    events = [
+        *begun(executors=1, cores=4), *job(0, at, None, [0]), *stage(0, at, None, 9),
+        *chain(*(task(k, 0, at + a, at + b) for k, (a, b) in enumerate(tasks))), *task(9, 0, at + 7000, at + 8000)[:1],
+    ]  # fmt: skip
+    row = judged(events, None).tables["executors"].filter(executor="1").row(0, named=True)
+    assert row["idle_ms"] == row["life_ms"] - 3000 - 1000  # the last task began when the log ends
+
+
 def test_locality_costs_what_far_tasks_take_longer_and_slots_wait() -> None:
     at = START + 5000
     events: Events = [*begun(cores=1), *job(0, at, at + 200_000, [0]), *stage(0, at, at + 200_000, 30)]
