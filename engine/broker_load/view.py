@@ -18,6 +18,7 @@ from engine.broker_load.insight import (
     corrected_loads,
     fitted_weights,
     log_directories,
+    split_bounds,
 )
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import observations
@@ -135,6 +136,8 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     builder = ResultBuilder(summary={"mode": parameters.mode}, problems=list(inputs.problems))
     if model is not None and parameters.weights == "fitted":
         model = _with_fitted_weights(inputs, model, parameters, fit, context, builder)
+    if model is not None and parameters.mode != "upstream":
+        model = split_bounds.by_messages(model)
     _add_mixup(inputs, context, builder)
     regression_tables.add(observed, training, fit, parameters.mode, builder)
     cluster: Cluster | None = None
@@ -192,7 +195,8 @@ def _add_without_topology(
         builder.frames["brokers"] = BROKERS.sorted(pl.concat(found))
     if scraped is not None:
         builder.notes.append(
-            "no topology: only each broker's own totals; kafka-topics --describe would add the partitions"
+            "no topology: only each broker's own totals; kafka-topics --describe would add the partitions, and so would "
+            "kafka_exporter (kafka_topic_partition_leader: kminion does not say who leads)"
         )
     if reported:
         for table in (REPLICAS, DIRECTORIES):

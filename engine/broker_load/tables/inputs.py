@@ -21,6 +21,20 @@ METRICS = Table(
         flag("counter", "A running total: its increase per second counts."),
     ),
 )
+FACTS = Table(
+    "cluster_facts",
+    "What exporters of a whole cluster say: a value and how long it stood.",
+    (
+        TIME,
+        Column("last_ms", pl.Int64, "When it was still so.", "epoch ms", "time_ms"),
+        text("host", "Exporter, or the broker that says it of itself."),
+        Column("fact", pl.UInt8, "What it is (see raw_metrics.py).", kind="id"),
+        BROKER,
+        TOPIC,
+        PARTITION,
+        number("value", "Value as reported."),
+    ),
+)
 TOPOLOGY = Table(
     "topology",
     "Where the replicas of each partition are and who leads.",
@@ -170,6 +184,7 @@ ANSWER_GOALS = Table(
 )
 INPUTS = (
     METRICS,
+    FACTS,
     TOPOLOGY,
     BROKERS_IN,
     CAPACITY,
