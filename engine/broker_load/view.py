@@ -21,7 +21,8 @@ from engine.broker_load.insight import (
     split_bounds,
 )
 from engine.broker_load.insight.fitted_weights import Fit
-from engine.broker_load.model import observations
+from engine.broker_load.model import clusters, observations
+from engine.broker_load.model.clusters import Choice
 from engine.broker_load.model.observations import Observations
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.kinds import KINDS
@@ -73,9 +74,12 @@ class BrokerLoad:
                 at_ms = instant(parameters.at)
             except (ValueError, OverflowError) as error:
                 raise NoInput(f"at: {parameters.at!r} is not a time") from error
+        choice = clusters.choose(inputs, parameters.cluster)
+        inputs = choice.inputs
         with _any_numbers():
             standing = _standing(inputs, parameters, context, at_ms)
             builder = standing.builder.copy()
+            _add_choice(choice, builder)
             if standing.model is not None and standing.cluster is not None:
                 scenario_tables.add(standing.model, standing.cluster, inputs, parameters, builder)
         order = {table.name: place for place, table in enumerate(self.tables)}
@@ -171,6 +175,14 @@ def _with_fitted_weights(
     a, b, c = fit.weights
     builder.notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
     return load_model.build(inputs, msgspec.structs.replace(parameters, a=a, b=b, c=c), context, model.at_ms) or model
+
+
+def _add_choice(choice: Choice, builder: ResultBuilder) -> None:
+    """Say which of several clusters is shown."""
+    if choice.name:
+        builder.summary["cluster"] = choice.name
+        builder.notes.append(choice.note)
+        builder.problems += choice.problems
 
 
 def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None:

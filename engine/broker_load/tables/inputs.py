@@ -7,6 +7,9 @@ import polars as pl
 from engine.broker_load.tables.columns import BROKER, IDS, NINE, PARTITION, TIME, TOPIC, flag, integer, number, text
 from engine.tables import Column, Table
 
+CLUSTER = Column(
+    "cluster", pl.UInt8, "Number of the cluster in the file (see clusters); null or 0: no label says.", kind="id"
+)
 METRICS = Table(
     "metrics",
     "Raw metrics in the units Kafka reports: bytes/s, bytes, fraction 0-1, 1/s, ms, seconds for counters of CPU.",
@@ -19,6 +22,7 @@ METRICS = Table(
         PARTITION,
         number("value", "Value as reported."),
         flag("counter", "A running total: its increase per second counts."),
+        CLUSTER,
     ),
 )
 FACTS = Table(
@@ -33,6 +37,16 @@ FACTS = Table(
         TOPIC,
         PARTITION,
         number("value", "Value as reported."),
+        CLUSTER,
+    ),
+)
+CLUSTERS = Table(
+    "clusters",
+    "Clusters that labels of a file's series name.",
+    (
+        Column("cluster", pl.UInt8, "Number in the file, from 1.", kind="id"),
+        text("name", "Name as the label has it."),
+        integer("brokers", "Brokers with series of that label; 0 where only machines have it."),
     ),
 )
 TOPOLOGY = Table(
@@ -60,6 +74,7 @@ BROKERS_IN = Table(
         text("host", "Host name."),
         text("rack", "Rack, empty without one."),
         flag("alive", "Whether it was alive."),
+        CLUSTER,
     ),
 )
 CAPACITY = Table(
@@ -185,6 +200,7 @@ ANSWER_GOALS = Table(
 INPUTS = (
     METRICS,
     FACTS,
+    CLUSTERS,
     TOPOLOGY,
     BROKERS_IN,
     CAPACITY,

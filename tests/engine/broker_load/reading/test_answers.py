@@ -117,9 +117,6 @@ def test_what_is_given_twice_with_other_values_is_a_problem() -> None:
     assert [problem.kind for problem in reading.problems] == ["duplicate-series"]
     found = reading.rows["metrics"]
     assert isinstance(found, pl.DataFrame) and found["value"].to_list() == [5.0, 65.0]
-    clusters = answer(*(({**metric, "cluster": name}, TWO) for name in ("eu", "us")))
-    reading = MetricScrape().read(Source("/m/a.json", "a.json", 0, len(clusters)), clusters, None, True)
-    assert "mixed-clusters" in [problem.kind for problem in reading.problems]
 
 
 def test_pods_containers_and_ids() -> None:
