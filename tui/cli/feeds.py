@@ -39,9 +39,12 @@ ASKS: dict[str, tuple[Ask, ...]] = {
             'kube_pod_container_resource_limits",container=~".*kafka.*"}', "container-cpu", "or of their containers"),
     ),
     "query-profile": (
-        Ask('{__name__=~"pg_stat_statements_.*|mysql_perf_schema_events_statements_.*"}', "statements",
+        Ask('{__name__=~"(pgwatch_)?pg_stat_(statements|kcache)_.*|mysql_perf_schema_events_statements_.*"}', "statements",
             "query classes, as postgres_exporter (collector stat_statements) or mysqld_exporter lists them"),
         Ask('node_cpu_seconds_total{instance=~"db.*"}', "node-cpu", "CPU of the database servers"),
+        Ask('{__name__=~"container_cpu_usage_seconds_total|container_spec_cpu_(quota|period)|'
+            'kube_pod_container_resource_limits",container=~".*(postgres|mysql|maria|database).*"}', "container-cpu",
+            "or of their containers"),
     ),
     "ring-placement": (
         Ask('{__name__=~"pyroscope_(adaptive_placement|segment_writer|ring)_.*(usage|limit|bytes_sum|members).*"}', "placement",
