@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -181,3 +183,36 @@ def test_large_text_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = read(data, "a.prom")
     assert parts.series.equals(whole.series) and parts.points.equals(whole.points)
     assert parts.problems == whole.problems
+
+
+def _points(count: int) -> list[list[Any]]:
+    return [[AT + 60 * number, f"{1e9 + 61440.5 * number}"] for number in range(count)]
+
+
+def _series(count: int, points: int = 1) -> list[dict[str, Any]]:
+    return [{"metric": {**LABELS, "mode": f"m{number}"}, "values": _points(points)} for number in range(count)]
+
+
+LARGE: dict[str, Callable[[int], bytes]] = {
+    "one long series": lambda size: json.dumps(envelope(_series(1, 40 * size))).encode(),
+    "many short ones": lambda size: json.dumps(envelope(_series(8 * size))).encode(),
+    "one in each answer": lambda size: b"\n".join(json.dumps(envelope([one])).encode() for one in _series(4 * size)),
+    "cut": lambda size: json.dumps(envelope(_series(4 * size))).encode()[:-9],
+    "broken in the middle": lambda size: json.dumps(envelope(_series(4 * size))).encode().replace(b'm7"', b"m7", 1),
+    "series that never end": lambda size: b'{"status":"success","data":{"result":[' + b'{"metric":{},' * 8 * size,
+    "export lines": lambda size: b"\n".join(json.dumps(EXPORT).encode() for _ in range(8 * size)),
+    "lines that are none": lambda size: json.dumps(EXPORT).encode() + b"\n{" * 40 * size,
+    "brackets": lambda size: b'{"status":"success","data":{"result":[{"metric":' + b"[" * 40 * size,
+}
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_time_grows_with_the_size_only(shape: str) -> None:
+    """Processor time: other work on the machine changes nothing. A square would take sixteen times as long."""
+    took = []
+    for size in (250, 1000):
+        data = LARGE[shape](size)
+        begin = time.process_time()
+        read(data)
+        took.append(time.process_time() - begin)
+    assert took[1] < max(10 * took[0], 0.5)
