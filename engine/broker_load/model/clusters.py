@@ -53,7 +53,7 @@ def choose(inputs: Inputs, wanted: str) -> Choice:
     if wanted:
         return Choice(marked, chosen, words)
     first = inputs.files[int(left_out[FILE][0])].path
-    reason = f"series of {len(names)} clusters: {chosen} is shown, which has most brokers; -o cluster={others[0]} shows another"
+    reason = f"series of {len(names)} clusters: {chosen} is shown; -o cluster={others[0]} shows another"
     return Choice(marked, chosen, f"{words} (choose with cluster=)", (Problem.at(first, "several-clusters", reason),))
 
 
