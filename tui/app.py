@@ -31,6 +31,7 @@ from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
 from tui.process.type_ahead import TypeAhead
 from tui.scenario_actions import ScenarioActions
+from tui.source import Source
 from tui.status_model import StatusModel
 from tui.tabs import OVERVIEW, Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
@@ -111,7 +112,7 @@ class Dashboard(ScenarioActions):
         settings: Settings,
         *,
         view: str | None = None,
-        demo: bool = False,
+        source: Source | None = None,
         guards: bool = False,
         opener: Opener = open_session,
         prepare: Callable[[str], None] | None = None,
@@ -122,6 +123,7 @@ class Dashboard(ScenarioActions):
     ) -> None:
         super().__init__()
         self.settings = settings
+        self.source = source or Source()
         self.entries = entries
         self.log_ring = logs.Ring()
         complaint = self.choose_looks()
@@ -147,7 +149,7 @@ class Dashboard(ScenarioActions):
         first = first_tab(entries, (view, settings.ui.tab, self.state.get("tab", default="")))
         self.tabs = Tabs(entries, first, settings, self.client, chosen=chosen, id="panes")
         self.overview = Overview(self.tabs, self.client, settings, clock=clock, call=self.call_operator)
-        self.status = StatusModel(self.tabs, self.client, settings, clock=clock, demo=demo)
+        self.status = StatusModel(self.tabs, self.client, settings, clock=clock, source=self.source)
         self._status_line = StatusLine(id="status")
         self._choices = TableChoices(self.state)
         self._type_ahead = TypeAhead(self)
@@ -364,6 +366,8 @@ class Dashboard(ScenarioActions):
         """Let the age of the data grow; collect garbage if this is a quiet moment."""
         self.update_status()
         self.overview.tick()
+        if not self.tabs.views_are_loading:
+            self.source.look(self.client.session)
         if self._collector is not None:
             self._collector.tick(self.client.busy)
 
