@@ -69,6 +69,7 @@ SHARED: tuple[Action, ...] = (
          run="next_finding(1)"),
     _act("app.finding-previous", "N", "Previous finding", "Go to the finding before.", run="next_finding(-1)"),
     _act("app.save-scenario", "S", "Save scenario", "Save the options of this view under a name; -o scenario=NAME takes them."),
+    _act("app.compare", "B", "Side by side", "Show two scenarios or moments side by side, with the change."),
     _act("app.problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.",
          bar=40),
     _act("app.log", "L", "Log", "Show the program's own log: watching, timings, errors."),
