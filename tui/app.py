@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from engine.last_look import LastLooks
 from engine.settings import State, folders
 from engine.views import VIEWS, Entry
 from tui import actions, keymap, textual_internals
@@ -148,7 +150,10 @@ class Dashboard(ScenarioActions):
         chosen = view is not None or bool(settings.ui.tab)
         first = first_tab(entries, (view, settings.ui.tab, self.state.get("tab", default="")))
         self.tabs = Tabs(entries, first, settings, self.client, chosen=chosen, id="panes")
-        self.overview = Overview(self.tabs, self.client, settings, clock=clock, call=self.call_operator)
+        self._looks = LastLooks(self.state, [os.fspath(root.absolute()) for root in roots]) if self.source.own else None
+        self.overview = Overview(
+            self.tabs, self.client, settings, clock=clock, call=self.call_operator, looks=self._looks
+        )
         self.status = StatusModel(self.tabs, self.client, settings, clock=clock, source=self.source)
         self._status_line = StatusLine(id="status")
         self._choices = TableChoices(self.state)
@@ -422,6 +427,8 @@ class Dashboard(ScenarioActions):
         if not self._saved:
             self._saved = True
             self.state.set("tab", value=self.tabs.shown)
+            if self._looks is not None:
+                self._looks.save()
             self.state.save()
 
     def on_unmount(self) -> None:

@@ -22,6 +22,11 @@ class Source:
     player: Player | None = None
     recorder: Recorder | None = None
 
+    @property
+    def own(self) -> bool:
+        """Whether these are the operator's own files, which will be there again."""
+        return not self.demo and self.player is None
+
     def look(self, session: Session | None) -> None:
         """Let the recorder look at the files of ``session``."""
         if self.recorder is not None:
