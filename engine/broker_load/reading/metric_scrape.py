@@ -62,12 +62,9 @@ class MetricScrape:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read a file to rows of ``metrics``; a text without any series of interest gives none, without a problem."""
-        is_text = prometheus.is_text(data)
-        if is_text and not metric_names.ANY.search(data):
+        if prometheus.is_text(data) and not metric_names.ANY.search(data):
             return Reading(consumed=len(data))
-        # Each label costs a look at every line of a text.
-        labels = [name for name in metric_names.LABELS if not is_text or name.encode() in data]
-        file = prometheus.read(source, data, labels, metric_names.NAMES)
+        file = prometheus.read(source, data, metric_names.LABELS, metric_names.NAMES)
         problems = list(file.problems)
         series = _series(file, source)
         mapped = _mapped(series, source, problems)
@@ -81,17 +78,13 @@ class MetricScrape:
 
 
 def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
-    """Return the series with all labels of ``metric_names`` (null where absent), their names in lower case, the place of each
-    (``row``), and which ``host`` they are of."""
-    have = file.series.columns
-    missing = [pl.lit(None, pl.String).alias(name) for name in metric_names.LABELS if name not in have]
+    """Return the series with their names in lower case, the place of each (``row``), and which ``host`` they are of."""
     name = pl.col("metric").str.to_lowercase()
     rated = metric_names.is_rate(name)
     pod = pl.coalesce(metric_names.PODS)
     of_node = pl.col("series").is_in(metric_names.NODE_CPU)
     return (
         file.series.lazy().with_row_index("row")
-        .with_columns(missing)
         .with_columns(
             metric_names.of_counter(name).alias("series"),
             rated.alias("rated"),

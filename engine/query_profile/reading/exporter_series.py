@@ -87,14 +87,11 @@ class ExporterSeries:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the counters of every machine and server at every time."""
-        is_text = prometheus.is_text(data)
-        if is_text and not any(word in data for word in _WORDS):
+        if prometheus.is_text(data) and not any(word in data for word in _WORDS):
             return Reading()
-        labels = [name for name in _LABELS if not is_text or name.encode() in data]
-        file = prometheus.read(source, data, labels, _NAMES)
+        file = prometheus.read(source, data, _LABELS, _NAMES)
         reading = Reading(problems=list(file.problems), complete=final or not file.cut or not file.answer)
-        missing = [pl.lit(None, pl.String).alias(name) for name in _LABELS if name not in labels]
-        series = file.series.with_row_index("row").with_columns(missing)
+        series = file.series.with_row_index("row")
         statements = series.filter(pl.col("metric").is_in(list(_FIELDS)))
         machines = series.filter((pl.col("metric") == _NODE) & pl.col("mode").is_not_null())
         if machines.height:
