@@ -203,7 +203,7 @@ EVENTS = Table(
     "events",
     "What changed since the operator last looked, newest first.",
     (
-        Column("time_ms", pl.Int64, "When it was seen.", "ms", "time_ms", "time", width=8, priority=0),
+        Column("time_ms", pl.Int64, "When it was seen.", "ms", "time_ms", "changed", width=8, priority=0),
         Column("change", pl.String, "new, worse, better or gone.", priority=0, width=6),
         _LEVEL,
         _VIEW,
@@ -222,9 +222,12 @@ EVENTS = Table(
     title="What changed",
 )
 FINDINGS = Table(
-    "findings", "Findings of all views, worst first.", (_LEVEL, _VIEW, _SUBJECT, _TEXT), ("view", "subject"),
+    "findings",
+    "Findings of all views, worst first.",
+    (replace(_LEVEL, title="findings"), _VIEW, _SUBJECT, _TEXT),
+    ("view", "subject"),
     title="Findings",
-)  # fmt: skip
+)
 
 
 def events_frame(feed: Feed, titles: Mapping[str, str]) -> pl.DataFrame:
