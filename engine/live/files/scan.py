@@ -34,6 +34,10 @@ _TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", ".snapshot", ".zfs
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
+def _without_tables(folders: set[str]) -> set[str]:
+    return {name for name in folders if not name.startswith(TABLE)} if MANIFEST in folders else folders
+
+
 class Names:
     """Which names are left out: scratch files of others, and what matches the patterns ``ignore``."""
 
@@ -54,6 +58,11 @@ class Names:
         A leading dot alone does not make it so: the histories of running Hadoop jobs lie in ``.staging``.
         """
         return name in _TOOLS or name.endswith(_SUFFIXES) or self._unwanted(name)
+
+
+MANIFEST, TABLE = "manifest", "table="
+"""A folder ``manifest`` stands for the folders ``table=NAME`` beside it: Parquet tables that are asked for rows, never read as
+files (docs/fleet.md)."""
 
 
 def _stat_of(status: os.stat_result) -> Stat:
@@ -309,7 +318,7 @@ class Scanner:
         for name in files.keys() - set(present) if len(present) != len(files) else ():
             del files[name]
             changes.gone.add(join + name)
-        folder.folders = folders
+        folder.folders = _without_tables(folders)
         folder.links = links
         self.folders[path] = folder
         return folder
@@ -437,6 +446,8 @@ class Scanner:
             if path == parent:
                 return False
         known, name = self.folders[parent], os.path.basename(path)
+        if name.startswith(TABLE) and MANIFEST in known.folders:
+            return True
         if path in self.folders or path in self.root_identities or name in known.files or name in known.links:
             return False
         try:

@@ -92,8 +92,7 @@ class SparkLevel(Level):
         if shown is None:
             text = "reading it" if self.pane.dirty else "not in the data any more"
             return [[(f"{self.job_id}: {text}", "title")]]
-        found = result.detail.rows(result.detail.listing, self.job_id)
-        row: dict[str, Any] = found.row(0, named=True) if found.height else {}
+        row = result.detail.listed(self.job_id)
         severity, app = row.get("severity") or "", shown.app
         first: Line = [
             (f"{row.get('name') or '(no name)'}  ", "title"),
@@ -131,7 +130,7 @@ class SparkLevel(Level):
         for selector, table in tables.get(section, ()):
             self.pane.show_table(selector, result, table)
         if section == "advice":
-            mine = result.detail.rows(result.tables["recommendations"], self.job_id)
+            mine = result.detail.rows("recommendations", self.job_id)
             self.query_one("#app-advice", LiveTable).show(mine, advice_spec(self.pane.spec("recommendations")))
         self._panel(section, result)
 
@@ -181,7 +180,7 @@ class SparkLevel(Level):
         return [*out, [], [(setting, "ok")]]
 
     def _notes(self, result: Result, width: int) -> list[Line]:
-        found = result.detail.rows(result.tables["jobs"], self.job_id)
+        found = result.detail.rows("jobs", self.job_id)
         row: dict[str, Any] = found.row(0, named=True) if found.height else {}
         out: list[Line] = [drawing.heading("assumptions"), *drawing.paragraph(row.get("notes") or "none", width)]
         if row.get("upstream_says"):
