@@ -221,7 +221,7 @@ def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
 def _rolled_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sum up the whole job list."""
     frames = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
-    groups = rollup.rollup(pl.concat(frames) if frames else LISTING.empty()).to_arrow()
+    groups = rollup.rollup(LISTING.sorted(pl.concat(frames)) if frames else LISTING.empty()).to_arrow()
     for batch in groups.to_batches():
         yield batch.cast(_plain(batch.schema))
 

@@ -4,7 +4,9 @@ Polars panics on some damaged pages and, where a length is wrong, asks for more 
 once; both write to the terminal. So a child process decodes: it is started with the first file, serves all that follow, and is
 ended when it is idle. A file that kills it raises ``Damaged``, like any other file that cannot be read.
 
-``read`` decodes a file that is in memory, ``scan`` asks one on disk for some of its rows and skips the row groups without them.
+``read`` decodes a file that is in memory; ``checked`` lets the child decode a file and, where that ends well, decodes the same
+bytes here, which costs less than sending a large frame; ``scan`` asks a file on disk for some of its rows and skips the row
+groups without them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -72,6 +74,13 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     first: int | None = None
 
 
+def checked(data: bytes, columns: Sequence[str]) -> pl.DataFrame:
+    """Decode those of ``columns`` that ``data`` has, in their order, with texts cleaned. Raises Damaged."""
+    names, hostile = _CHILD.check(data, columns)
+    frame = pl.read_parquet(io.BytesIO(data), columns=names)
+    return frame.select(names).with_columns(_cleaned(frame[name]) for name in hostile)
+
+
 def scan(path: str, query: Query) -> pl.DataFrame:
     """Return the rows of the file at ``path`` that ``query`` asks for, with its texts cleaned. Raises Damaged."""
     return _CHILD.scan(path, query)
@@ -95,6 +104,14 @@ class _Child:
             if not wanted(names):
                 return None
             return pl.read_ipc(io.BytesIO(self._ask(b"F", "\0".join(filter(keep, names)).encode())))
+
+    def check(self, data: bytes, columns: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return which of ``columns`` the file ``data`` has, and which of these hold texts to be cleaned. Raises Damaged."""
+        with self._busy():
+            there = set(self._ask(b"C", data).decode().split("\0"))
+            names = [name for name in columns if name in there]
+            hostile = self._ask(b"V", "\0".join(names).encode()).decode()
+        return names, hostile.split("\0") if hostile else []
 
     def scan(self, path: str, query: Query) -> pl.DataFrame:
         """Answer ``query`` (see the function ``scan``)."""
@@ -169,8 +186,9 @@ class _Child:
 def serve(descriptor: int) -> None:
     """Answer messages until the pipe is closed: the child's main function.
 
-    ``C`` and a file is answered with its column names, ``F`` and names with the frame of these columns of that file; ``S``,
-    a path, a query and a folder with the number of files that were written there: the rows in Arrow's IPC format.
+    ``C`` and a file is answered with its column names, ``F`` and names with the frame of these columns of that file in Arrow's
+    IPC format, ``V`` and names with those of these columns that hold texts to be cleaned; ``S``, a path, a query and a folder
+    with the number of IPC files that were written there.
     """
     pipe = Connection(descriptor)
     _limit_memory()
@@ -183,7 +201,12 @@ def serve(descriptor: int) -> None:
                     data = sent
                     answer = "\0".join(pl.read_parquet_schema(io.BytesIO(data))).encode()
                 elif what == b"F":
-                    answer = _frame(data, sent.decode().split("\0"))
+                    buffer = io.BytesIO()
+                    _frame(data, sent.decode().split("\0")).write_ipc(buffer, compression="uncompressed")
+                    answer = buffer.getvalue()
+                elif what == b"V":
+                    texts = _frame(data, sent.decode().split("\0")).select(pl.col(pl.String))
+                    answer = "\0".join(column.name for column in texts if not _harmless(column)).encode()
                 else:
                     answer = b"%d" % _answer(*msgspec.json.decode(sent, type=tuple[str, Query, str]))
                 mark = b"="
@@ -206,8 +229,8 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _frame(data: bytes, columns: list[str]) -> bytes:
-    """Decode some columns of a file to Arrow's IPC format. Raises ValueError for more than is read."""
+def _frame(data: bytes, columns: list[str]) -> pl.DataFrame:
+    """Decode some columns of a file. Raises ValueError for more than is read."""
     rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
     if rows * len(columns) > MOST_CELLS:
         raise ValueError(f"{rows} rows of {len(columns)} columns are more than is read")
@@ -216,9 +239,7 @@ def _frame(data: bytes, columns: list[str]) -> bytes:
     characters = sum(int(column.str.len_bytes().sum()) for column in texts)
     if characters > MOST_TEXT:
         raise ValueError(f"{characters} bytes of text are more than is read")
-    buffer = io.BytesIO()
-    frame.write_ipc(buffer, compression="uncompressed")
-    return buffer.getvalue()
+    return frame
 
 
 def _answer(path: str, query: Query, folder: str) -> int:
@@ -249,11 +270,17 @@ def _answer(path: str, query: Query, folder: str) -> int:
     return len(begins)
 
 
-def _cleaned(texts: pl.Series) -> pl.Series:
-    """Clean texts that came from a file. Most are harmless: one look at all of them shows it."""
+def _harmless(texts: pl.Series) -> bool:
+    """Whether texts that came from a file need no cleaning: one look at all of them, which are printable ASCII mostly."""
     longest = texts.str.len_bytes().max()
     letters = np.frombuffer((texts.str.join("").item() or " ").encode(), np.uint8)
-    if letters.min() >= 0x20 and letters.max() < 0x7F and (not isinstance(longest, int) or longest <= LONGEST_TEXT):
+    short = not isinstance(longest, int) or longest <= LONGEST_TEXT
+    return short and bool(letters.min() >= 0x20 and letters.max() < 0x7F)
+
+
+def _cleaned(texts: pl.Series) -> pl.Series:
+    """Clean texts that came from a file."""
+    if _harmless(texts):
         return texts
     return texts.map_elements(lambda text: clean(text, LONGEST_TEXT), pl.String)
 

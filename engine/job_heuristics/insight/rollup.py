@@ -60,18 +60,18 @@ def summary(listing: pl.DataFrame) -> dict[str, int]:
 
 
 def rollup(listing: pl.DataFrame) -> pl.DataFrame:
-    """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most wasted first."""
+    """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most wasted first.
+
+    Fractions are added in the order of the rows: those in the order of LISTING give the same to the last bit.
+    """
     counted = listing.select(each.cast(pl.Int64).alias(name) for name, each in _COUNTED.items())
-    # Fractions are added in the order of job ids: equal to the last bit wherever the jobs came from.
-    by_job = listing["job_id"].arg_sort().to_numpy()
-    weighed = [listing[name].fill_null(0.0).to_numpy()[by_job] for name in _WEIGHED]
+    weighed = [listing[name].fill_null(0.0).to_numpy() for name in _WEIGHED]
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
     for by in GROUPS:
         names, group = _groups(listing, by)
         summed = counted.group_by(pl.Series("group", group)).agg(pl.all().sum()).sort("group")
         sums = [summed[name].to_numpy() for name in _COUNTED]
-        in_order = group[by_job]
-        fractions = [np.bincount(in_order, weights=values, minlength=len(names)) for values in weighed]
+        fractions = [np.bincount(group, weights=values, minlength=len(names)) for values in weighed]
         used, wasted = (sums[list(_COUNTED).index(name)] for name in ("used_mb_s", "wasted_mb_s"))
         at = np.lexsort((np.arange(len(names)), -used, -wasted))
         rows["by"] += [by] * len(at)
@@ -95,10 +95,10 @@ def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
         found = hours.unique()
         values = hours.replace_strict(found, pl.Series([_hour(hour) for hour in found], dtype=pl.String))
     else:
-        values = listing[by].fill_null("?")
+        values = listing[by].cast(pl.String).fill_null("?")
     names = values.unique().sort()
     places = values.replace_strict(names, pl.int_range(names.len(), eager=True), return_dtype=pl.Int64)
-    return names.to_list(), places.to_numpy()
+    return names.to_list(), places.cast(pl.Int64).to_numpy()
 
 
 def _hour(hours: int | None) -> str:

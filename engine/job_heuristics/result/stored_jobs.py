@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -17,6 +19,8 @@ from engine.tables import Table
 
 NOT_LISTED = frozenset({"launch_ms", "maps_finished", "reduces_finished", "attempts_running", "source", "notes"})
 """Columns of LISTING that no list of a million jobs needs; a report has them from table jobs."""
+REPEATED = ("user", "queue", "job_type", "state", "severity", "upstream_says")
+"""Texts of the list that few jobs do not share: each is held once."""
 RESULT = "_result"
 """Column of the list beside those of LISTING: the number of the fleet result that a job is taken from."""
 MOST_JOBS = 5_000_000
@@ -66,7 +70,7 @@ class StoredJobs:
         """Return all rows of ``table``, in the order of JOBS. Raises TooLarge."""
         frames, height = [table.empty()], 0
         for number, result in enumerate(self.results):
-            for frame in StoredTable(result, table).frames():
+            for frame in StoredTable(result, table).whole():
                 mine = self._counting(frame, number) if self.repeated else frame
                 height += mine.height
                 if height > MOST_JOBS:
@@ -86,52 +90,74 @@ class StoredJobs:
 def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
     """Read the list of jobs of ``results``, what a check would name, and the best advice."""
     problems: list[Problem] = []
-    listing, repeated = _listing(results, problems, check)
-    jobs = StoredJobs(results, listing, repeated, RECOMMENDATIONS.empty(), (), ())
-    advised = _best_advice(jobs, problems)
+    with ThreadPoolExecutor(1) as pool:
+        best = pool.submit(_best_advice, results, problems)  # while the list is put in order
+        listing, repeated = _listing(results, problems, check)
+        jobs = StoredJobs(results, listing, repeated, _named(best.result(), listing), (), ())
     check(0.9)
     findings = tuple(_findings(jobs, problems))
     for result in results:
         problems += _problems_of(result)
-    return StoredJobs(results, listing, repeated, advised, findings, fold(problems))
+    return replace(jobs, findings=findings, problems=fold(problems))
 
 
 def _listing(results: tuple[FleetResult, ...], problems: list[Problem], check: Check) -> tuple[pl.DataFrame, bool]:
     """Return the rows of LISTING of all results in its order, and whether a job was in several of them."""
-    names = [name for name in LISTING.schema if name not in NOT_LISTED]
-    frames = [LISTING.empty().select(names).with_columns(pl.lit(0, pl.Int32).alias(RESULT))]
+    frames = [slim(LISTING.empty().select(_LISTED), 0)]
+    tables = [StoredTable(result, LISTING) for result in results]
     height = 0
-    for number, result in enumerate(results):
-        check(0.7 * number / len(results))
-        table = StoredTable(result, LISTING)
-        for frame in table.frames(names):
-            if height + frame.height > MOST_JOBS:
-                reason = f"more than {MOST_JOBS:,} jobs: those of this fleet result and of later ones are left out"
-                problems.append(Problem.at(result.folder, "too-many-jobs", reason))
-                break
-            height += frame.height
-            frames.append(frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT)))
+    # Two at a time: while one is decoded here, the next is checked in the process for that.
+    with ThreadPoolExecutor(2) as pool:
+        read = deque(pool.submit(_slim_frames, table, number) for number, table in enumerate(tables))
+        try:
+            for number in range(len(tables)):
+                check(0.7 * number / len(tables))
+                for frame in read.popleft().result():
+                    height += frame.height
+                    if height <= MOST_JOBS:
+                        frames.append(frame)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    if height > MOST_JOBS:
+        reason = f"of {height:,} jobs of fleet results {MOST_JOBS:,} are listed"
+        problems.append(Problem.at(results[-1].folder, "too-many-jobs", reason))
+    for table in tables:
         problems += table.problems
-        if height > MOST_JOBS:
-            break
     jobs = sum(frame["job_id"].drop_nulls().len() for frame in frames)
     listed = in_listed_order(frames)
     return listed, listed.height < jobs
 
 
+_LISTED = tuple(name for name in LISTING.schema if name not in NOT_LISTED)
+
+
+def _slim_frames(table: StoredTable, number: int) -> list[pl.DataFrame]:
+    return [slim(frame, number) for frame in table.whole(_LISTED)]
+
+
+def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Return LISTING rows as they are listed, taken from the result of this ``number`` (-1: from histories)."""
+    texts = (pl.col(name).cast(pl.Categorical) for name in REPEATED)
+    return listing.select(_LISTED).with_columns(*texts, pl.lit(number, pl.Int32).alias(RESULT))
+
+
 def in_listed_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Return the rows of all frames in the order of LISTING, of several with one job the last.
 
-    Column by column, so that memory never holds two whole lists; ``frames`` is empty afterwards.
+    A few columns at a time, so that memory never holds two whole lists; ``frames`` is empty afterwards.
     """
     ids = pl.concat([frame["job_id"] for frame in frames]).rechunk()
     order = _order(frames, _last_of_each(ids))
-    columns = []
-    names = frames[0].columns
-    for name in names:
-        columns.append(pl.concat([frame[name] for frame in frames]).rechunk().gather(order))
-        frames[:] = [frame.drop(name) for frame in frames]
-    return pl.DataFrame(columns)
+    parts = []
+    while frames[0].width:
+        names = frames[0].columns[:_AT_A_TIME]
+        parts.append(pl.concat([frame.select(names) for frame in frames]).rechunk()[order])
+        frames[:] = [frame.drop(names) for frame in frames]
+    return pl.concat(parts, how="horizontal")
+
+
+_AT_A_TIME = 2
+"""Columns that are put in order at a time."""
 
 
 def _last_of_each(ids: pl.Series) -> pl.Series:
@@ -154,18 +180,22 @@ def _order(frames: list[pl.DataFrame], places: pl.Series) -> pl.Series:
     return places
 
 
-def _best_advice(jobs: StoredJobs, problems: list[Problem]) -> pl.DataFrame:
-    """Return the rows of RECOMMENDATIONS that save most, with the ``name`` of each job."""
-    best = RECOMMENDATIONS.empty()
-    for number, result in enumerate(jobs.results):
+def _best_advice(results: tuple[FleetResult, ...], problems: list[Problem]) -> pl.DataFrame:
+    """Return the rows of RECOMMENDATIONS that save most, with the number of their result in ``RESULT``."""
+    best = RECOMMENDATIONS.empty().with_columns(pl.lit(0, pl.Int32).alias(RESULT))
+    for number, result in enumerate(results):
         table = StoredTable(result, RECOMMENDATIONS)
         for frame in table.frames(top=("saving_mb_s", MOST_ADVISED)):
-            mine = jobs._counting(frame, number) if jobs.repeated else frame
-            best = pl.concat([best, mine]).sort("saving_mb_s", "job_id", "rank", descending=[True, False, False])
-            best = best.head(MOST_ADVISED)
+            both = pl.concat([best, frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT))])
+            best = both.sort("saving_mb_s", "job_id", "rank", descending=[True, False, False]).head(MOST_ADVISED)
         problems += table.problems
-    named = jobs.listing.select("job_id", "name").join(best, on="job_id", how="semi")
-    return best.join(named, on="job_id", how="left", maintain_order="left")
+    return best
+
+
+def _named(best: pl.DataFrame, listing: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of recommendations with the ``name`` of each job, without those of results that the job is not taken from."""
+    named = listing.select("job_id", RESULT, "name").join(best, on=["job_id", RESULT], how="semi")
+    return best.join(named, on=["job_id", RESULT], how="inner", maintain_order="left").drop(RESULT)
 
 
 def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:

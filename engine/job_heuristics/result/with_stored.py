@@ -19,7 +19,7 @@ from engine.job_heuristics.reading.fleet.stored_tables import FleetResult
 from engine.job_heuristics.result.find_job import find_job
 from engine.job_heuristics.result.fleet_tables import Detail, StoredJob
 from engine.job_heuristics.result.own_histories import OwnHistories, own_histories
-from engine.job_heuristics.result.stored_jobs import MOST_ADVISED, RESULT, StoredJobs, in_listed_order, stored_jobs
+from engine.job_heuristics.result.stored_jobs import MOST_ADVISED, StoredJobs, in_listed_order, slim, stored_jobs
 from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import HISTORY, LISTING, ROLLUP
 from engine.job_heuristics.tables.result import JOBS
@@ -112,8 +112,7 @@ def _all(own: Detail | None, stored: StoredJobs) -> _All:
     listing = stored.listing
     if own is not None:
         rest = listing.join(own.listing.select("job_id"), on="job_id", how="anti", maintain_order="left")
-        mine = own.listing.with_columns(pl.lit(-1, pl.Int32).alias(RESULT)).select(listing.columns)
-        listing = in_listed_order([mine, rest])
+        listing = in_listed_order([slim(own.listing, -1), rest])
     return _All(listing, rollup.rollup(listing), rollup.summary(listing))
 
 

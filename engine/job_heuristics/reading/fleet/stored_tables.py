@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -12,8 +12,12 @@ import polars as pl
 from engine.formats import parquet
 from engine.inputs import FILE, Inputs
 from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
+from engine.live.files.opening import RegularFile
 from engine.problems import Problem
 from engine.tables import Table
+
+MOST_BYTES = 1 << 30
+"""Bytes of one file of a table that is read whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,12 @@ class StoredTable:
             return []
         return [path for path in paths if path.suffix == ".parquet" and path.name[0] not in "._"]
 
+    def whole(self, columns: Iterable[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Yield the rows of each of its files, with the declared types of ``columns`` (all without). A column that a file lacks
+        is null; a file that is none of this table is a problem."""
+        names = tuple(self.table.schema if columns is None else columns)
+        yield from self._good(lambda path: parquet.checked(_content(path), names), names)
+
     def frames(
         self,
         columns: Iterable[str] | None = None,
@@ -73,17 +83,19 @@ class StoredTable:
         top: tuple[str, int] | None = None,
         first: int | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """Yield the rows of each of its files that ``parquet.Query`` asks for, with the declared types of ``columns`` (all
-        without). A column that a file lacks is null; a file that is none of this table is a problem."""
+        """Yield those rows of each of its files that ``parquet.Query`` asks for, as ``whole`` does."""
         names = tuple(self.table.schema if columns is None else columns)
+        query = parquet.Query(columns=names, where=where, top=top, first=first)
+        yield from self._good(lambda path: _asked(path, query), names)
+
+    def _good(self, read: Callable[[Path], pl.DataFrame], names: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+        """Yield what ``read`` gives of each file; where that is impossible there is a problem."""
         for path in self.files():
-            query = parquet.Query(columns=names, where=where, top=top, first=first)
             try:
-                if not path.is_file():
-                    raise parquet.Damaged("it is no regular file")
-                yield self._typed(parquet.scan(str(path), query), names)
-            except parquet.Damaged as error:
-                reason = f"no readable part of the table {self.table.name} of a fleet result: {error}"
+                yield self._typed(read(path), names)
+            except (parquet.Damaged, OSError) as error:
+                why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+                reason = f"no readable part of the table {self.table.name} of a fleet result: {why}"
                 self.problems.append(Problem.at(str(path), "bad-parquet", reason))
 
     def rows(self, columns: Iterable[str] | None = None, *, where: tuple[str, str]) -> pl.DataFrame:
@@ -104,3 +116,21 @@ class StoredTable:
             pl.col(name).cast(schema[name]) if name in frame.columns else pl.lit(None, schema[name]).alias(name)
             for name in names
         )
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a regular file. Raises OSError, Damaged."""
+    opened = RegularFile(str(path))
+    try:
+        if opened.status.st_size > MOST_BYTES:
+            raise parquet.Damaged(f"it is larger than {MOST_BYTES >> 20} MB")
+        return opened.read(opened.status.st_size, 0)
+    finally:
+        opened.close()
+
+
+def _asked(path: Path, query: parquet.Query) -> pl.DataFrame:
+    """Return the answer of a regular file. Raises Damaged."""
+    if not path.is_file():
+        raise parquet.Damaged("it is no regular file")
+    return parquet.scan(str(path), query)
