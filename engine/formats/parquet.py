@@ -64,8 +64,8 @@ def read(
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows of a file are wanted: of ``columns`` those that it has, in its order.
 
-    ``where``: a column and the text that it must hold. ``top``: a column, and how many rows with its largest values. ``first``:
-    so many of what is left, None for all.
+    ``where``: a column and the text that it must hold. ``top``: a column, and how many rows with its largest values, then without
+    one. ``first``: so many of what is left, None for all.
     """
 
     columns: tuple[str, ...]
@@ -110,6 +110,8 @@ class _Child:
         with self._busy():
             there = set(self._ask(b"C", data).decode().split("\0"))
             names = [name for name in columns if name in there]
+            if not names:
+                raise Damaged("it has none of the columns")
             hostile = self._ask(b"V", "\0".join(names).encode()).decode()
         return names, hostile.split("\0") if hostile else []
 
@@ -253,7 +255,8 @@ def _answer(path: str, query: Query, folder: str) -> int:
     if query.top is not None:
         name, number = query.top
         values = rows.select(name).drop_nulls().collect().to_series().top_k(number)
-        rows = rows.filter(pl.col(name) >= values[-1]) if values.len() else rows.head(0)
+        few = rows.filter(pl.col(name).is_null()).head(number - values.len())
+        rows = pl.concat([rows.filter(pl.col(name) >= values.min()), few])
     rows = rows.select(name for name in query.columns if name in there)
     if query.first is not None:
         rows = rows.head(query.first)

@@ -149,6 +149,8 @@ def _trend(jobs: pl.DataFrame) -> Trend | None:
     """Return the share of memory that the jobs wasted, in the order in which they finished."""
     ended = jobs.filter(pl.col("finish_ms").is_not_null() & (pl.col("used_mb_s") > 0))
     first = ended["finish_ms"].top_k(TREND_LENGTH).min()
+    if first is None:
+        return None
     ended = ended.filter(pl.col("finish_ms") >= first).sort("finish_ms", "job_id")
     return Trend.of("wasted", ended["wasted_mb_s"] / ended["used_mb_s"])
 

@@ -187,7 +187,8 @@ def _best_advice(results: tuple[FleetResult, ...], problems: list[Problem]) -> p
         table = StoredTable(result, RECOMMENDATIONS)
         for frame in table.frames(top=("saving_mb_s", MOST_ADVISED)):
             both = pl.concat([best, frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT))])
-            best = both.sort("saving_mb_s", "job_id", "rank", descending=[True, False, False]).head(MOST_ADVISED)
+            order = ("saving_mb_s", "job_id", "rank")
+            best = both.sort(order, descending=[True, False, False], nulls_last=True).head(MOST_ADVISED)
         problems += table.problems
     return best
 
@@ -211,6 +212,7 @@ def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
                 mine = frame.drop_nulls().with_columns(job_id=_job_of_subject())
                 if jobs.repeated:
                     mine = jobs._counting(mine, number)
+                mine = mine.head(MOST_FINDINGS - len(listed))
                 listed += [(level, subject, text) for _, subject, text, _ in mine.iter_rows()]
         rest = _number(jobs, tables, level) - (len(listed) - before)
         if rest > 0:
