@@ -283,8 +283,7 @@ class Scanner:
         folder.root = root
         files = folder.files
         present: list[str] = []
-        folders: set[str] = set()
-        links: set[str] = set()
+        folders, links = set[str](), set[str]()
         join = path.rstrip("/") + "/"
         with os.scandir(path) as entries:
             for count, entry in enumerate(entries):
@@ -318,8 +317,7 @@ class Scanner:
         for name in files.keys() - set(present) if len(present) != len(files) else ():
             del files[name]
             changes.gone.add(join + name)
-        folder.folders = _without_tables(folders)
-        folder.links = links
+        folder.folders, folder.links = _without_tables(folders), links
         self.folders[path] = folder
         return folder
 
@@ -446,7 +444,7 @@ class Scanner:
             if path == parent:
                 return False
         known, name = self.folders[parent], os.path.basename(path)
-        if name.startswith(TABLE) and MANIFEST in known.folders:
+        if name not in _without_tables({*known.folders, name}):
             return True
         if path in self.folders or path in self.root_identities or name in known.files or name in known.links:
             return False
