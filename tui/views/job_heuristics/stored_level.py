@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -19,6 +20,7 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     from engine.job_heuristics.result.fleet_tables import Detail
     from engine.result import Result
+    from engine.tables import Table
 
 SECTIONS = ("verdicts", "cost", "advice", "history", "differences")
 TABLES = {"verdicts": "heuristics", "cost": "costs", "advice": "recommendations", "differences": "differences"}
@@ -41,6 +43,8 @@ class StoredLevel(Level):
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id)
         self.job_id = job_id
+        self._placed = False
+        self._specs: dict[str, Table] = {}
 
     def compose(self) -> ComposeResult:
         """Head and sections."""
@@ -66,10 +70,22 @@ class StoredLevel(Level):
             return
         rows = result.detail.rows(TABLES[section], self.job_id)
         if rows is not None:
-            spec = self.pane.spec(TABLES[section])
-            shown = advice_spec(spec) if section == "advice" else spec
-            self.query_one(f"#stored-{section}", LiveTable).show(rows, shown)
+            table = self.query_one(f"#stored-{section}", LiveTable)
+            table.show(rows, self._spec(section))
+            if section == "verdicts" and not self._placed and rows.height:
+                self._placed = True  # why the job is bad is what it was opened for
+                worst = max(rows.iter_rows(named=True), key=lambda row: units.rank(row["severity"] or ""))
+                table.move_to_key((self.job_id, worst["heuristic"]))
         self._verdict()
+
+    def _spec(self, section: str) -> Table:
+        """A table's declaration without the job, which is the same in every row; made once."""
+        if section not in self._specs:
+            spec = self.pane.spec(TABLES[section])
+            arranged = advice_spec(spec) if section == "advice" else spec
+            columns = [replace(c, hidden=c.hidden or c.name == "job_id") for c in arranged.columns]
+            self._specs[section] = replace(arranged, columns=tuple(columns))
+        return self._specs[section]
 
     @on(Sections.Shown, "#stored-sections")
     def _section_shown(self) -> None:
