@@ -76,8 +76,9 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
-    ``trend``: how the view's chief number developed. ``later``: how to get the tables, by name, that are read from disk only
-    when they are asked for (``table``); equal results have equal ones.
+    ``trend``: how the view's chief number developed. ``latest``: what came last, where inputs come one by one (``run 132``):
+    events name it. ``later``: how to get the tables, by name, that are read from disk only when they are asked for (``table``);
+    equal results have equal ones.
     """
 
     view: str
@@ -92,6 +93,7 @@ class Result:
     detail: Any = field(default=None, compare=False)
     focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     trend: Trend | None = None
+    latest: str = ""
     later: Mapping[str, Callable[[], pl.DataFrame]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from engine.tables import Table
 
 SECTIONS = ("verdicts", "cost", "advice", "history", "differences")
+NEEDS_HISTORIES = "what-if needs the job's own histories"
+"""Said for keys of the scenario."""
 TABLES = {"verdicts": "heuristics", "cost": "costs", "advice": "recommendations", "differences": "differences"}
 """The table that a section shows the job's rows of."""
 
