@@ -71,7 +71,8 @@ def _dispatch(words: list[str]) -> int:
         return fleet.run_fleet(arguments)
     from tui.cli import dashboard
 
-    exit_now(dashboard.show_demo(arguments) if command == "demo" else dashboard.show(arguments))
+    shown = {"demo": dashboard.show_demo, "replay": dashboard.show_replay}.get(command, dashboard.show)
+    exit_now(shown(arguments))
 
 
 def _print_help(command: str, words: list[str]) -> None:
