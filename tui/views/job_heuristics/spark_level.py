@@ -29,11 +29,10 @@ TAKES = {
     "spark.executor.cores": "executor_cores",
     "spark.executor.memory": "executor_mb",
     "spark.sql.shuffle.partitions": "shuffle_partitions",
+    "spark.default.parallelism": "shuffle_partitions",
 }
 """Which advice the scenario can take, and as which parameter."""
 _AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
-DEFAULT_PARTITIONS = 200
-"""Spark's own spark.sql.shuffle.partitions."""
 
 
 class SparkLevel(OpenJob):
@@ -168,7 +167,8 @@ class SparkLevel(OpenJob):
 
     def _draw_what_if(self, result: Result, shown: AppDetail) -> None:
         from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
-        from engine.job_heuristics.insight.spark.resources import MB, heap_bytes
+        from engine.job_heuristics.insight.spark.advice import DEFAULT_PARTITIONS
+        from engine.job_heuristics.insight.spark.resources import MB, heap_bytes, partitions_key
 
         app, held = shown.app, shown.held
         knobs = [
@@ -176,7 +176,7 @@ class SparkLevel(OpenJob):
             Knob("executor_cores", "cores of each", max((one.cores for one in held.held), default=1), 1, 32),
             Knob("executor_mb", "memory of each MB", max(256, heap_bytes(app) // MB), 256, 65536, 512),
             Knob("shuffle_partitions", "shuffle partitions",
-                 max(1, app.number("spark.sql.shuffle.partitions", DEFAULT_PARTITIONS)), 1, 10_000),
+                 max(1, app.number(partitions_key(app), DEFAULT_PARTITIONS)), 1, 10_000),
         ]  # fmt: skip
         rules = default_rules().of("spark").with_gates
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
