@@ -72,7 +72,8 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
-    ``trend``: how the view's chief number developed.
+    ``trend``: how the view's chief number developed. ``latest``: what came last, where inputs come one by one (``run 132``):
+    events name it.
     """
 
     view: str
@@ -87,6 +88,7 @@ class Result:
     detail: Any = field(default=None, compare=False)
     focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     trend: Trend | None = None
+    latest: str = ""
 
     def focused(self, table: str) -> pl.DataFrame:
         """Return table ``table`` without the rows that are not in focus. Raises KeyError."""

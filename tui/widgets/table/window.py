@@ -302,13 +302,13 @@ def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE,
     return fit_line(join([*line, (" " * width, "header")]), width)
 
 
-def without_rows(window: Window | None) -> str:
-    """Return why there are no rows."""
+def without_rows(window: Window | None, text: str) -> str:
+    """Return why there are no rows: ``text``, or that the filter leaves none."""
     if window is None:
         return ""
     if window.choice.filter and window.frame.height:
         return f"none of {window.frame.height:,} rows matches {window.choice.filter!r} (Esc removes the filter)"
-    return "no rows"
+    return text
 
 
 def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Glyphs, *, sorting: bool) -> str:
