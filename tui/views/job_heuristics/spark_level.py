@@ -115,8 +115,7 @@ class SparkLevel(OpenJob):
         if shown is None:
             text = "reading it" if self.pane.dirty else "not in the data any more"
             return [[(f"{self.job_id}: {text}", "title")]]
-        found = result.detail.rows(result.detail.listing, self.job_id)
-        row: dict[str, Any] = found.row(0, named=True) if found.height else {}
+        row = result.detail.listed(self.job_id)
         severity, app = row.get("severity") or "", shown.app
         first: Line = [
             (f"{row.get('name') or '(no name)'}  ", "title"),
@@ -155,7 +154,7 @@ class SparkLevel(OpenJob):
         for selector, table in tables.get(section, ()):
             self.pane.show_table(selector, result, table)
         if section == "advice":
-            mine = result.detail.rows(result.tables["recommendations"], self.job_id)
+            mine = result.detail.rows("recommendations", self.job_id)
             self.query_one("#app-advice", LiveTable).show(mine, advice_spec(self.pane.spec("recommendations")))
         if section == "verdicts" and not self._placed and shown.verdicts:
             # Why the application is bad is what it was opened for.
@@ -243,7 +242,7 @@ class SparkLevel(OpenJob):
         return out
 
     def _notes(self, result: Result, width: int) -> list[Line]:
-        found = result.detail.rows(result.tables["jobs"], self.job_id)
+        found = result.detail.rows("jobs", self.job_id)
         row: dict[str, Any] = found.row(0, named=True) if found.height else {}
         out: list[Line] = [drawing.heading("assumptions"), *drawing.paragraph(row.get("notes") or "none", width)]
         if row.get("upstream_says"):
