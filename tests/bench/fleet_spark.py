@@ -31,7 +31,9 @@ from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from engine.result import Result
-from tests.bench.job_heuristics import large, many
+from sample_data.job_heuristics import writer
+from sample_data.job_heuristics.plans import CLUSTER, make
+from tests.bench.job_heuristics import SMALL, large, many
 from tests.bench.line import Line
 
 HISTORIES = int(os.environ.get("LOADLENS_BENCH_HISTORIES", "20000"))
@@ -59,7 +61,7 @@ def _all() -> list[Line]:
     with tempfile.TemporaryDirectory(prefix="loadlens-bench-") as name:
         root = Path(name) / "histories"
         root.mkdir()
-        size = many(root, HISTORIES) + large(root, binary=False)
+        size = many(root, HISTORIES) + large(root, binary=False) + _configurations(root)
         begin = time.process_time()
         local = _local(root)
         alone = time.process_time() - begin
@@ -85,6 +87,21 @@ def run() -> list[Line]:
     if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
         return [Line("PySpark or Java is not installed", 0, "")]
     return _all()
+
+
+def _configurations(root: Path) -> int:
+    """Write a configuration beside each history; their size in bytes."""
+    size = 0
+    for number, history in enumerate(sorted(root.rglob("*.jhist"))):
+        job = history.name.split("-")[0]
+        conf = history.with_name(f"{job}_conf.xml")
+        if not conf.exists():
+            plan = PLANS[number % len(PLANS)]
+            size += conf.write_bytes(writer.conf_xml(plan).replace(plan.id.encode(), job.encode()))
+    return size
+
+
+PLANS = [make(SMALL, number + 1, CLUSTER + 1000 * number, number) for number in range(20)]
 
 
 def _local(root: Path) -> Result:
