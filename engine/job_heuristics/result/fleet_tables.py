@@ -45,6 +45,10 @@ class StoredJob:
     problems: tuple[Problem, ...]
 
 
+Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]
+"""Costs and recommendations of some jobs, and what the latter save together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Detail:
     """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the heuristics
@@ -155,10 +159,11 @@ def extend(
 def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
     """Return cost and recommendations of MapReduce jobs, see ``_kept``."""
 
-    def compute(jobs: Collection[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def compute(jobs: Collection[str]) -> Computed:
         part = model.only(jobs)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        return costs, recommend.recommendations(part, rules, parameters.headroom)
+        advised = recommend.recommendations(part, rules, parameters.headroom)
+        return costs, advised, recommend.savings(advised)
 
     return _kept("fleet", model.stamps, compute, rules, parameters, context)
 
@@ -168,10 +173,11 @@ def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: C
     from engine.job_heuristics.insight.spark import advice as spark_advice
     from engine.job_heuristics.insight.spark import cost as spark_cost
 
-    def compute(wanted: Collection[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def compute(wanted: Collection[str]) -> Computed:
         part = {app: apps.apps[app] for app in wanted}
         costs = spark_cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        return costs, spark_advice.recommendations(part, rules, parameters.headroom)
+        advised = spark_advice.recommendations(part, rules, parameters.headroom)
+        return costs, advised, spark_advice.savings(advised)
 
     return _kept("spark fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
 
@@ -179,27 +185,28 @@ def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: C
 def _kept(
     name: str,
     stamps: Mapping[str, Hashable],
-    compute: Callable[[Collection[str]], tuple[pl.DataFrame, pl.DataFrame]],
+    compute: Callable[[Collection[str]], Computed],
     rules: Rules,
     parameters: JobParameters,
     context: Context,
 ) -> FramePartials[str]:
     """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (one row per job of MB s spent,
-    avoidable and saved by the recommendations, null without any), of which ``compute`` gives the first two for some jobs."""
+    avoidable and saved by the recommendations, null without any), of which ``compute`` gives the first two for some jobs, and
+    what is saved."""
     times = "now" if context.at_ms is None else "past"
     fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
 
     def frames(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
-        costs, advised = compute(jobs)
-        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, advised)}
+        costs, advised, savings = compute(jobs)
+        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, savings)}
 
     fleet.update(stamps, frames, key=(parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key))
     return fleet
 
 
-def _totals(jobs: Collection[str], costs: pl.DataFrame, advised: pl.DataFrame) -> pl.DataFrame:
+def _totals(jobs: Collection[str], costs: pl.DataFrame, savings: Mapping[str, float]) -> pl.DataFrame:
     """Return one row per job of MB s spent, avoidable and saved by the recommendations, null without any."""
-    spent, savings = cost.waste(costs), recommend.savings(advised)
+    spent = cost.waste(costs)
     totals = {
         "job_id": list(jobs),
         "cost_mb_s": [spent.get(job, (None, None))[0] for job in jobs],

@@ -167,7 +167,7 @@ INSIGHTS = Table(
     "One row per number of one Spark application (option job) that goes beyond Dr. Elephant, the worst first",
     (
         text("topic", "what was looked at", priority=0, width=20),
-        text("subject", "application, stage, sql execution, executor or query", priority=0, width=12),
+        text("subject", "application, stage, sql execution, executor, host or query", priority=0, width=12),
         text("severity", "NONE: within its limit", kind="level", priority=0, width=10),
         text("value", "the number", priority=0, width=18),
         text("limit", "what it should be", priority=1, width=18),

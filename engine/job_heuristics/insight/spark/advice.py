@@ -14,7 +14,7 @@ from engine.job_heuristics.insight.advice import LEAST_MB, STEP_MB, Advice, fram
 from engine.job_heuristics.insight.spark.cost import split
 from engine.job_heuristics.insight.spark.resources import MB, Resources, heap_bytes, is_local, partitions_key, resources
 from engine.job_heuristics.insight.spark.schedule import Schedule, schedule
-from engine.job_heuristics.insight.spark.skew import skew_setting, split_up, stage_tasks
+from engine.job_heuristics.insight.spark.skew import StageTasks, skew_setting, split_up, stage_tasks
 from engine.job_heuristics.insight.spark.whatif import Scenario, changed_app, repartitioned
 from engine.job_heuristics.model.spark.app import App
 
@@ -48,14 +48,31 @@ def recommendations(apps: Mapping[str, App], rules: Rules, headroom: float) -> p
     return frame_of(advised())
 
 
+def savings(advised: pl.DataFrame) -> dict[str, float]:
+    """Return per application what its recommendations save together, MB s: each saves its share of what those before it
+    leave, since less memory and less time multiply. ``advised``: what ``recommendations`` returns."""
+    used: dict[str, float] = {}
+    left: dict[str, float] = {}
+    for app_id, saving, percent in advised.select("job_id", "saving_mb_s", "saving_percent").iter_rows():
+        if saving > 0 and percent:
+            whole = used.setdefault(app_id, 100 * saving / percent)
+            left[app_id] = left.get(app_id, whole) * max(0.0, 1 - percent / 100)
+    return {app_id: whole - left[app_id] for app_id, whole in used.items()}
+
+
 def advise(app: App, held: Resources, rules: Rules) -> list[Advice]:
     """Return what should pay for an application that has ended, most saving first."""
     if not app.ended or not held.held or app.source != "log":
         return []
     found = [_memory(app, held, rules)]
     if (app.runtime_ms or 0) >= LEAST_MS:
-        plan = schedule(app, held)
-        found += [rule(app, held, rules, plan) for rule in (_executors, _partitions, _skew)]
+        plan, stages = schedule(app, held), stage_tasks(app, held.slots).values()
+        skewed = {one.stage.stage: one for one in stages if one.cause == "data"}
+        found.append(_executors(app, held, rules, plan))
+        if skewed:
+            found.append(_skew(app, held, rules, plan, skewed))
+        elif not any(one.cause == "keys" for one in stages):  # more partitions do not divide a key
+            found.append(_partitions(app, held, rules, plan))
     good = [one for one in found if one is not None]
     return sorted(good, key=lambda one: -one.saving_mb_s)
 
@@ -138,12 +155,8 @@ def _dynamic(app: App, held: Resources, rules: Rules, plan: Schedule, idle: floa
 def _partitions(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advice | None:
     """Advise the number of tasks, for stages that read shuffled data, at which the application would end soonest."""
     read = max((stage.shuffle_read_bytes for stage in app.stages), default=0)
-    if (
-        not read
-        or not plan.executors
-        or any(one.cause in ("data", "keys") for one in stage_tasks(app, held.slots).values())
-    ):
-        return None  # more partitions do not divide a key
+    if not read or not plan.executors:
+        return None
     current, slots = app.number(partitions_key(app), DEFAULT_PARTITIONS), plan.executors * plan.slots_each
     least = -(-read // MOST_PARTITION)
     tried = {
@@ -163,13 +176,8 @@ def _partitions(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advi
     return _sooner(app, held, rules, saved, ("partitions", partitions_key(app), str(wanted), str(current), text))
 
 
-def _skew(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advice | None:
-    """Advise to divide the partitions that are much larger than the others of their stage."""
-    if not plan.executors:
-        return None
-    skewed = {one.stage.stage: one for one in stage_tasks(app, held.slots).values() if one.cause == "data"}
-    if not skewed:
-        return None
+def _skew(app: App, held: Resources, rules: Rules, plan: Schedule, skewed: Mapping[int, StageTasks]) -> Advice | None:
+    """Advise to divide the partitions that are much larger than the others of their stage; ``skewed``: those stages."""
     worst = max(skewed.values(), key=lambda one: one.longest_ms)
     key, value = skew_setting(app, worst)
     groups = tuple(
@@ -193,7 +201,7 @@ def _sooner(
 ) -> Advice | None:
     """Return the advice ``what`` (topic, key, value, value now, text) by which all executors are needed for less time; None
     where that is too little to matter."""
-    if saved_ms < LEAST_SHARE * (app.runtime_ms or 0):
+    if not held.count or saved_ms < LEAST_SHARE * (app.runtime_ms or 0):
         return None
     topic, key, value, current, text = what
     saving = saved_ms * (held.count * held.held[0].mb + held.driver_mb) / 1000

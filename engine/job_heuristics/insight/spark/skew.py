@@ -21,7 +21,8 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class StageTasks:
     """How the tasks of a stage attempt that succeeded differ: times in ms, bytes read (input and shuffle). ``cause`` data,
-    host, keys, or empty where the stage is not skewed; ``host`` where the longest task ran; ``tail_ms``: time that the stage's
+    host, keys, or empty where the stage is not skewed; ``host`` where the longest task ran, ``host_ratio`` of a
+    skewed stage how much longer tasks take there; ``tail_ms``: time that the stage's
     slots had nothing left to do while its last tasks ran, summed over slots."""
 
     stage: Stage
@@ -87,8 +88,8 @@ def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
     longest = int(run.argmax())
     median, middle = int(np.median(run)), int(np.median(read))
     host = part["host"][longest]
-    ratio = _host_ratio(part, host)
     skewed = run[longest] > LEAST_MS and run[longest] > MOST_RATIO * max(median, 1)
+    ratio = _host_ratio(part, host) if skewed else 1.0
     took = part["took"].to_numpy()
     overhead = np.maximum(took - part["worked"].to_numpy() - part["fetched"].to_numpy(), 0)
     # The last tasks, one a slot: from the end of each on its slot had nothing of this stage to do.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -29,10 +30,10 @@ GROWING = ".inprogress"
 """How the name of a log ends while its application runs."""
 
 
-def read_lines(rows: LogRows, data: bytes) -> None:
+def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
     """Read complete lines; ``rows.line`` counts them."""
     start = len(PREFIX)
-    for line in data.split(b"\n"):
+    for line in lines:
         rows.line += 1
         if len(line) > MOST_LINE:
             rows.problem("long-line", f"an event of {len(line) >> 20} MB is left out: more than {MOST_LINE >> 20} MB")
@@ -99,13 +100,13 @@ class EventLog:
             )  # fmt: skip
         if state.get("foreign"):
             return Reading({}, rows.problems, len(data), state)
-        end = data.rfind(b"\n") + 1
-        if end:
-            read_lines(rows, data[: end - 1])
-        tail = data[end:]
+        lines = data.split(b"\n")
+        tail = lines.pop()
+        end = len(data) - len(tail)
+        read_lines(rows, lines)
         if final and tail and not tail.isspace() and state.get("cut") != len(tail):
             if is_whole(tail):
-                read_lines(rows, tail)
+                read_lines(rows, (tail,))
                 rows.line -= 1  # its line end comes later
                 end = len(data)
             else:

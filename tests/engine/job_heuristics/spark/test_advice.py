@@ -52,6 +52,20 @@ def test_a_skewed_task_is_worth_what_it_holds_up_the_end() -> None:
     assert "partitions" not in advice(events)  # more partitions do not divide a key
 
 
+def test_savings_together_are_shares_of_what_is_left() -> None:
+    heap = {"Task Executor Metrics": {"JVMHeapMemory": 1 << 30}}
+    events = run([200_000, *[10_000] * 9], [500, *[50] * 9], OFF)
+    events = [(ms, event | heap if event["Event"].endswith("TaskEnd") else event) for ms, event in events]
+    result = judged(events, max(ms for ms, _ in events) + 1)
+    mine = result.tables["recommendations"].filter(job_id=APP)
+    assert set(mine["topic"]) == {"skew", "executor memory"}
+    one, other = (percent / 100 for percent in mine["saving_percent"])
+    whole = result.tables["costs"].filter(job_id=APP)["mb_s"].sum()
+    listed = result.detail.listing.filter(job_id=APP).row(0, named=True)
+    assert listed["saving_mb_s"] == pytest.approx(whole * (1 - (1 - one) * (1 - other)), rel=1e-6)
+    assert listed["saving_mb_s"] < mine["saving_mb_s"].sum()
+
+
 def test_parts_of_a_task_are_as_long_as_the_median() -> None:
     one = next(iter(stage_tasks(app_of(run([100_000, *[10_000] * 9], [500, *[50] * 9]), None), 2).values()))
     assert split_up(one, 10_000) == [10_000] and split_up(one, 100_000) == [10_000] * 10

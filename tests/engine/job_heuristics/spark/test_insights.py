@@ -323,6 +323,22 @@ def test_garbage_collection_of_one_stage_and_one_executor_stands_out() -> None:
     assert found[topic, "application"]["value"] == "4.4%"
 
 
+def test_a_host_on_which_tasks_take_longer_is_slow() -> None:
+    at = START + 5000
+    events = [*begun(executors=3, cores=9), *job(0, at, at + 99_000, [0, 1])]
+    for number, usual in ((0, 2000), (1, 4000)):
+        events += stage(number, at, at + 90_000, 27)
+        for k in range(27):
+            host = 1 + k % 3
+            took = usual * 2 if host == 2 else usual
+            events += task(100 * number + k, number, at + 10, at + 10 + took, executor=str(host))
+    found = insights(events, at + 100_000)
+    assert [key for key in found if key[0] == "slow host"] == [("slow host", "host node-2")]
+    row = found["slow host", "host node-2"]
+    assert row["value"] == "2.0 x" and "Its 18 tasks" in row["reason"] and "54.0 s longer" in row["reason"]
+    assert row["severity"] == "MODERATE"
+
+
 def test_waves_and_the_longest_share_of_a_stage() -> None:
     at = START + 5000
     tasks = [task(k, 0, at + 1000 * (k // 2), at + 1000 * (k // 2 + 1), executor=str(1 + k % 2)) for k in range(8)]

@@ -16,6 +16,8 @@ LARGE, GOOD = 5 << 30, 128 << 20
 """Bytes of a task that are too many, and that are good."""
 MANY, SHORT_MS = 5_000, 500
 """More tasks than this with a shorter median are too small."""
+SLOW_HOST, LEAST_TASKS, LEAST_LOST_MS = 1.5, 10, 10_000
+"""A host is slow if at least ten tasks take 1.5 times as long there as elsewhere, and lose 10 s."""
 BEFORE_MS = 120_000
 """An executor that was lost at most so long before a stage began again is named as its reason."""
 _CAUSES = {
@@ -32,6 +34,7 @@ def insights(app: App, held: Resources, stages: Mapping[tuple[int, int], StageTa
         yield from _skew(app, one)
         yield from _sizes(one, key)
         yield from _waits(one, held, key)
+    yield from _hosts(app)
     yield from _lost_time(app)
     yield from _retries(app)
 
@@ -107,6 +110,27 @@ def _waits(one: StageTasks, held: Resources, key: str) -> Iterator[Insight]:
             "few tasks", subject, f"{one.tasks:,} tasks", f"{slots:,} slots", level(slots / one.tasks, 1.5, 3, 6, 12),
             f"{one.tasks:,} tasks cannot fill {slots:,} task slots.", key, str(2 * slots),
         )  # fmt: skip
+
+
+def _hosts(app: App) -> Iterator[Insight]:
+    """Find hosts on which tasks take longer than those of the same stage elsewhere."""
+    usual = pl.col("run_ms").median().over("stage_id", "stage_attempt")
+    good = app.tasks.filter((pl.col("reason") == "Success") & pl.col("measured"))
+    times = good.select("host", "run_ms", usual=usual).filter(pl.col("usual") > 0)
+    by_host = times.group_by("host").agg(
+        pl.len(), (pl.col("run_ms") / pl.col("usual")).median().alias("times"),
+        lost=(pl.col("run_ms") - pl.col("usual")).clip(lower_bound=0).sum(),
+    ).sort("times", "host", descending=[True, False])  # fmt: skip
+    if by_host.height < 2:
+        return
+    for host, tasks, ratio, lost in by_host.filter(pl.col("len") >= LEAST_TASKS).head(5).iter_rows():
+        others = float(by_host.filter(pl.col("host") != host)["times"].median() or 0)  # type: ignore[arg-type]
+        if others and lost >= LEAST_LOST_MS and (slower := ratio / others) >= SLOW_HOST:
+            yield Insight(
+                "slow host", f"host {host}", f"{slower:.1f} x", f"{SLOW_HOST:g} x", level(slower, SLOW_HOST, 2, 3, 5),
+                f"Its {tasks:,} tasks take {slower:.1f} times as long as those of the same stages on other hosts, "
+                f"{units.duration(lost)} longer in all.", "spark.speculation", "true",
+            )  # fmt: skip
 
 
 def _lost_time(app: App) -> Iterator[Insight]:
