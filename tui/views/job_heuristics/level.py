@@ -159,6 +159,7 @@ class JobLevel(Level):
             (f"{state}  ", "key" if state == "RUNNING" else ""),
             ("", ""),
             *drawing.strip_line(str(row.get("strip") or "")),
+            (f"  {drawing.LEGEND}", "dim"),
         ]
         maps, reduces = shown.facts.job.maps, shown.facts.job.reduces
         second: Line = [

@@ -370,6 +370,8 @@ def _summary_lines(
         width,
     )
     out.append([])
+    if verdicts:
+        out += drawing.paragraph(f"Letters of all verdicts, in order: {drawing.LEGEND}", width, "dim")
     for verdict in verdicts:
         style = drawing.level(verdict["severity"])
         quiet = style == "ok"

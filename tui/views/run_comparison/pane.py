@@ -29,7 +29,7 @@ from tui.views.run_comparison.cells import (
 from tui.views.run_comparison.columns import screen_frame, screen_table
 from tui.views.run_comparison.plots import MetricPlots
 from tui.views.run_comparison.run_choice import RunChoice
-from tui.views.run_comparison.strip import SampleStrips
+from tui.views.run_comparison.strip import SampleStrips, legend
 from tui.views.run_comparison.thresholds import STEP, field_of, threshold_controls
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment
@@ -240,7 +240,8 @@ class Pane(RunChoice):
 
         if self.result is None:
             return []
-        return [tuple(fact) for fact in arithmetic(self.result.detail, row, self.parameters)]  # type: ignore[misc]
+        told = [tuple(fact) for fact in arithmetic(self.result.detail, row, self.parameters)]
+        return [*told, ("values", legend(self.glyphs), "dim")]  # type: ignore[list-item]
 
     @on(LiveTable.Highlighted, "#metrics")
     def refresh_detail(self) -> None:
