@@ -197,6 +197,8 @@ class Dashboard(ScenarioActions):
         self.call_after_refresh(self.client.start, names)
         self.set_interval(1.0, self._every_second)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
+        # Textual switches to the alternate screen again, which the shell has left empty, but paints nothing.
+        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
         problems = [f"settings: {problem.reason}" for problem in self.settings.problems]
         for complaint in (*self.complaints, *problems):
             log.warning("%s", complaint)

@@ -18,7 +18,7 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
 from engine.broker_load.cruise_control.samples import Samples, SkipRules
 from engine.broker_load.cruise_control.windows import Aggregate, Finished, Window
-from engine.broker_load.model import broker_capacity, history, measured, topology
+from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import History
 from engine.broker_load.model.identity import Identity
@@ -38,7 +38,9 @@ class Model:
     those of ``topology``, windows, leader values, and the ``cluster`` as Cruise Control models it.
 
     ``finished``: samples among the inputs, by partition of the topology; ``aggregated``: returns the windows that are used
-    where a share of the partitions must be valid; ``synthetic``: no topology is known, only leaders.
+    where a share of the partitions must be valid; ``synthetic``: no topology is known, only leaders. ``messages`` [P]: per second
+    in those windows, by the growth of the logs that exporters report (NaN unknown, None without any); ``shares`` [P]: share of
+    its topic's rates on its leader that a partition was given by them (NaN: an even one), None where all are even.
     """
 
     history: History
@@ -54,6 +56,8 @@ class Model:
     aggregated: Callable[[float], Aggregate]
     synthetic: bool
     at_ms: int | None
+    messages: Floats | None = None
+    shares: Floats | None = None
 
     @cached_property
     def used(self) -> list[int]:
@@ -118,8 +122,11 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     leader = leader_values(total)
     loads = replica_loads.as_cruise_control(final, leader, window_loads(total), parameters.cpu_weights)
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
+    ends = total.ends_ms()
+    span = (min(ends) - parameters.window_ms, max(ends)) if ends else (0, 2**62)
+    messages = cluster_facts.message_rates(cluster_facts.facts(inputs, at_ms), final, *span)
     return Model(
-        past, final, capacities, rounds, sampled, maps, finished, total, leader, cluster, aggregated, synthetic, at_ms
+        past, final, capacities, rounds, sampled, maps, finished, total, leader, cluster, aggregated, synthetic, at_ms, messages
     )  # fmt: skip
 
 

@@ -192,6 +192,8 @@ def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
         note("capacity.json", "would add capacities: percentages, capacity goals, balance limits")
     if model.synthetic:
         note("kafka-topics --describe", "would add followers, in-sync replicas, failover")
+    elif model.history.unknown:
+        note("kafka-topics --describe", "would add the order of replicas and which are in sync, for failover")
     table: Any = inputs.table("metrics")
     if not table.height and not inputs.table("finished_samples").height:
         note("scrapes", "would add loads; only placement is known")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from engine.broker_load.model import identity, readings, rounds, ticks, topology
+from engine.broker_load.model import cluster_facts, identity, readings, rounds, ticks, topology
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Broker, Topology
@@ -24,12 +24,14 @@ from engine.view import Context
 @dataclass(frozen=True, eq=False)
 class History:
     """Rounds in order of time up to the moment looked at, the topology that holds then, which host is which broker, and
-    the number of CPUs by broker id."""
+    the number of CPUs by broker id. ``unknown``: what the topology lacks, in words, where exporters' series stand in for a
+    description."""
 
     rounds: tuple[Round, ...]
     topology: Topology
     identity: Identity
     node_cpus: Mapping[int, int]
+    unknown: str = ""
 
 
 def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, str]) -> dict[int, Broker]:
@@ -49,11 +51,13 @@ def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, 
 
 def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: int) -> History | None:
     """Return all rounds up to ``until_ms`` (inclusive; None for all), or None where no topology is known."""
-    placements = inputs.table("topology")
-    if not placements.height:
-        return None
     every = ticks.of(inputs, context)
     past = every if until_ms is None else every.filter(pl.col("time_ms") <= until_ms)
+    placements, unknown = inputs.table("topology"), ""
+    if not placements.height:
+        placements, unknown = _of_exporters(inputs, past, until_ms)
+        if not placements.height:
+            return None
     who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
     heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
     heard |= frozenset(inputs.table("log_dirs")["broker"].unique().to_list())
@@ -93,7 +97,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     partials: Partials[int, Round] = context.memo.state("broker load rounds", Partials)
     partials.update(stamps, build, key=interval_ms)
     past_rounds = tuple(one for moment, one in partials.items() if until_ms is None or moment <= until_ms)
-    return History(past_rounds, at(until_ms), who, ticks.cpu_counts(every, who.ids))
+    return History(past_rounds, at(until_ms), who, ticks.cpu_counts(every, who.ids), unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,18 @@ def _sources(by_broker: pl.DataFrame, interval_ms: int) -> dict[int, _Source]:
         (interval + 1) * interval_ms - 1: _Source(tuple(files), tuple(versions), tuple(brokers), interval not in bare)
         for interval, files, versions, brokers in lists.iter_rows()
     }
+
+
+def _of_exporters(inputs: Inputs, past: pl.DataFrame, until_ms: int | None) -> tuple[pl.DataFrame, str]:
+    """Return rows of ``topology`` made of what exporters report, and what these lack in words; none without leaders."""
+    facts = cluster_facts.facts(inputs, until_ms)
+    if not facts.height:
+        return inputs.table("topology"), ""
+    leads = cluster_facts.placements(cluster_facts.leaders(facts, {}), facts)
+    who, _ = _identify(inputs, past, topology.newest(leads, until_ms))
+    held = cluster_facts.holders(inputs, past, who.ids)
+    placed = cluster_facts.placements(cluster_facts.leaders(facts, who.ids), facts, held)
+    return placed, cluster_facts.unknown(placed, facts)
 
 
 def _identify(inputs: Inputs, past: pl.DataFrame, placed: pl.DataFrame) -> tuple[Identity, dict[int, Broker]]:
@@ -158,7 +174,13 @@ def _topologies(
         return made
 
     times = sorted({described(moment) for moment in moments} | {described(None)})
-    key = (inputs.stamp(placements[FILE].unique().to_list()), tuple(sorted(brokers.items())), heard)
+    # Made of exporters' series, they are of no file.
+    stamp = (
+        inputs.stamp(placements[FILE].unique().to_list())
+        if FILE in placements.columns
+        else placements.hash_rows().sum()
+    )
+    key = (stamp, tuple(sorted(brokers.items())), heard)
     partials.update(dict.fromkeys(times), build, key=key)
     return lambda moment: partials[described(moment)]
 

@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
+from engine.formats import json_records
 from engine.formats.prometheus import answers, tables, text
 from engine.formats.timestamps import utc_text
 from engine.problems import Problem
@@ -23,7 +25,13 @@ FAMILIES = re.compile(
 """Beginnings of the names that some view reads; a test holds every view to them."""
 MOST_AHEAD_MS = 3_600_000
 """How much later than its file a sample may be: clocks differ."""
-_HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script)", re.IGNORECASE)
+_HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script|title|body|h1|a\s+href)", re.IGNORECASE)
+_WORDS = re.compile(rb"^[A-Za-z0-9][^\n{}\[\]\"<>=,]*[A-Za-z][^\n{}\[\]\"<>=]*\s*$")
+"""A line of words, as servers refuse: ``404 page not found``, ``no org id``."""
+_FEW_KEYS = 5
+"""Keys of a refusal as JSON, at most: a message, a code, an id of the request."""
+_SHORT = 2_000
+"""Bytes within which a refusal ends."""
 _ENDINGS = (".json", ".jsonl", ".prom", ".om")
 """Endings of names under which answers are saved, so that a page of HTML below them is a mistake."""
 
@@ -56,12 +64,26 @@ def looks_like(name: str, head: bytes) -> bool:
     """Whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
     if answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head):
         return True
-    return is_page(name, head) or (name.endswith(".csv") and tables.lacks_header(head))
+    return is_page(name, head) or bool(refusal(name, head)) or (name.endswith(".csv") and tables.lacks_header(head))
 
 
 def is_page(name: str, head: bytes) -> bool:
     """Whether a page of HTML was saved in place of an answer, as behind a proxy that wants a login."""
     return name.endswith(_ENDINGS) and _HTML.match(head) is not None and b"ring" not in head.lower()
+
+
+def refusal(name: str, head: bytes) -> str:
+    """Return the words with which a server, or a proxy before it, refused to answer, as they were saved; "" if it did not."""
+    if not name.endswith(_ENDINGS[:2]) or len(head) > _SHORT:
+        return ""
+    if _WORDS.match(head) and head.strip() not in (b"true", b"false", b"null"):
+        return clean(head.decode("utf-8", "replace").strip(), 200)
+    try:
+        found = msgspec.json.decode(head, type=dict[str, str | int | float | bool | None])
+    except json_records.ERRORS:
+        return ""
+    said = next((found[key] for key in ("error", "message") if isinstance(found.get(key), str)), "")
+    return clean(str(said), 200) if len(found) <= _FEW_KEYS else ""
 
 
 def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
@@ -147,6 +169,12 @@ def _of_answer(path: str, data: bytes, labels: Sequence[str], names: str) -> Ser
             f"0 of {count} series are of use: {examples}; loadlens feeds VIEW --prometheus URL prints what to ask for"
         )
         problems.append(Problem.at(path, "no-known-series", reason))
+    if answer.empty and not problems:
+        reason = (
+            "the answer holds no series: the server has none with these names and labels in that time (correct the query, or "
+            "delete the file)"
+        )
+        problems.append(Problem.at(path, "empty-answer", reason))
     if problems:
         problems += [Problem.at(path, "server-info", f"the server says: {info}") for info in answer.infos]
     return SeriesFile(series, answer.points(), tuple(problems), answer.cut, answer=True)
@@ -172,6 +200,9 @@ def _no_series(source: Source, head: bytes) -> list[Problem]:
     if is_page(source.name, head):
         reason = "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"
         return [Problem.at(source.path, "html-page", reason)]
+    if words := refusal(source.name, head):
+        reason = f"the server refused to answer: {words} (correct the address or log in; curl -f leaves no file of it)"
+        return [Problem.at(source.path, "error-answer", reason)]
     if tables.lacks_header(head):
         return [Problem.at(source.path, "no-header", tables.NO_HEADER)]
     return []

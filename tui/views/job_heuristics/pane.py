@@ -16,8 +16,8 @@ from engine import units
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.level import ADVICE, TAKES, WHAT_IF, JobLevel, advice_spec
-from tui.views.job_heuristics.spark_level import SECTIONS as SPARK_SECTIONS
+from tui.views.job_heuristics.level import JobLevel, advice_spec
+from tui.views.job_heuristics.scenario import OpenJob
 from tui.views.job_heuristics.spark_level import SparkLevel
 from tui.views.overview import Overview
 from tui.widgets.drawing.bars import share_bar
@@ -207,7 +207,7 @@ class Pane(ViewPane):
     def open_job(self) -> str | None:
         """The job whose level is open."""
         top = self.levels[-1] if self.levels else None
-        return top.job_id if isinstance(top, (JobLevel, SparkLevel)) else None
+        return top.job_id if isinstance(top, OpenJob) else None
 
     @on(LiveTable.Selected, "#jobs, #recommendations, #best-advice")
     async def _open_row(self, event: LiveTable.Selected) -> None:
@@ -301,35 +301,16 @@ class Pane(ViewPane):
                 return
             await self.open(str(row["job_id"]))
         top = self.levels[-1]
-        if isinstance(top, JobLevel):
-            top.query_one("#job-sections", Sections).choose(WHAT_IF)
-            top.focus_controls()
-        elif isinstance(top, SparkLevel):
-            top.query_one("#app-sections", Sections).choose(SPARK_SECTIONS.index("what if"))
+        if isinstance(top, OpenJob):
+            top.what_if()
 
     def action_take(self) -> None:
         """Take a recommendation into the scenario."""
-        found = self.levels[-1].query("#job-advice") if self.levels else None
-        table = found.first(LiveTable) if found else None
-        if table is None or self.open_job is None:
+        top = self.levels[-1] if self.levels else None
+        if isinstance(top, OpenJob):
+            top.take()
+        else:
             self.notify("open a job first: Enter; its section advice holds what can be taken", timeout=3)
-            return
-        sections = self.levels[-1].query_one("#job-sections", Sections)
-        if sections.chosen != ADVICE:
-            sections.choose(ADVICE)
-            return  # first show what would be taken
-        row = table.row
-        if row is None:
-            self.notify("there is nothing to recommend for this job", timeout=3)
-            return
-        field = TAKES.get(row["key"])
-        if field is None:
-            key = row["key"].removeprefix("mapreduce.")
-            self.notify(f"what-if does not model {key}; the advice holds", timeout=3, markup=False)
-            return
-        value: Any = float(row["value"]) if field == "slow_start" else int(row["value"])
-        self.change(**{field: value})
-        sections.choose(WHAT_IF)
 
     def action_forget(self) -> None:
         """Drop the scenario (can be undone)."""

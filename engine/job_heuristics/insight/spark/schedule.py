@@ -33,7 +33,7 @@ class Group:
         """Return the ms from the group's begin to its end on ``slots``."""
         if slots < 1:
             return 0
-        free = [0] * slots
+        free = [0] * min(slots, sum(map(len, self.tasks)))  # more slots than tasks change nothing
         ends: list[int] = []
         for parents, tasks in zip(self.parents, self.tasks, strict=True):
             ready = max((ends[parent] for parent in parents), default=0)

@@ -1,4 +1,4 @@
-"""Stages: skew and its cause, small tasks, large partitions, waits, failures, retries, speculation, locality."""
+"""Stages: skew and its cause, small tasks, large partitions, waits, failures, retries, speculation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from engine import units
-from engine.job_heuristics.insight.spark.insight import Insight, level
+from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.insight.spark.resources import Resources
 from engine.job_heuristics.insight.spark.skew import StageTasks
 from engine.job_heuristics.model.spark.app import App
@@ -16,6 +16,8 @@ LARGE, GOOD = 5 << 30, 128 << 20
 """Bytes of a task that are too many, and that are good."""
 MANY, SHORT_MS = 5_000, 500
 """More tasks than this with a shorter median are too small."""
+BEFORE_MS = 120_000
+"""An executor that was lost at most so long before a stage began again is named as its reason."""
 _CAUSES = {
     "data": ("it read {0} where the median read {1}", "spark.sql.adaptive.skewJoin.enabled", "true"),
     "host": ("its host {2} takes {3:.1f} times as long as the others", "spark.speculation", "true"),
@@ -31,7 +33,6 @@ def insights(app: App, held: Resources, stages: Mapping[tuple[int, int], StageTa
         yield from _waits(one, held)
     yield from _lost_time(app)
     yield from _retries(app)
-    yield from _locality(app)
 
 
 def _skew(one: StageTasks) -> Iterator[Insight]:
@@ -74,17 +75,27 @@ def _waits(one: StageTasks, held: Resources) -> Iterator[Insight]:
         yield Insight(
             "fetch wait", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
             f"Tasks waited {units.duration(sums['fetch_wait_ms'])} for shuffle data of other executors.",
+            "spark.reducer.maxSizeInFlight", "96m",
+        )  # fmt: skip
+    if (share := sums["shuffle_write_ns"] / 1e6 / run) >= 0.1:
+        yield Insight(
+            "shuffle write", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
+            f"Tasks wrote shuffle data for {units.duration(sums['shuffle_write_ns'] / 1e6)} of {units.duration(run)}: the disks "
+            "are slow, or it is flushed in pieces that are too small.", "spark.shuffle.file.buffer", "1m",
         )  # fmt: skip
     if one.duration_ms and (share := one.overhead_ms / one.duration_ms) >= 0.1:
         yield Insight(
             "scheduler delay", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
             f"{units.duration(one.overhead_ms)} of the tasks' time was neither work nor packing: the driver hands out tasks "
             "too slowly, or they are too small.",
+            "spark.sql.shuffle.partitions" if one.stage.shuffle_read_bytes else "spark.sql.files.maxPartitionBytes",
+            str(max(1, one.tasks // 4)) if one.stage.shuffle_read_bytes else "512m",
         )  # fmt: skip
     if sums["cpu_ns"] and (share := sums["cpu_ns"] / 1e6 / run) < 0.5:
         yield Insight(
             "CPU", subject, f"{share:.0%}", "50 %", 1,
-            f"Tasks used a processor for {share:.0%} of their time: the stage waits for input and output.",
+            f"Tasks used a processor for {share:.0%} of their time: the stage waits for input and output, "
+            "and more tasks could run at once.", "spark.executor.cores", "more",
         )  # fmt: skip
     slots = held.slots
     if slots and one.tasks < slots and run > 60_000:
@@ -123,25 +134,22 @@ def _lost_time(app: App) -> Iterator[Insight]:
 
 
 def _retries(app: App) -> Iterator[Insight]:
+    """Find stages that ran again, and the executors whose loss made them."""
     again = [stage for stage in app.stages if stage.attempt > 0]
-    if again:
-        reason = next((stage.failure for stage in app.stages if stage.failure), "") or "no reason given"
-        yield Insight(
-            "stage retries", "application", f"{len(again):,}", "0", level(len(again), 1, 2, 4, 8),
-            f"{len(again):,} stage attempts were repeated: {reason[:200]}.",
-        )  # fmt: skip
-
-
-def _locality(app: App) -> Iterator[Insight]:
-    good = app.tasks.filter(pl.col("reason") == "Success")
-    placed = good.filter(pl.col("locality").is_in(["PROCESS_LOCAL", "NODE_LOCAL", "RACK_LOCAL", "ANY"]))
-    if placed.height < 20:
+    if not again:
         return
-    far = placed.filter(pl.col("locality").is_in(["RACK_LOCAL", "ANY"]))
-    share = far.height / placed.height
-    read = int(far["input_bytes"].sum())
-    if share >= 0.1 and read:
-        yield Insight(
-            "locality", "application", f"{share:.0%}", "10 %", level(share, 0.1, 0.5, 0.9),
-            f"{far.height:,} tasks read {units.size(read)} from other hosts.", "spark.locality.wait", "3s",
-        )  # fmt: skip
+    reason = next((stage.failure for stage in app.stages if stage.failure), "") or "no reason given"
+    starts = {stage.submit_ms for stage in again if stage.submit_ms is not None}
+    lost = [one for one in app.executors if not one.active and one.remove_ms is not None]
+    before = [one for one in lost if any(0 <= start - (one.remove_ms or 0) <= BEFORE_MS for start in starts)]
+    words = "".join(
+        f" Executor {one.name} was lost just before: {(one.reason or 'no reason given')[:160]}." for one in before[:3]
+    )
+    memory = any("memory" in (one.reason or "").lower() for one in before)
+    served = (app.properties.get("spark.shuffle.service.enabled") or "").lower() == "true"
+    key, setting = ("spark.executor.memoryOverhead", "more") if memory else ("spark.shuffle.service.enabled", "true")
+    yield Insight(
+        "stage retries", "application", f"{len(again):,}", "0", level(len(again), 1, 2, 4, 8),
+        f"{len(again):,} stage attempts were repeated: {reason[:200]}.{words}",
+        "" if served and not memory else key, "" if served and not memory else setting,
+    )  # fmt: skip
