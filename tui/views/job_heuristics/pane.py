@@ -22,6 +22,7 @@ from tui.views.job_heuristics.spark_level import SparkLevel
 from tui.views.overview import Overview
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
+from tui.widgets.drawing.plot import Draw, PlotView, Series, plot
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
@@ -98,6 +99,7 @@ class Pane(ViewPane):
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #job-summary { height: 1fr; }
+    #waste { height: 1fr; }
     #job-panel { max-width: 60; }
     .-narrow #job-panel { max-width: 100%; }
     """
@@ -117,8 +119,18 @@ class Pane(ViewPane):
                     LiveTable(name=f"{NAME}/jobs", id="jobs", renderers=JOB_CELLS),
                     [
                         Overview(
-                            LiveTable(name=f"{NAME}/best-advice", id="best-advice", renderers=ROLLUP_CELLS),
-                            [LiveTable(name=f"{NAME}/wasters", id="wasters", renderers=ROLLUP_CELLS)],
+                            LiveTable(
+                                name=f"{NAME}/best-advice",
+                                id="best-advice",
+                                renderers=ROLLUP_CELLS,
+                                empty="no setting is known that would save memory or time",
+                            ),
+                            [
+                                Overview(
+                                    LiveTable(name=f"{NAME}/wasters", id="wasters", renderers=ROLLUP_CELLS),
+                                    [PlotView(id="waste")],
+                                )
+                            ],
                             least=4,
                         )
                     ],
@@ -162,6 +174,7 @@ class Pane(ViewPane):
         if chosen == 0:
             self.query_one("#wasters", LiveTable).show(rollup.filter(rollup["by"] == GROUPS[0]), self._rollup_spec)
             self._advised(result, "#best-advice")
+            self.query_one("#waste", PlotView).show(_waste(result))
         elif chosen == 1:
             self.query_one("#rollup", LiveTable).show(rollup.filter(rollup["by"] == self.grouping), self._rollup_spec)
         elif chosen == 2:
@@ -327,6 +340,16 @@ class Pane(ViewPane):
         self.change(compare=None if row["job_id"] == self.open_job else row["job_id"])
 
 
+def _waste(result: Result) -> Draw | None:
+    """Return what draws how much of its memory each job wasted, in the order in which they ended; None with less than two."""
+    trend = result.trend
+    if trend is None or len(trend.values) < 2:
+        return None
+    title = "part of the memory used that each job wasted, in the order in which they ended"
+    line = Series(range(1, len(trend.values) + 1), trend.values, title, "bar")
+    return lambda width, height, glyphs: plot([line], width, height, glyphs, x_kind="count")
+
+
 def _summary_lines(
     row: dict[str, Any], verdicts: list[dict[str, Any]], advice: list[dict[str, Any]], width: int, glyphs: Any
 ) -> list[Line]:
@@ -366,5 +389,7 @@ def _summary_lines(
         out.append([("no heuristic gave a result", "dim")])
     for one in advice:
         out += [[], [(f"{one['key']}=", ""), (str(one["value"]), "ok")]]
-        out += drawing.paragraph(f"saves {units.text('mb_s', one['saving_mb_s'])}: {one['text']}", width, "dim")
+        saving = one["saving_mb_s"] or 0.0
+        effect = f"{'saves' if saving >= 0 else 'costs'} {units.text('mb_s', abs(saving))}"
+        out += drawing.paragraph(f"{effect}: {one['text']}", width, "dim")
     return out
