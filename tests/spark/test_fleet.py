@@ -16,8 +16,8 @@ import pytest
 
 from engine.fleet import batches, run
 from engine.fleet.job_key import job_key
-from engine.fleet.rows import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import ROLLUP
 from engine.live.options import LiveSettings
 from engine.problems import Problem

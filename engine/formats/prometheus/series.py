@@ -6,12 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import polars as pl
 
-from engine.formats import json_records
-from engine.formats.prometheus import answers, tables, text
+from engine.formats.prometheus import answers, misfits, tables, text
 from engine.formats.timestamps import utc_text
 from engine.problems import Problem
 from engine.reading import Source
@@ -25,15 +23,6 @@ FAMILIES = re.compile(
 """Beginnings of the names that some view reads; a test holds every view to them."""
 MOST_AHEAD_MS = 3_600_000
 """How much later than its file a sample may be: clocks differ."""
-_HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script|title|body|h1|a\s+href)", re.IGNORECASE)
-_WORDS = re.compile(rb"^[A-Za-z0-9][^\n{}\[\]\"<>=,]*[A-Za-z][^\n{}\[\]\"<>=]*\s*$")
-"""A line of words, as servers refuse: ``404 page not found``, ``no org id``."""
-_FEW_KEYS = 5
-"""Keys of a refusal as JSON, at most: a message, a code, an id of the request."""
-_SHORT = 2_000
-"""Bytes within which a refusal ends."""
-_ENDINGS = (".json", ".jsonl", ".prom", ".om")
-"""Endings of names under which answers are saved, so that a page of HTML below them is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +53,7 @@ def looks_like(name: str, head: bytes) -> bool:
     """Whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
     if answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head):
         return True
-    return is_page(name, head) or bool(refusal(name, head)) or (name.endswith(".csv") and tables.lacks_header(head))
-
-
-def is_page(name: str, head: bytes) -> bool:
-    """Whether a page of HTML was saved in place of an answer, as behind a proxy that wants a login."""
-    return name.endswith(_ENDINGS) and _HTML.match(head) is not None and b"ring" not in head.lower()
-
-
-def refusal(name: str, head: bytes) -> str:
-    """Return the words with which a server, or a proxy before it, refused to answer, as they were saved; "" if it did not."""
-    if not name.endswith(_ENDINGS[:2]) or len(head) > _SHORT:
-        return ""
-    if _WORDS.match(head) and head.strip() not in (b"true", b"false", b"null"):
-        return clean(head.decode("utf-8", "replace").strip(), 200)
-    try:
-        found = msgspec.json.decode(head, type=dict[str, str | int | float | bool | None])
-    except json_records.ERRORS:
-        return ""
-    said = next((found[key] for key in ("error", "message") if isinstance(found.get(key), str)), "")
-    return clean(str(said), 200) if len(found) <= _FEW_KEYS else ""
+    return misfits.instead(name, head) is not None
 
 
 def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
@@ -99,7 +69,8 @@ def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> Seri
     if tables.looks_like(head):
         return _later(source, _of_table(path, data, labels, names))
     if not text.looks_like(head):
-        return _nothing(labels, _no_series(source, head))
+        misfit = misfits.instead(source.name, head)
+        return _nothing(labels, [Problem.at(path, *misfit)] if misfit else [])
     wanted = (*labels, *(f"exported_{name}" for name in labels)) if b"exported_" in data else labels
     scrape = text.parse(path, data, wanted, names)
     samples = scrape.samples
@@ -193,19 +164,6 @@ def _nothing(labels: Sequence[str], problems: Sequence[Problem]) -> SeriesFile:
     schema = {"metric": pl.String, **dict.fromkeys(labels, pl.String), "line": pl.UInt32, "labels": pl.String}
     points = pl.DataFrame(schema={"series": pl.UInt32, "value": pl.Float64, "time_ms": pl.Int64})
     return SeriesFile(pl.DataFrame(schema=schema), points, tuple(problems))
-
-
-def _no_series(source: Source, head: bytes) -> list[Problem]:
-    """Return why a file that was meant to hold series holds none."""
-    if is_page(source.name, head):
-        reason = "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"
-        return [Problem.at(source.path, "html-page", reason)]
-    if words := refusal(source.name, head):
-        reason = f"the server refused to answer: {words} (correct the address or log in; curl -f leaves no file of it)"
-        return [Problem.at(source.path, "error-answer", reason)]
-    if tables.lacks_header(head):
-        return [Problem.at(source.path, "no-header", tables.NO_HEADER)]
-    return []
 
 
 def _later(source: Source, file: SeriesFile) -> SeriesFile:

@@ -25,7 +25,7 @@ from engine.job_heuristics.insight.spark.whatif import Scenario, numbers, predic
 from engine.job_heuristics.model.spark.app import App, SqlExecution
 from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result.detail import labels
+from engine.job_heuristics.result.labels import labels
 from engine.job_heuristics.result.spark_detail import AppDetail, AppVerdict
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, WHAT_IF
 from engine.job_heuristics.tables.result import SEVERITIES

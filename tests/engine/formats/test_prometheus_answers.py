@@ -171,8 +171,23 @@ def test_a_line_of_words_in_place_of_an_answer_is_a_refusal(words: bytes) -> Non
 
 
 @pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("cpu.txt", b'up{job="a", instance="b"} =>\n1 @[1700000040]\n', "-o json"),
+        ("cpu.csv", b'"Time","{instance=""b1:9404"", topic=""t""}"\n2023-11-14 22:14:00,5\n', "feeds"),
+        ("meta.json", b'{"ulid":"01H","minTime":1,"maxTime":2,"compaction":{},"version":1}', "promtool tsdb dump"),
+    ],
+)
+def test_forms_that_are_not_read_are_said_with_what_to_do_instead(name: str, data: bytes, words: str) -> None:
+    file = read(data, name)
+    assert [problem.kind for problem in file.problems] == ["other-form"] and words in file.problems[0].reason
+
+
+@pytest.mark.parametrize(
     ("name", "data"),
     [
+        ("cpu.csv", b"time,user_us\n1,2\n"),
+        ("meta.json", b'{"name":"x"}'),
         ("finished.json", b'{"timestamp":1,"passed":false,"result":"FAILURE","revision":"x"}'),
         ("k.json", b'{"message":"a","b":{"c":1}}'),
         ("k.json", b"true"),

@@ -144,7 +144,7 @@ class JobLevel(OpenJob):
                 "reading its tasks" if self.pane.dirty or not self._ready else "not in the data any more"
             )
             return [[(text, "title")]]
-        row = self._listing_row(result)
+        row = result.detail.listed(self.job_id)
         severity = row.get("severity") or ""
         mark = glyphs.severity[drawing.level(severity)]
         state = str(row.get("state") or "")
@@ -166,11 +166,6 @@ class JobLevel(OpenJob):
             second.append((f", ran {units.text('ms', shown.before.runtime_ms)}", "dim"))
         return [first, second]
 
-    def _listing_row(self, result: Result) -> dict[str, Any]:
-        listing = result.detail.listing
-        found = result.detail.rows(listing, self.job_id)
-        return found.row(0, named=True) if found.height else {}
-
     def _draw_verdicts(self, result: Result, shown: JobDetail) -> None:
         self.pane.show_table("#job-explained", result, "explained")
         table = self.query_one("#job-explained", LiveTable)
@@ -191,7 +186,7 @@ class JobLevel(OpenJob):
         self._panel("verdict").show((lambda *at: drawing.verdict(found, *at)) if found is not None else None)
 
     def _draw_cost(self, result: Result, shown: JobDetail) -> None:
-        rows = result.detail.rows(result.tables["costs"], self.job_id).to_dicts()  # at most eight causes
+        rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
         self._panel("cost").show(lambda width, glyphs: drawing.cost(rows, shown, width, glyphs))
 
     def _draw_tasks(self, result: Result, shown: JobDetail) -> None:
@@ -203,7 +198,7 @@ class JobLevel(OpenJob):
         panel.show(lambda width, glyphs: drawing.timeline(shown, width, panel.size.height, glyphs))
 
     def _draw_advice(self, result: Result, shown: JobDetail) -> None:
-        mine = result.detail.rows(result.tables["recommendations"], self.job_id)
+        mine = result.detail.rows("recommendations", self.job_id)
         table = self.query_one("#job-advice", LiveTable)
         table.styles.height = min(max(mine.height, 1), 12) + 2  # the text stands right below the last row
         table.show(mine, self._spec("recommendations", advice_spec))
@@ -234,8 +229,8 @@ class JobLevel(OpenJob):
         self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], self._spec("tasks", task_spec))
 
     def _draw_notes(self, result: Result, shown: JobDetail) -> None:
-        differences = result.detail.rows(result.tables["differences"], self.job_id).to_dicts()  # a few dozen at most
-        row = self._listing_row(result)
+        differences = result.detail.rows("differences", self.job_id).to_dicts()  # a few dozen at most
+        row = result.detail.rows("jobs", self.job_id).row(0, named=True)
         mode = self.pane.parameters.mode
         problems = [
             f"{p.path}{f':{p.line}' if p.line else ''} {p.kind}: {p.reason}"

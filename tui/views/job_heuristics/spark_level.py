@@ -29,11 +29,10 @@ TAKES = {
     "spark.executor.cores": "executor_cores",
     "spark.executor.memory": "executor_mb",
     "spark.sql.shuffle.partitions": "shuffle_partitions",
+    "spark.default.parallelism": "shuffle_partitions",
 }
 """Which advice the scenario can take, and as which parameter."""
 _AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
-DEFAULT_PARTITIONS = 200
-"""Spark's own spark.sql.shuffle.partitions."""
 
 
 class SparkLevel(OpenJob):
@@ -116,8 +115,7 @@ class SparkLevel(OpenJob):
         if shown is None:
             text = "reading it" if self.pane.dirty else "not in the data any more"
             return [[(f"{self.job_id}: {text}", "title")]]
-        found = result.detail.rows(result.detail.listing, self.job_id)
-        row: dict[str, Any] = found.row(0, named=True) if found.height else {}
+        row = result.detail.listed(self.job_id)
         severity, app = row.get("severity") or "", shown.app
         first: Line = [
             (f"{row.get('name') or '(no name)'}  ", "title"),
@@ -156,7 +154,7 @@ class SparkLevel(OpenJob):
         for selector, table in tables.get(section, ()):
             self.pane.show_table(selector, result, table)
         if section == "advice":
-            mine = result.detail.rows(result.tables["recommendations"], self.job_id)
+            mine = result.detail.rows("recommendations", self.job_id)
             self.query_one("#app-advice", LiveTable).show(mine, advice_spec(self.pane.spec("recommendations")))
         if section == "verdicts" and not self._placed and shown.verdicts:
             # Why the application is bad is what it was opened for.
@@ -169,7 +167,8 @@ class SparkLevel(OpenJob):
 
     def _draw_what_if(self, result: Result, shown: AppDetail) -> None:
         from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
-        from engine.job_heuristics.insight.spark.resources import MB, heap_bytes
+        from engine.job_heuristics.insight.spark.advice import DEFAULT_PARTITIONS
+        from engine.job_heuristics.insight.spark.resources import MB, heap_bytes, partitions_key
 
         app, held = shown.app, shown.held
         knobs = [
@@ -177,7 +176,7 @@ class SparkLevel(OpenJob):
             Knob("executor_cores", "cores of each", max((one.cores for one in held.held), default=1), 1, 32),
             Knob("executor_mb", "memory of each MB", max(256, heap_bytes(app) // MB), 256, 65536, 512),
             Knob("shuffle_partitions", "shuffle partitions",
-                 max(1, app.number("spark.sql.shuffle.partitions", DEFAULT_PARTITIONS)), 1, 10_000),
+                 max(1, app.number(partitions_key(app), DEFAULT_PARTITIONS)), 1, 10_000),
         ]  # fmt: skip
         rules = default_rules().of("spark").with_gates
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
@@ -243,7 +242,7 @@ class SparkLevel(OpenJob):
         return out
 
     def _notes(self, result: Result, width: int) -> list[Line]:
-        found = result.detail.rows(result.tables["jobs"], self.job_id)
+        found = result.detail.rows("jobs", self.job_id)
         row: dict[str, Any] = found.row(0, named=True) if found.height else {}
         out: list[Line] = [drawing.heading("assumptions"), *drawing.paragraph(row.get("notes") or "none", width)]
         if row.get("upstream_says"):

@@ -65,6 +65,11 @@ def heap_bytes(app: App) -> int:
     return spark_bytes(app.properties.get(f"spark.{who}.memory"), "1g")
 
 
+def partitions_key(app: App) -> str:
+    """Return the property that sets the number of tasks of stages that read shuffled data."""
+    return "spark.sql.shuffle.partitions" if app.sql else "spark.default.parallelism"
+
+
 def is_local(app: App) -> bool:
     """Whether the driver runs the tasks itself."""
     return (app.properties.get("spark.master") or "").startswith("local")

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from engine.job_heuristics.insight.spark.resources import spark_bytes
 from engine.job_heuristics.model.spark.app import App, Stage
 
 MOST_RATIO, LEAST_MS = 5.0, 5_000
@@ -114,3 +115,30 @@ def _host_ratio(part: pl.DataFrame, host: str) -> float:
         return 1.0
     a, b = float(np.median(mine.to_numpy())), float(np.median(others.to_numpy()))
     return a / b if b else 1.0
+
+
+def split_up(one: StageTasks, ms: int) -> list[int]:
+    """Return the times of a task of a skewed stage when it is divided into parts as long as the median."""
+    if ms <= MOST_RATIO * max(one.median_ms, 1):
+        return [ms]
+    parts = max(2, round(ms / max(one.median_ms, 1)))
+    return [ms // parts] * parts
+
+
+def skew_setting(app: App, one: StageTasks) -> tuple[str, str]:
+    """Return the property, and its value, by which Spark divides the large partitions of a join: adaptive execution (since
+    3.0, on since 3.2) where it is off, else a lower size from which a partition counts as skewed. Empty where none helps:
+    before 3.0, and where the partition was large enough and yet not divided, since it is not of a join."""
+    version = app.attempts[0].version if app.attempts else ""
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isascii() and part.isdigit() and len(part) < 4)
+    if numbers and numbers < (3,):
+        return "", ""
+    adaptive = app.properties.get("spark.sql.adaptive.enabled") or str(not numbers or numbers >= (3, 2))
+    if adaptive.lower() != "true":
+        return "spark.sql.adaptive.enabled", "true"
+    if (app.properties.get("spark.sql.adaptive.skewJoin.enabled") or "true").lower() != "true":
+        return "spark.sql.adaptive.skewJoin.enabled", "true"
+    key = "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes"
+    if one.longest_bytes > spark_bytes(app.properties.get(key), "256m", "b"):
+        return "", ""
+    return key, f"{max(1, one.longest_bytes >> 21)}m"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from engine import units
 from engine.job_heuristics.insight.spark.advice import HIGH_PEAK, LOW_PEAK, PEAK_ROOM, peak_heap
 from engine.job_heuristics.insight.spark.findings.insight import Insight, level
-from engine.job_heuristics.insight.spark.resources import MB, Resources, heap_bytes, is_local
+from engine.job_heuristics.insight.spark.resources import MB, Resources, heap_bytes, is_local, partitions_key
 from engine.job_heuristics.insight.spark.skew import StageTasks
 from engine.job_heuristics.model.spark.app import App
 
@@ -131,5 +131,5 @@ def _spill(app: App, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[In
             "spill", f"stage {stage.stage}", units.text("bytes", disk), "0", level(share, 0.0001, 0.1, 0.5, 1.0),
             f"{units.text('bytes', memory)} of memory went to disk as {units.text('bytes', disk)}{spilling}, {share:.0%} of "
             f"the bytes that the stage moved; {wanted:,} partitions would fit.",
-            "spark.sql.shuffle.partitions", str(wanted),
+            partitions_key(app), str(wanted),
         )  # fmt: skip

@@ -8,8 +8,8 @@ import polars as pl
 
 from engine import units
 from engine.job_heuristics.insight.spark.findings.insight import Insight, level
-from engine.job_heuristics.insight.spark.resources import Resources
-from engine.job_heuristics.insight.spark.skew import StageTasks
+from engine.job_heuristics.insight.spark.resources import Resources, partitions_key
+from engine.job_heuristics.insight.spark.skew import StageTasks, skew_setting
 from engine.job_heuristics.model.spark.app import App
 
 LARGE, GOOD = 5 << 30, 128 << 20
@@ -19,7 +19,7 @@ MANY, SHORT_MS = 5_000, 500
 BEFORE_MS = 120_000
 """An executor that was lost at most so long before a stage began again is named as its reason."""
 _CAUSES = {
-    "data": ("it read {0} where the median read {1}", "spark.sql.adaptive.skewJoin.enabled", "true"),
+    "data": ("it read {0} where the median read {1}", "", ""),
     "host": ("its host {2} takes {3:.1f} times as long as the others", "spark.speculation", "true"),
     "keys": ("it read no more than others, on no slower host: its records cost more", "", ""),
 }
@@ -27,18 +27,22 @@ _CAUSES = {
 
 def insights(app: App, held: Resources, stages: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
     """Yield the insights on stages."""
+    key = partitions_key(app)
     for one in stages.values():
-        yield from _skew(one)
-        yield from _sizes(one)
-        yield from _waits(one, held)
+        yield from _skew(app, one)
+        yield from _sizes(one, key)
+        yield from _waits(one, held, key)
     yield from _lost_time(app)
     yield from _retries(app)
 
 
-def _skew(one: StageTasks) -> Iterator[Insight]:
+def _skew(app: App, one: StageTasks) -> Iterator[Insight]:
     if not one.cause:
         return
     words, key, setting = _CAUSES[one.cause]
+    if one.cause == "data":
+        key, setting = skew_setting(app, one)
+        words += "" if key else "; no property divides it: salt its key, or aggregate in two steps"
     size = units.size
     reason = words.format(size(one.longest_bytes), size(one.median_bytes), one.host, one.host_ratio)
     yield Insight(
@@ -48,13 +52,13 @@ def _skew(one: StageTasks) -> Iterator[Insight]:
     )  # fmt: skip
 
 
-def _sizes(one: StageTasks) -> Iterator[Insight]:
+def _sizes(one: StageTasks, key: str) -> Iterator[Insight]:
     subject = f"stage {one.stage.stage}"
     if one.tasks > MANY and one.median_ms < SHORT_MS:
         yield Insight(
             "small tasks", subject, f"{one.tasks:,} tasks", f"{MANY:,}", level(one.tasks, MANY, 2 * MANY, 10 * MANY, 20 * MANY),
             f"{one.tasks:,} tasks of {units.duration(one.median_ms)}: a tenth of them would do.",
-            "spark.sql.shuffle.partitions", str(one.tasks // 10),
+            key, str(one.tasks // 10),
         )  # fmt: skip
     if one.largest_bytes > LARGE:
         wanted = -(-one.largest_bytes // GOOD)
@@ -62,11 +66,11 @@ def _sizes(one: StageTasks) -> Iterator[Insight]:
             "large partition", subject, units.size(one.largest_bytes), units.size(LARGE),
             level(one.largest_bytes, LARGE, 2 * LARGE, 4 * LARGE, 8 * LARGE),
             f"One task moved {units.size(one.largest_bytes)}; {units.size(GOOD)} are good: {wanted:,} times as many partitions.",
-            "spark.sql.shuffle.partitions", str(min(100_000, one.tasks * wanted)),
+            key, str(min(100_000, one.tasks * wanted)),
         )  # fmt: skip
 
 
-def _waits(one: StageTasks, held: Resources) -> Iterator[Insight]:
+def _waits(one: StageTasks, held: Resources, key: str) -> Iterator[Insight]:
     sums, subject = one.stage.sums, f"stage {one.stage.stage}"
     run = sums["run_ms"]
     if run < 10_000:
@@ -88,7 +92,7 @@ def _waits(one: StageTasks, held: Resources) -> Iterator[Insight]:
             "scheduler delay", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
             f"{units.duration(one.overhead_ms)} of the tasks' time was neither work nor packing: the driver hands out tasks "
             "too slowly, or they are too small.",
-            "spark.sql.shuffle.partitions" if one.stage.shuffle_read_bytes else "spark.sql.files.maxPartitionBytes",
+            key if one.stage.shuffle_read_bytes else "spark.sql.files.maxPartitionBytes",
             str(max(1, one.tasks // 4)) if one.stage.shuffle_read_bytes else "512m",
         )  # fmt: skip
     if sums["cpu_ns"] and (share := sums["cpu_ns"] / 1e6 / run) < 0.5:
@@ -101,7 +105,7 @@ def _waits(one: StageTasks, held: Resources) -> Iterator[Insight]:
     if slots and one.tasks < slots and run > 60_000:
         yield Insight(
             "few tasks", subject, f"{one.tasks:,} tasks", f"{slots:,} slots", level(slots / one.tasks, 1.5, 3, 6, 12),
-            f"{one.tasks:,} tasks cannot fill {slots:,} task slots.", "spark.sql.shuffle.partitions", str(2 * slots),
+            f"{one.tasks:,} tasks cannot fill {slots:,} task slots.", key, str(2 * slots),
         )  # fmt: skip
 
 
