@@ -232,7 +232,10 @@ class Grid(ScrollView, Painter):
         if window is None:
             return
         self._width = max(self.scrollable_content_region.width, 1)
+        hidden = self._layout.hidden
         self._layout = layout(window.columns, self._width, self._offset)
+        if hidden != self._layout.hidden:  # the caption says so
+            self.post_message(self.Highlighted(self, self.cursor_key))
         names = [slot.column.name for slot in self._layout.slots]
         if self.current not in names:
             self.current = window.choice.sort if window.choice.sort in names else (names[0] if names else "")
