@@ -115,6 +115,9 @@ def test_keys_are_the_same_in_spark(spark: SparkSession, histories: Path) -> Non
         "/a/x.xml",
         "s3a://b/application_1_2/job_3_4/attempts",
         "/job_local7_0001.jhist",
+        "/logs/eventlog_v2_nightly/events_1_nightly",
+        "/logs/eventlog_v2_nightly/appstatus_nightly",
+        f"/logs/eventlog_v2_spark-{'a1' * 16}/events_2_spark-{'a1' * 16}.zstd",
         "x",
     ]
     frame = spark.createDataFrame([(path,) for path in paths], "path string").withColumn("key", run._key())

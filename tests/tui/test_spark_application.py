@@ -24,7 +24,7 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 WORDS = {
-    "verdicts": "Spark Configuration", "insights": "skew", "stages": "longest tasks", "timeline": "in 2 waves",
+    "verdicts": "Spark Configurati", "insights": "skew", "stages": "longest tasks", "timeline": "in 2 waves",
     "executors": "busy", "sql": "HashAggregate", "advice": "spark.executor", "what if": "shuffle partitions",
     "history": "daily revenue",
     "notes": "assumptions",

@@ -21,6 +21,20 @@ _CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD
 """Metrics that give a broker's CPU, the preferred one first."""
 
 
+_BEFORE = 50
+"""Moments before a host's newest sampling interval whose rows are looked at: the rates in it need the tick of each exporter."""
+
+
+def _newest(rows: pl.DataFrame, interval_ms: int) -> pl.DataFrame:
+    """Return the rows of the newest sampling interval of each host (or broker, where no host is known), and some before it."""
+    of, time = ["host", "broker"], pl.col("time_ms")
+    before = time.filter(time < time.max() // interval_ms * interval_ms).top_k(_BEFORE).min()
+    moments = rows.select(*of, "time_ms").unique()
+    since = moments.group_by(of).agg(pl.coalesce(before, time.min()).alias("_since"))
+    found = rows.select(of).join(since, on=of, how="left", maintain_order="left", nulls_equal=True)["_since"]
+    return rows.filter(rows["time_ms"] >= found)
+
+
 def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame | None:
     """Return rows of ``brokers`` with source ``measured``: network and disk as each broker reports them in its newest sampling
     interval. Hosts without a known id are numbered from -1 downwards. None without scrapes.
@@ -34,6 +48,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     disks = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms))
     if not table.height and not disks.height:
         return None
+    table = _newest(table, interval_ms)
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
     who = identity.resolve(table, inputs.table("topology"), listed)
     ids = dict(who.ids)
