@@ -115,9 +115,7 @@ def test_one_more_scrape_builds_only_its_own_interval(
     compute(made.inputs(), memo=memo)
     build = rounds.build
     intervals: list[int] = []
-    monkeypatch.setattr(
-        rounds, "build", lambda interval, *rest: (intervals.append(interval), build(interval, *rest))[1]
-    )
+    monkeypatch.setattr(rounds, "build", lambda which, *rest: (intervals.extend(which), build(which, *rest))[1])
     for number in range(20, 28):
         time = T0 + number // 2 * MINUTE
         made.scrape(100 + number, BROKERS[number % 2], time)
@@ -135,7 +133,7 @@ def test_a_look_at_the_past_keeps_the_rounds_after_it(tmp_path: Path, monkeypatc
     compute(inputs, memo=memo)
     build = rounds.build
     built: list[int] = []
-    monkeypatch.setattr(rounds, "build", lambda interval, *rest: (built.append(interval), build(interval, *rest))[1])
+    monkeypatch.setattr(rounds, "build", lambda which, *rest: (built.extend(which), build(which, *rest))[1])
     compute(inputs, ("at", str(T0 + 90_000)), memo=memo)
     compute(inputs, memo=memo)
     assert len(built) == 1  # the interval that the moment cuts
