@@ -138,7 +138,9 @@ def checked(house: Path) -> str:
     # The pages and the picture of the new view are prose, so that there are none in the copy.
     wanted = f"({' or '.join(chosen)}) and not shows_every_view and not has_a_guide"
     paths = [path for path in dict.fromkeys(paths) if not any(Path(other) in Path(path).parents for other in paths)]
-    return run(house, "-m", "pytest", "-n0", "-vv", "-p", "no:cacheprovider", *left_out, *paths, "-k", wanted)
+    # Files of its own, or it would also delete those of earlier runs.
+    own = ("-p", "no:cacheprovider", "--basetemp", str(house.parent / "tmp"))
+    return run(house, "-m", "pytest", "-n0", "-vv", *own, *left_out, *paths, "-k", wanted)
 
 
 @pytest.mark.timeout(400)
