@@ -47,6 +47,7 @@ class Inputs:
     _of: Callable[[str, Set[int]], pl.DataFrame] | None = field(repr=False, compare=False, default=None)
     _touched: Callable[[int], frozenset[int] | None] = field(repr=False, compare=False, default=lambda version: None)
     past: tuple[Inputs, ...] = field(repr=False, compare=False, default=())
+    _parts: Callable[[str, Set[int]], Iterable[pl.DataFrame]] | None = field(repr=False, compare=False, default=None)
     since_ms: int = field(repr=False, compare=False, default=0)
 
     def table(self, name: str) -> pl.DataFrame:
@@ -62,6 +63,11 @@ class Inputs:
         if self._of is not None:
             return self._of(name, files)
         return self.table(name).filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
+
+    def parts(self, name: str, files: Set[int]) -> Iterable[pl.DataFrame]:
+        """Return the rows of ``of(name, files)`` in parts, in the same order: rows that lie on disk need not all be in memory
+        at once. One file may be in several parts."""
+        return [self.of(name, files)] if self._parts is None else self._parts(name, files)
 
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
         """Return id and version of each of ``files`` that is there, sorted: equal stamps mean equal rows."""

@@ -15,7 +15,7 @@ from engine.broker_load.model.rounds import Round
 from engine.incremental import Partials
 from engine.view import Context
 
-SUMS_BYTES = 128 << 20
+SUMS_BYTES = 64 << 20
 """Memory of the sums of windows that are not looked at: those of older ones are made again when they are."""
 
 Key = tuple[int, int | None]

@@ -28,10 +28,13 @@ def of(inputs: Inputs, context: Context) -> pl.DataFrame:
 
 
 def _read(inputs: Inputs, files: Collection[int]) -> pl.DataFrame:
-    rows = inputs.table("metrics") if len(files) == len(inputs.files) else inputs.of("metrics", set(files))
     versions = {FILE: list(files), "version": [inputs.files[number].version for number in files]}
     numbers = pl.DataFrame(versions, schema={FILE: pl.UInt32, "version": pl.Int64})
-    return of_rows(rows).join(numbers, on=FILE, how="left").sort(FILE, "time_ms", "host", "broker")
+    parts = [of_rows(rows) for rows in inputs.parts("metrics", set(files))]
+    if not parts:
+        parts = [of_rows(inputs.of("metrics", set()))]
+    ticks = parts[0] if len(parts) == 1 else _together(pl.concat(parts))
+    return ticks.join(numbers, on=FILE, how="left").sort(FILE, "time_ms", "host", "broker")
 
 
 def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -53,6 +56,15 @@ def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
         .join(prints, on=_OF, how="left", nulls_equal=True)
         .with_columns(pl.col("sized").fill_null(False))
     )
+
+
+def _together(ticks: pl.DataFrame) -> pl.DataFrame:
+    """Return ``ticks`` of parts of the rows, one for each that lies in several parts."""
+    several = [pl.col(name).explode(empty_as_null=False).drop_nulls().unique().sort() for name in ("exporters", "cpus")]
+    merged = ticks.group_by(_OF, maintain_order=True).agg(
+        pl.col("counter").any(), *several, pl.col("rows").sum(), pl.col("sized").any(), pl.col("print").bitwise_xor()
+    )
+    return merged.select(ticks.columns)
 
 
 def _starts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -20,6 +20,7 @@ METRICS = Table(
         number("value", "Value as reported."),
         flag("counter", "A running total: its increase per second counts."),
     ),
+    seldom=True,
 )
 TOPOLOGY = Table(
     "topology",

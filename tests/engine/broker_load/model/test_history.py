@@ -73,7 +73,8 @@ class Growing:
         """A snapshot."""
         self.version += 1
         assert not self.store.flush()
-        return Inputs(self.version, self.infos.copy(), (), self.store.snapshot())
+        rows = self.store.snapshot()
+        return Inputs(self.version, self.infos.copy(), (), rows, rows.of, _parts=rows.parts)
 
 
 @pytest.mark.parametrize("counters", [False, True])
