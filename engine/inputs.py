@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -68,6 +68,20 @@ class Inputs:
         """Return the rows of ``of(name, files)`` in parts, in the same order: rows that lie on disk need not all be in memory
         at once. One file may be in several parts."""
         return [self.of(name, files)] if self._parts is None else self._parts(name, files)
+
+    def batches(self, files: Iterable[int], most: int = 128 << 20) -> Iterator[frozenset[int]]:
+        """Yield ``files`` in sets of at most ``most`` bytes on disk, or of one file: for work that need not see all at once."""
+        batch: set[int] = set()
+        left = most
+        for number in files:
+            size = self.files[number].size
+            if batch and size > left:
+                yield frozenset(batch)
+                batch, left = set(), most
+            batch.add(number)
+            left -= size
+        if batch:
+            yield frozenset(batch)
 
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
         """Return id and version of each of ``files`` that is there, sorted: equal stamps mean equal rows."""

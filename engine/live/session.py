@@ -308,6 +308,7 @@ class Session:
                 memo=self._memos[view],
                 stop=stop,
                 progress=progress,
+                memory=self.memory,
             )
             context.check()
             with _without_gc():
