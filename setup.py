@@ -22,7 +22,7 @@ class BuildWithCommit(build_py):
             module = importlib.util.module_from_spec(described)
             described.loader.exec_module(module)
             commit = module.checked_out(ROOT)
-        except (OSError, ValueError, ImportError):
+        except (OSError, ValueError):
             return
         if commit:
             target = Path(self.build_lib) / "tui/cli/commit.txt"

@@ -50,8 +50,9 @@ class Event:
 def changes(before: Result, after: Result, time_ms: int) -> tuple[Event, ...]:
     """Return what changed from ``before`` to ``after``, two results of one view under the same parameters, worst first.
 
-    Compared are the worst finding of each subject, from level ``low`` on, and the levels of headline numbers. Where a list of
-    findings is cut, only the number of those that it may have cut is compared.
+    Compared are the worst finding of each subject, from level ``low`` on, and the levels of headline numbers. What came last
+    (``Result.latest``) is named if that is new. Where a list of findings is cut, only the number of those that it may have cut is
+    compared.
     """
     old, new = by_subject(before.findings), by_subject(after.findings)
     cut = max((units.rank(finding.level) for finding in (*before.findings, *after.findings) if finding.rest), default=0)
@@ -71,7 +72,7 @@ def changes(before: Result, after: Result, time_ms: int) -> tuple[Event, ...]:
     if cut:
         events += _count_event(before, after, cut, time_ms)
     events += _headline_events(before.headline, after.headline, time_ms, after.view)
-    return tuple(_folded(events))
+    return tuple(_folded(events, after.latest if after.latest != before.latest else ""))
 
 
 def by_subject(findings: Iterable[Finding]) -> dict[str, Finding]:
@@ -126,22 +127,33 @@ def _headline_events(before: Sequence[Headline], after: Sequence[Headline], time
 _ORDER: Mapping[Change, int] = {"new": 0, "worse": 0, "better": 1, "gone": 1}
 
 
-def _folded(events: Iterable[Event]) -> list[Event]:
-    """Sort by what became worse and by level, and make one event of more than ``FOLD`` that changed alike."""
+def _folded(events: Iterable[Event], latest: str) -> list[Event]:
+    """Sort by what became worse and by level, and make one event of more than ``FOLD`` that changed alike.
 
-    def alike(event: Event) -> tuple[int, int, str]:
-        return _ORDER[event.change], -units.rank(event.level), event.change
+    ``latest``: what brought them (``run 132``), or empty; then all that changed alike are one event, and each names it.
+    """
+
+    def alike(event: Event) -> tuple[int, int, str, bool]:
+        return _ORDER[event.change], -units.rank(event.level), event.change, bool(latest) and event.row is None
 
     out: list[Event] = []
     for _, group in groupby(sorted(events, key=alike), key=alike):
         members = list(group)
-        if len(members) <= FOLD:
-            out += members
+        if len(members) <= (1 if latest else FOLD):
+            out += [replace(event, text=f"{latest}: {event.text}") if latest else event for event in members]
             continue
         names = ", ".join(event.subject for event in members[:FOLD])
-        text = f"{names} and {len(members) - FOLD:,} more"
-        out.append(replace(members[0], subject=f"{len(members):,} findings", text=text))
+        rest = f" and {len(members) - FOLD:,} more" if len(members) > FOLD else ""
+        out.append(replace(members[0], subject=_together(members, latest), text=names + rest))
     return out
+
+
+def _together(members: Sequence[Event], latest: str) -> str:
+    """Name several events that changed alike: ``40 findings``, or what brought them and what they are about."""
+    tables = {event.row[0] if event.row is not None else "" for event in members}
+    if not latest or tables == {""} or len(tables) > 1:
+        return f"{latest}: {len(members):,} findings" if latest else f"{len(members):,} findings"
+    return f"{latest}: {len(members):,} {tables.pop().replace('_', ' ')} {'worse' if members[0].bad else 'better'}"
 
 
 @dataclass(frozen=True)
@@ -189,9 +201,9 @@ _TEXT = Column("text", pl.String, "What is the matter, with the numbers.", prior
 
 EVENTS = Table(
     "events",
-    "What changed since the dashboard was started, newest first.",
+    "What changed since the operator last looked, newest first.",
     (
-        Column("time_ms", pl.Int64, "When it was seen.", "ms", "time_ms", "time", width=8, priority=0),
+        Column("time_ms", pl.Int64, "When it was seen.", "ms", "time_ms", "changed", width=8, priority=0),
         Column("change", pl.String, "new, worse, better or gone.", priority=0, width=6),
         _LEVEL,
         _VIEW,
@@ -210,9 +222,12 @@ EVENTS = Table(
     title="What changed",
 )
 FINDINGS = Table(
-    "findings", "Findings of all views, worst first.", (_LEVEL, _VIEW, _SUBJECT, _TEXT), ("view", "subject"),
+    "findings",
+    "Findings of all views, worst first.",
+    (replace(_LEVEL, title="findings"), _VIEW, _SUBJECT, _TEXT),
+    ("view", "subject"),
     title="Findings",
-)  # fmt: skip
+)
 
 
 def events_frame(feed: Feed, titles: Mapping[str, str]) -> pl.DataFrame:

@@ -41,11 +41,19 @@ def _columns(frame: pl.DataFrame, documents: set[str]) -> Iterator[list[list[Any
         for name in frame.columns:
             values = batch.get_column(name).to_list()
             if name in documents:
-                values = [None if text is None else json.loads(text) for text in values]
+                values = [None if text is None else _document(text) for text in values]
             elif batch.schema[name].is_float() or batch.schema[name].is_nested():
                 values = [finite(value) for value in values]
             columns.append(values)
         yield columns
+
+
+def _document(text: str) -> Any:
+    """Return the value of a JSON text; of one that is none, which only a file of somebody else holds, the text."""
+    try:
+        return finite(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
 
 
 def finite(value: Any) -> Any:

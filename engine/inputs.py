@@ -83,6 +83,25 @@ class Inputs:
         if batch:
             yield frozenset(batch)
 
+    def filtered(self, keep: Callable[[str, pl.DataFrame], pl.DataFrame], mark: int) -> Inputs:
+        """Return these inputs with ``keep(name, rows)`` for the rows of each table. Versions of files get ``mark`` (32 bits), so
+        that stamps differ from those of other choices."""
+        made: dict[str, pl.DataFrame] = {}
+
+        def load(name: str) -> pl.DataFrame:
+            if name not in made:
+                made[name] = keep(name, self.table(name))
+            return made[name]
+
+        files = {number: replace(info, version=(info.version << 32) | mark) for number, info in self.files.items()}
+        return replace(
+            self,
+            files=files,
+            _load=load,
+            _of=lambda name, numbers: keep(name, self.of(name, numbers)),
+            _parts=lambda name, numbers: (keep(name, rows) for rows in self.parts(name, numbers)),
+        )
+
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
         """Return id and version of each of ``files`` that is there, sorted: equal stamps mean equal rows."""
         return tuple((number, self.files[number].version) for number in sorted(files) if number in self.files)

@@ -11,7 +11,7 @@ import msgspec
 from engine import __version__, export, units
 from engine.parameters import Attachment, Parameters, options
 from engine.problems import Problem
-from engine.result import Result
+from engine.result import Result, TooLarge
 from engine.text import harmless, harmless_json
 from engine.units import iso as iso
 from engine.view import View
@@ -58,10 +58,10 @@ def settings(parameters: Parameters) -> dict[str, Any]:
 def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> dict[str, Any]:
     """Build the whole report as one JSON-ready object. ``at_ms``: the instant it describes; ``only``: the one table to include.
 
-    Raises KeyError if ``only`` is not a table of the result.
+    Raises KeyError if ``only`` is not a table of the result, TooLarge.
     """
     declared = {table.name: table for table in view.tables}
-    chosen = {only: result.tables[only]} if only is not None else result.tables
+    chosen = _tables(view, result, only)
     return {
         "loadlens": __version__,
         "view": view.name,
@@ -69,9 +69,26 @@ def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, onl
         "settings": settings(parameters),
         "summary": export.finite(dict(result.summary)),
         "notes": list(result.notes),
-        "tables": {name: list(export.rows(frame, declared[name])) for name, frame in chosen.items()},
+        "tables": {name: list(export.rows(result.table(name), declared[name])) for name in chosen},
         "problems": [problem.as_row() for problem in result.problems],
     }
+
+
+def _tables(view: View, result: Result, only: str | None) -> list[str]:
+    """Return the names of the tables of a report in their order. Raises KeyError, TooLarge."""
+    if only is not None:
+        if only not in result.names:
+            raise KeyError(only)
+        return [only]
+    if not result.later:
+        return list(result.tables)
+    if (number := result.summary.get("jobs", 0)) > MOST_JOBS:
+        raise TooLarge(f"all tables of {number:,} jobs are too much for one report: choose one (--table)")
+    return [table.name for table in view.tables if table.name in result.names]
+
+
+MOST_JOBS = 100_000
+"""Jobs of which a report holds every table."""
 
 
 def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> bytes:
@@ -92,16 +109,16 @@ def to_text(view: View, result: Result, only: str | None = None, width: int = 0)
         level = f" [{line.level.upper()}]" if line.level not in ("", "ok") else ""
         parts.append(f"{line.label}: {line.value}{level}{basis}\n")
     parts.extend(f"note: {note}\n" for note in result.notes)
-    for name, frame in result.tables.items():
-        if only is None or name == only:
-            shown = result.focused(name)
-            # Columns that say nothing of any row (those of another kind of input) are left out of a text.
-            if shown.height:
-                shown = shown.select([column.name for column in shown if column.null_count() < shown.height])
-            meaning = declared[name].meaning
-            if shown.height < frame.height:
-                meaning += f" ({shown.height:,} of {frame.height:,}: {' '.join(result.focus[name])})"
-            parts.append(f"\n{name}: {meaning}\n\n{export.to_text(shown, declared[name], width)}")
+    for name in _tables(view, result, only):
+        frame = result.table(name)
+        shown = result.focused(name, frame)
+        # Columns that say nothing of any row (those of another kind of input) are left out of a text.
+        if shown.height:
+            shown = shown.select([column.name for column in shown if column.null_count() < shown.height])
+        meaning = declared[name].meaning
+        if shown.height < frame.height:
+            meaning += f" ({shown.height:,} of {frame.height:,}: {' '.join(result.focus[name])})"
+        parts.append(f"\n{name}: {meaning}\n\n{export.to_text(shown, declared[name], width)}")
     parts.append("\n" + problems_text(result.problems) if result.problems else "\nno problems\n")
     return harmless("".join(parts))
 

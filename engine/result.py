@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -63,6 +63,10 @@ class Trend:
         return cls(label, tuple(numbers)) if numbers.drop_nulls().len() else None
 
 
+class TooLarge(Exception):
+    """Raised for a table that has more rows than are held in memory; the message says where they are."""
+
+
 @dataclass(frozen=True)
 class Result:
     """What a view computes from its inputs and parameters. Equal inputs and parameters give an equal result.
@@ -72,7 +76,9 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
-    ``trend``: how the view's chief number developed.
+    ``trend``: how the view's chief number developed. ``latest``: what came last, where inputs come one by one (``run 132``):
+    events name it. ``later``: how to get the tables, by name, that are read from disk only when they are asked for (``table``);
+    equal results have equal ones.
     """
 
     view: str
@@ -87,10 +93,22 @@ class Result:
     detail: Any = field(default=None, compare=False)
     focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     trend: Trend | None = None
+    latest: str = ""
+    later: Mapping[str, Callable[[], pl.DataFrame]] = field(default_factory=dict, compare=False, repr=False)
 
-    def focused(self, table: str) -> pl.DataFrame:
-        """Return table ``table`` without the rows that are not in focus. Raises KeyError."""
-        frame = self.tables[table]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all tables that there are."""
+        return (*self.tables, *self.later)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table, from disk if need be. Raises KeyError, TooLarge."""
+        return self.tables[name] if name in self.tables else self.later[name]()
+
+    def focused(self, table: str, rows: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Return table ``table`` (its ``rows``, if they are at hand) without those that are not in focus. Raises KeyError,
+        TooLarge."""
+        frame = self.table(table) if rows is None else rows
         if table not in self.focus:
             return frame
         column, value = self.focus[table]

@@ -11,7 +11,7 @@ from engine.result import Result
 from engine.tables import Column, Table
 
 MOST_ROWS = 5_000
-"""Tables with more rows are left out: nobody compares them by eye."""
+"""Of tables with more rows only their number is compared: nobody compares them by eye."""
 
 
 def _number(name: str, meaning: str, title: str = "", width: int = 11) -> Column:
@@ -43,16 +43,26 @@ _LONG = pl.Schema({"row": pl.String, "number": pl.String, "value": pl.Float64})
 def side_by_side(tables: Sequence[Table], before: Result, after: Result) -> pl.DataFrame:
     """Return the rows of ``SIDES`` for the summaries and ``tables`` (in their order) of two results of one view.
 
-    Tables that only one of them has are left out, numbers that are equal or missing on both sides too. Within a table rows are
-    sorted by relative change, what came or went first, then as the table has them.
+    A table that only one side has counts as empty on the other. Numbers that are equal or missing on both sides are left out.
+    Within a table rows are sorted by relative change, what came or went first, then as the table has them.
     """
     parts = [_compared("summary", _of_summary(before), _of_summary(after))]
     for spec in tables:
         frames = [result.tables.get(spec.name) for result in (before, after)]
-        left, right = frames
-        if left is not None and right is not None and spec.key and max(left.height, right.height) <= MOST_ROWS:
-            parts.append(_compared(spec.name, _of_table(spec, left), _of_table(spec, right)))
+        heights = [frame.height if frame is not None else 0 for frame in frames]
+        if not spec.key or not any(heights):
+            continue
+        if max(heights) > MOST_ROWS:
+            parts.append(_compared(spec.name, *(_number_of_rows(height) for height in heights)))
+        else:
+            left, right = (_of_table(spec, frame if frame is not None else spec.empty()) for frame in frames)
+            parts.append(_compared(spec.name, left, right))
     return pl.concat(parts)
+
+
+def _number_of_rows(height: int) -> pl.DataFrame:
+    """Return the number of rows of a table in the form of ``_LONG``."""
+    return pl.DataFrame([("", "rows", float(height))], _LONG, orient="row")
 
 
 def _compared(table: str, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """Where the program built into one folder begins."""
 
-from tui.__main__ import run
+from tui.start import run
 
 if __name__ == "__main__":
     run()

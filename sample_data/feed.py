@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import importlib
 import logging
-import os
-import shutil
-import signal
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from engine.views import VIEWS
 
@@ -52,7 +45,6 @@ class Feeder(threading.Thread):
         self.speed = max(speed, 1e-3)
         self._stop_asked = threading.Event()
         self._lock = threading.Lock()
-        self._removing = threading.RLock()
         self._players: dict[str, Iterator[float]] = {}
         self._due: list[tuple[float, int, str]] = []
 
@@ -102,65 +94,3 @@ class Feeder(threading.Thread):
         self._stop_asked.set()
         if self._lock.acquire(timeout=5):
             self._lock.release()
-
-    def remove(self) -> None:
-        """Stop and remove the folder. Called once more meanwhile (the terminal is lost while a signal is answered), it comes
-        back when the folder is gone: whoever comes back first ends the process."""
-        self.stop()
-        with self._removing:
-            # Each of hundreds of calls to the system gives the interpreter away; threads that compute keep it for 5 ms each.
-            before = sys.getswitchinterval()
-            sys.setswitchinterval(1e-5)
-            try:
-                shutil.rmtree(self.target, ignore_errors=True)
-            finally:
-                sys.setswitchinterval(before)
-
-
-@contextlib.contextmanager
-def playing(speed: float = 1.0) -> Iterator[Feeder]:
-    """A feeder on a temporary folder (below ``TMPDIR``), to be prepared by the caller. However it ends, also by SIGTERM,
-    SIGHUP or Ctrl+C, the folder is removed."""
-    before = _handle_signals()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # they wait until it is known what to remove
-    try:
-        feeder = Feeder(Path(tempfile.mkdtemp(prefix="loadlens-demo-")), speed)
-        _playing.append(feeder)
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    try:
-        yield feeder
-    finally:
-        _set_handlers(dict.fromkeys(before, signal.SIG_IGN))
-        feeder.remove()
-        _playing.remove(feeder)
-        _set_handlers(before)
-
-
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-
-_playing: list[Feeder] = []
-"""Whose folders go when a signal ends the process."""
-
-
-def _leave(number: int, _frame: Any) -> None:
-    """End the process here and now. An exception would come up in whatever runs: an import turns it into another one or
-    swallows it, and native code that is half loaded has crashed of it."""
-    _set_handlers(dict.fromkeys(_SIGNALS, signal.SIG_IGN))
-    for feeder in _playing:
-        feeder.remove()
-    os._exit(128 + number)
-
-
-def _handle_signals() -> dict[signal.Signals, Any]:
-    """Let signals remove the folders while no event loop looks after them; gives the handlers there were.
-    A signal that is ignored stays so (nohup)."""
-    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN}
-    _set_handlers(dict.fromkeys(before, _leave))
-    return before
-
-
-def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
-    with contextlib.suppress(ValueError):  # not the main thread: whoever runs it looks after signals
-        for number, handler in handlers.items():
-            signal.signal(number, handler)

@@ -14,6 +14,7 @@ from tests.chance import tries
 
 # Read by Textual when it is imported; no test may wait for an animation.
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+os.environ.setdefault("TEXTUAL_FPS", "15")  # as over SSH; 60 frames a second are a tenth of the screen tests
 if sys.dont_write_bytecode:
     # No bytecode beside the sources, then; but compiling Textual and Polars again in every worker and in every program under
     # test is a fifth of the suite. Workers and programs take this over from the environment.

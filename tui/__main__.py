@@ -1,12 +1,8 @@
-"""The program. It imports nothing heavy: Textual only for a screen, Polars only for a computation."""
+"""The command line. It imports nothing heavy: Textual only for a screen, Polars only for a computation."""
 
 from __future__ import annotations
 
 import signal
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl+C in the middle of an import would show a traceback
-
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -45,8 +41,6 @@ def _dispatch(words: list[str]) -> int:
     """Run the command that ``words`` begin with; return the exit code."""
     from tui.cli.arguments import command_of, parser
 
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     command, others = command_of(words)
     if command in ("report", "check") and {"-h", "--help"}.intersection(others):
         _print_help(command, others)
@@ -68,10 +62,13 @@ def _dispatch(words: list[str]) -> int:
     if command == "fleet":
         from tui.cli import fleet
 
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the run on Spark is cancelled
         return fleet.run_fleet(arguments)
     from tui.cli import dashboard
 
-    exit_now(dashboard.show_demo(arguments) if command == "demo" else dashboard.show(arguments))
+    shown = {"demo": dashboard.show_demo, "replay": dashboard.show_replay}.get(command, dashboard.show)
+    exit_now(shown(arguments))
 
 
 def _print_help(command: str, words: list[str]) -> None:
@@ -137,4 +134,5 @@ def run() -> NoReturn:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     run()

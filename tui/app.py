@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from engine.last_look import LastLooks
 from engine.settings import State, folders
 from engine.views import VIEWS, Entry
 from tui import actions, keymap, textual_internals
@@ -31,6 +33,7 @@ from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
 from tui.process.type_ahead import TypeAhead
 from tui.scenario_actions import ScenarioActions
+from tui.source import Source
 from tui.status_model import StatusModel
 from tui.tabs import OVERVIEW, Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
@@ -111,7 +114,7 @@ class Dashboard(ScenarioActions):
         settings: Settings,
         *,
         view: str | None = None,
-        demo: bool = False,
+        source: Source | None = None,
         guards: bool = False,
         opener: Opener = open_session,
         prepare: Callable[[str], None] | None = None,
@@ -122,6 +125,7 @@ class Dashboard(ScenarioActions):
     ) -> None:
         super().__init__()
         self.settings = settings
+        self.source = source or Source()
         self.entries = entries
         self.log_ring = logs.Ring()
         complaint = self.choose_looks()
@@ -146,8 +150,11 @@ class Dashboard(ScenarioActions):
         chosen = view is not None or bool(settings.ui.tab)
         first = first_tab(entries, (view, settings.ui.tab, self.state.get("tab", default="")))
         self.tabs = Tabs(entries, first, settings, self.client, chosen=chosen, id="panes")
-        self.overview = Overview(self.tabs, self.client, settings, clock=clock, call=self.call_operator)
-        self.status = StatusModel(self.tabs, self.client, settings, clock=clock, demo=demo)
+        self._looks = LastLooks(self.state, [os.fspath(root.absolute()) for root in roots]) if self.source.own else None
+        self.overview = Overview(
+            self.tabs, self.client, settings, clock=clock, call=self.call_operator, looks=self._looks
+        )
+        self.status = StatusModel(self.tabs, self.client, settings, clock=clock, source=self.source)
         self._status_line = StatusLine(id="status")
         self._choices = TableChoices(self.state)
         self._type_ahead = TypeAhead(self)
@@ -190,6 +197,8 @@ class Dashboard(ScenarioActions):
         self.call_after_refresh(self.client.start, names)
         self.set_interval(1.0, self._every_second)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
+        # Textual switches to the alternate screen again, which the shell has left empty, but paints nothing.
+        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
         problems = [f"settings: {problem.reason}" for problem in self.settings.problems]
         for complaint in (*self.complaints, *problems):
             log.warning("%s", complaint)
@@ -364,6 +373,8 @@ class Dashboard(ScenarioActions):
         """Let the age of the data grow; collect garbage if this is a quiet moment."""
         self.update_status()
         self.overview.tick()
+        if not self.tabs.views_are_loading:
+            self.source.look(self.client.session)
         if self._collector is not None:
             self._collector.tick(self.client.busy)
 
@@ -418,6 +429,8 @@ class Dashboard(ScenarioActions):
         if not self._saved:
             self._saved = True
             self.state.set("tab", value=self.tabs.shown)
+            if self._looks is not None:
+                self._looks.save()
             self.state.save()
 
     def on_unmount(self) -> None:

@@ -61,18 +61,22 @@ def load_views(names: Collection[str]) -> tuple[Mapping[str, View], Mapping[str,
 
 
 def open_session(
-    roots: Sequence[Path], settings: Settings, first: str
+    roots: Sequence[Path], settings: Settings, first: str, *, now_ms: Callable[[], int] | None = None
 ) -> tuple[Session, Mapping[str, View], Mapping[str, str]]:
     """Open a session on the view ``first``, or on all views if there is no such one.
 
-    Return it, its views by name, and the reasons of those that cannot be loaded.
+    Return it, its views by name, and the reasons of those that cannot be loaded. ``now_ms``: tells another time than that of now.
     """
-    from engine.live.session import Session
+    from engine.live.session import Session, wall_clock
     from engine.views import VIEWS
 
     names = [entry.name for entry in VIEWS]
     loaded, failed = load_views([first] if first in names else names)
-    return Session(list(roots), list(loaded.values()), settings=settings.live), loaded, failed
+    return (
+        Session(list(roots), list(loaded.values()), settings=settings.live, now_ms=now_ms or wall_clock),
+        loaded,
+        failed,
+    )
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui.overview.actions import OverviewActions
 from tui.screens.palette_entries import Found
-from tui.views.side_by_side import SideBySide
+from tui.views.side_by_side import Side, SideBySide
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ScenarioActions(OverviewActions):
             yield Found("compare", "with one step earlier", help, lambda: self._compare_earlier(pane))
         if pane.at_ms is not None:
             help = "The newest data and what is on screen side by side."
-            yield Found("compare", "with now", help, lambda: self._compare(pane, pane.parameters, None, "now"))
+            yield Found("compare", "with now", help, lambda: self._compare(pane, Side("", None, None)))
 
     def _loaded(self, pane: ViewPane, name: str) -> Any:
         """Return the parameters of a scenario (the defaults for an empty name), or None after saying why there are none."""
@@ -111,35 +112,87 @@ class ScenarioActions(OverviewActions):
         def compare() -> None:
             parameters = self._loaded(pane, name)
             if parameters is not None:
-                self._compare(pane, parameters, pane.at_ms, name or "the defaults")
+                self._compare(pane, Side(name or "the defaults", parameters, pane.at_ms))
 
         return compare
 
     def _compare_earlier(self, pane: ViewPane) -> None:
         """Show the moment before and what is on screen side by side."""
-        from engine import units
-
         steps = list(pane.steps())
         before = steps[:-1] if pane.at_ms is None else [moment for moment in steps if moment < pane.at_ms]
         if before:
-            self._compare(pane, pane.parameters, before[-1], units.moment(before[-1]))
+            self._compare(pane, Side("", None, before[-1]))
         else:
             self.notify("there is nothing earlier", timeout=3)
 
-    def _compare(self, pane: ViewPane, parameters: Any, at_ms: int | None, name: str) -> None:
-        """Open the other result and the shown one side by side; the other is computed on the same data each time."""
+    async def action_compare(self) -> None:
+        """Ask for two scenarios or moments and show them side by side."""
+        pane = self.pane
+        if pane is None or pane.parameters is None:
+            self.notify("two scenarios or moments of a view are compared: show its tab first", timeout=3)
+            return
+
+        def compare(typed: str | None) -> None:
+            if typed is None or not typed.strip():
+                return
+            before, _, after = typed.partition(" with ")
+            try:
+                sides = [self._side(pane, words) for words in (before, after) if words.strip()]
+            except ValueError as error:
+                self.notify(str(error), severity="warning", markup=False)
+                return
+            if len(sides) > 1:  # the second one comes on screen
+                sides[0] = replace(sides[0], parameters=sides[0].parameters or pane.parameters)
+                pane.replace_parameters(sides[1].parameters or pane.parameters)
+                pane.at(sides[1].at_ms)
+            self._compare(pane, sides[0])
+
+        hint = "A with B: a scenario, defaults, now, 07:30, 2026-01-31T07:30, or NAME@07:30; without B with what is on screen"
+        await ask(self.focused or pane, "compare ", "", hint, done=compare)
+
+    def _side(self, pane: ViewPane, words: str) -> Side:
+        """Return what ``words`` name: a scenario, a moment, or both with @ between. Raises ValueError."""
+        from engine.parameters import BadOption
+
+        name, at, moment = words.strip().rpartition("@")
+        if not at and (moment == "defaults" or moment in self._scenarios(pane).names()):
+            name, moment = moment, ""
+        try:
+            parameters = None
+            if name:
+                parameters = pane.defaults if name == "defaults" else self._scenarios(pane).load(name, pane.parameters)
+            at_ms = None if moment in ("", "now") else _moment_of(pane, moment)
+        except BadOption as error:
+            raise ValueError(str(error)) from error
+        except ValueError:
+            known = ", ".join(("defaults", "now", *self._scenarios(pane).names()))
+            raise ValueError(f"{moment!r} is neither a moment (07:30, 2026-01-31T07:30) nor one of: {known}") from None
+        return Side(name, parameters, at_ms if moment else pane.at_ms)
+
+    def _compare(self, pane: ViewPane, side: Side) -> None:
+        """Open a side and the screen beside each other; the side is computed on the same data each time."""
         session, view = self.client.session, pane.entry.name
         if session is None:
             return
 
-        async def other() -> Result | None:
+        async def compute(side: Side) -> Result | None:
             from engine.view import Cancelled, NoInput
 
             inputs = self.client.frozen_inputs(view)
+            parameters = pane.parameters if side.parameters is None else side.parameters
             try:
-                return await asyncio.to_thread(session.compute, view, parameters, at_ms=at_ms, inputs=inputs)
+                return await asyncio.to_thread(session.compute, view, parameters, at_ms=side.at_ms, inputs=inputs)
             except (NoInput, Cancelled) as reason:
-                self.notify(f"{name}: {reason}", severity="warning", markup=False)
+                self.notify(f"{side.words}: {reason}", severity="warning", markup=False)
                 return None
 
-        self.call_later(pane.drill, SideBySide(name, other))
+        self.call_later(pane.drill, SideBySide(side, compute))
+
+
+def _moment_of(pane: ViewPane, typed: str) -> int:
+    """Return the moment (epoch ms) that was typed; a time alone is on the day of the newest data. Raises ValueError."""
+    from engine import units
+
+    newest = pane.result.newest_ms if pane.result is not None else None
+    of_day = units.time_of_day(typed, newest) if newest is not None else None
+    return round(of_day if of_day is not None else units.amount("time_ms", typed))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engine.settings import Settings
     from tui.engine_client import EngineClient
     from tui.glyphs import Glyphs
+    from tui.source import Source
     from tui.tabs import Tabs
     from tui.views.base import ViewPane
     from tui.widgets.drawing.fragments import Fragment
@@ -31,7 +32,7 @@ class StatusModel:
     """
 
     def __init__(
-        self, tabs: Tabs, client: EngineClient, settings: Settings, *, clock: Callable[[], float], demo: bool
+        self, tabs: Tabs, client: EngineClient, settings: Settings, *, clock: Callable[[], float], source: Source
     ) -> None:
         self.busy: dict[str, str] = {}
         self.watch_error = ""
@@ -39,7 +40,7 @@ class StatusModel:
         self._tabs = tabs
         self._client = client
         self._settings = settings
-        self._demo = demo
+        self._source = source
         self._problem_count = 0
         self._recount_at = 0.0
 
@@ -91,6 +92,7 @@ class StatusModel:
             (client.paused, f"PAUSED{waiting}", "moderate"),
             (at, f"AT {at}", "moderate"),
             (to, to, "moderate"),
+            *((True, text, style) for text, style in self._source.facts()),
             (error, f"{glyphs.severity['severe']} {error}", "severe"),
             (reading, f"reading {reading} large", ""),
             (stale, f"{stale} stale", "moderate"),
@@ -98,7 +100,7 @@ class StatusModel:
             (problems, f"! {problems:,} problem{'s' if problems != 1 else ''}", "severe"),
             (True, f"{files:,} file{'s' if files != 1 else ''}", "dim"),
             (skipped, f"{skipped:,} not read", "dim"),
-            (self._demo, "demo data", "dim"),
+            (self._source.demo, "demo data", "dim"),
             (mode, mode, "dim"),
         ]
         return [(text, style) for applies, text, style in facts if applies]

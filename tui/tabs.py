@@ -144,6 +144,11 @@ class Tabs(Frame):
             return there[0] if len(there) == 1 else None
         return there[0] if there and not counts[self.active] else None
 
+    @property
+    def views_are_loading(self) -> bool:
+        """Whether the views have not all been loaded yet."""
+        return self._loading_others or not (self.views or self.failed)
+
     # -- views and requests ---------------------------------------------------------------------------------------
 
     def open_views(self, event: Opened) -> None:

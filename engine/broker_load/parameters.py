@@ -34,6 +34,9 @@ class BrokerLoadParameters(Parameters, frozen=True):
             choices=MODES,
         ),
     ] = "upstream"
+    cluster: Annotated[
+        str, option("Cluster by its label, where series name several; else the one with most brokers is shown.")
+    ] = ""
     fail: Annotated[
         tuple[str, ...], option("Brokers that die, by id, rack:NAME or host:NAME, separated by commas.")
     ] = ()

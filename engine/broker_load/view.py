@@ -18,9 +18,11 @@ from engine.broker_load.insight import (
     corrected_loads,
     fitted_weights,
     log_directories,
+    split_bounds,
 )
 from engine.broker_load.insight.fitted_weights import Fit
-from engine.broker_load.model import observations
+from engine.broker_load.model import clusters, observations
+from engine.broker_load.model.clusters import Choice
 from engine.broker_load.model.observations import Observations
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.kinds import KINDS
@@ -72,9 +74,12 @@ class BrokerLoad:
                 at_ms = instant(parameters.at)
             except (ValueError, OverflowError) as error:
                 raise NoInput(f"at: {parameters.at!r} is not a time") from error
+        choice = clusters.choose(inputs, parameters.cluster)
+        inputs = choice.inputs
         with _any_numbers():
             standing = _standing(inputs, parameters, context, at_ms)
             builder = standing.builder.copy()
+            _add_choice(choice, builder)
             if standing.model is not None and standing.cluster is not None:
                 scenario_tables.add(standing.model, standing.cluster, inputs, parameters, builder)
         order = {table.name: place for place, table in enumerate(self.tables)}
@@ -135,6 +140,8 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     builder = ResultBuilder(summary={"mode": parameters.mode}, problems=list(inputs.problems))
     if model is not None and parameters.weights == "fitted":
         model = _with_fitted_weights(inputs, model, parameters, fit, context, builder)
+    if model is not None and parameters.mode != "upstream":
+        model = split_bounds.by_messages(model)
     _add_mixup(inputs, context, builder)
     regression_tables.add(observed, training, fit, parameters.mode, builder)
     cluster: Cluster | None = None
@@ -170,6 +177,14 @@ def _with_fitted_weights(
     return load_model.build(inputs, msgspec.structs.replace(parameters, a=a, b=b, c=c), context, model.at_ms) or model
 
 
+def _add_choice(choice: Choice, builder: ResultBuilder) -> None:
+    """Say which of several clusters is shown."""
+    if choice.name:
+        builder.summary["cluster"] = choice.name
+        builder.notes.append(choice.note)
+        builder.problems += choice.problems
+
+
 def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None:
     """Add a problem for every sign of files of more than one cluster."""
     problems = cluster_mixup.find(inputs, context)
@@ -192,7 +207,8 @@ def _add_without_topology(
         builder.frames["brokers"] = BROKERS.sorted(pl.concat(found))
     if scraped is not None:
         builder.notes.append(
-            "no topology: only each broker's own totals; kafka-topics --describe would add the partitions"
+            "no topology: only each broker's own totals; kafka-topics --describe would add the partitions, and so would "
+            "kafka_exporter (kafka_topic_partition_leader: kminion does not say who leads)"
         )
     if reported:
         for table in (REPLICAS, DIRECTORIES):

@@ -12,8 +12,9 @@ import polars as pl
 
 from engine import __version__
 from engine.documents import Document, inputs
-from engine.fleet.rows import FINDINGS, LINKS, PER_JOB, PROBLEMS, union
+from engine.fleet.rows import LINKS, union
 from engine.inputs import FILE, Inputs
+from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PER_JOB, PROBLEMS
 from engine.job_heuristics.tables.insight import LISTING
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
@@ -64,7 +65,8 @@ class Work:
                 reason = f"cannot be opened by the worker: {error.strerror or error}"
                 problems.append(Problem.at(file.path, "unreadable", reason))
         read = inputs(VIEW, documents, self.settings)
-        yield union(_links(read, keys), LINKS, pl.col("key"))
+        mentioned = _mentioned(read, keys)
+        yield union(mentioned.filter(pl.col("key") != pl.col("mentioned")), LINKS, pl.col("key"))
         try:
             result = VIEW.compute(read, self.parameters, Context(now_ms=self.now_ms))
         except NoInput:
@@ -72,6 +74,7 @@ class Work:
         else:
             problems += result.problems
             yield from _rows(result)
+            yield union(_files(result.tables["jobs"], mentioned, keys), FILES, pl.col("job_id"))
         rows = pl.DataFrame([problem.as_row() for problem in problems], PROBLEMS.schema)
         of_job = pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String)
         yield union(rows, PROBLEMS, of_job)
@@ -89,17 +92,25 @@ def _rows(result: Result) -> Iterator[pa.RecordBatch]:
     )
 
 
-def _links(read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
-    """Return which other jobs the files of each job mention."""
+def _mentioned(read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
+    """Return which jobs and applications the files of each ``key`` mention."""
     of_file = {number: keys.get(info.path, info.path) for number, info in read.files.items()}
     mentioned: set[tuple[str, str]] = set()
     for kind in VIEW.kinds:
         for table in kind.tables:
-            if "job_id" in table.schema:
-                pairs = read.table(table.name).select(FILE, "job_id").drop_nulls().unique()
+            for name in {"job_id", "app_id"} & table.schema.keys():
+                pairs = read.table(table.name).select(FILE, name).drop_nulls().unique()
                 mentioned.update((of_file[number], job) for number, job in pairs.iter_rows())
-    links = sorted((key, job) for key, job in mentioned if key != job)
-    return pl.DataFrame(links, {"key": pl.String, "mentioned": pl.String}, orient="row")
+    return pl.DataFrame(sorted(mentioned), {"key": pl.String, "mentioned": pl.String}, orient="row")
+
+
+def _files(jobs: pl.DataFrame, mentioned: pl.DataFrame, keys: dict[str, str]) -> pl.DataFrame:
+    """Return the rows of FILES: the files whose names have a job's id, and those that are kept together with what mentions it."""
+    paths = pl.DataFrame({"path": list(keys), "key": list(keys.values())}, {"path": pl.String, "key": pl.String})
+    by_name = pl.DataFrame({"key": jobs["job_id"], "job_id": jobs["job_id"]})
+    by_content = mentioned.rename({"mentioned": "job_id"}).join(jobs.select("job_id"), on="job_id", how="semi")
+    pairs = pl.concat([by_name, by_content]).unique().join(paths, on="key")
+    return pairs.select("job_id", "path").unique().sort("job_id", "path")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ import polars as pl
 
 from engine import __version__, report, units
 from engine.fleet.batches import BATCH, Work
-from engine.fleet.job_key import PATTERN, components
-from engine.fleet.rows import FINDINGS, JOB, LINKS, SCHEMA, TABLE, WRITTEN, spark_type
+from engine.fleet.job_key import PATTERN, ROLLING, components
+from engine.fleet.rows import JOB, LINKS, PLACE, SCHEMA, TABLE, spark_type
 from engine.job_heuristics.insight import rollup
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.tables.fleet_result import FINDINGS, WRITTEN
 from engine.job_heuristics.tables.insight import LISTING, ROLLUP
 from engine.live.options import LiveSettings
 from engine.tables import Table
@@ -30,6 +31,8 @@ LARGE = 32 << 20
 """Bytes above which a file is opened by the worker that reads it: Spark holds a content several times."""
 _ROWS = 2_000_000
 """Rows of a table in one file, about."""
+_ROW_GROUP = 8 << 20
+"""Bytes of a row group, before compression."""
 _FILES = "path string, mtime_ms bigint, content binary"
 
 
@@ -146,7 +149,8 @@ def _key() -> Column:
 
     name = F.substring_index("path", "/", -1)
     folders = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)))")
-    found = (F.regexp_extract(where, PATTERN, 1) for where in (name, folders))
+    searched = ((name, PATTERN), (folders, PATTERN), (folders, ROLLING))
+    found = [F.regexp_extract(where, pattern, 1) for where, pattern in searched]
     return F.coalesce(*(F.when(each != "", each) for each in found), F.col("path"))
 
 
@@ -186,9 +190,10 @@ def _write(spark: SparkSession, rows: DataFrame, order: Order, outcome: Outcome)
 
     heights = {row[TABLE]: row["count"] for row in rows.groupBy(TABLE).count().collect()}
     for table in WRITTEN:
-        mine = rows.where(F.col(TABLE) == table.name).select(*table.schema.names())
+        names = table.schema.names()
+        mine = rows.where(F.col(TABLE) == table.name).select(*names, PLACE)
         if not table.key:  # what concerns no job, each batch has found
-            mine = mine.distinct()
+            mine = mine.select(*names).distinct()
             heights[table.name] = mine.count()
         if table is FINDINGS:
             outcome.findings.update((row["level"], row["count"]) for row in mine.groupBy("level").count().collect())
@@ -196,22 +201,27 @@ def _write(spark: SparkSession, rows: DataFrame, order: Order, outcome: Outcome)
         _save(mine, table, order.folder, outcome.rows[table.name] // _ROWS + 1)
     listing = rows.where(F.col(TABLE) == LISTING.name).select(*LISTING.schema.names())
     _save(listing.repartition(1).mapInArrow(_rolled_up, _ddl(ROLLUP)), ROLLUP, order.folder, 1)
+    # Last, for a result is one once it has a manifest.
     manifest = spark.createDataFrame([(json.dumps(_manifest(order, outcome)),)], "manifest string")
     manifest.coalesce(1).write.mode("overwrite").text(f"{order.folder}/manifest")
     return outcome
 
 
 def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
-    """Write a table to its folder, which it replaces; in each file rows lie in the order of the table's key."""
-    order = [name for name in (*table.key, *table.order) if not name.startswith("-")] or table.schema.names()
+    """Write a table to its folder, which it replaces. In each file those of a job lie together and in the order that a report
+    has, so that who looks for a job skips the other row groups, which are small for that."""
+    by = [table.key[0], PLACE] if table.key and PLACE in rows.columns else [*table.key, *table.order]
+    order = [name for name in by if not name.startswith("-")]
     divided = rows.coalesce(1) if files == 1 else rows.repartition(files, order[0])
-    divided.sortWithinPartitions(*dict.fromkeys(order)).write.mode("overwrite").parquet(f"{folder}/table={table.name}")
+    sorted_rows = divided.sortWithinPartitions(*dict.fromkeys(order)).select(*table.schema.names())
+    writer = sorted_rows.write.mode("overwrite").option("parquet.block.size", str(_ROW_GROUP))
+    writer.parquet(f"{folder}/table={table.name}")
 
 
 def _rolled_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sum up the whole job list."""
     frames = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
-    groups = rollup.rollup(pl.concat(frames) if frames else LISTING.empty()).to_arrow()
+    groups = rollup.rollup(LISTING.sorted(pl.concat(frames)) if frames else LISTING.empty()).to_arrow()
     for batch in groups.to_batches():
         yield batch.cast(_plain(batch.schema))
 
@@ -238,5 +248,6 @@ def _manifest(order: Order, outcome: Outcome) -> dict[str, Any]:
         "files": outcome.files,
         "bytes": outcome.bytes,
         "rows": outcome.rows,
+        "findings": outcome.findings,
         "jobs_of_several_names": outcome.linked,
     }

@@ -3,6 +3,10 @@
 Polars panics on some damaged pages and, where a length is wrong, asks for more memory than there is, which ends the process at
 once; both write to the terminal. So a child process decodes: it is started with the first file, serves all that follow, and is
 ended when it is idle. A file that kills it raises ``Damaged``, like any other file that cannot be read.
+
+``read`` decodes a file that is in memory; ``checked`` lets the child decode a file and, where that ends well, decodes the same
+bytes here, which costs less than sending a large frame; ``scan`` asks a file on disk for some of its rows and skips the row
+groups without them.
 """
 
 from __future__ import annotations
@@ -13,13 +17,18 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import polars as pl
+
+from engine.text import clean
 
 PATIENCE_S = 60.0
 """Seconds after which decoding a file is given up."""
@@ -29,6 +38,12 @@ MOST_CELLS = 40_000_000
 """Most rows times columns of a file: a few bytes can announce billions of equal rows."""
 MOST_TEXT = 1 << 30
 """Most bytes of all texts together: equal ones are stored once."""
+MOST_ROWS = 5_000_000
+"""Most rows that one query gives."""
+SLICE = 1 << 17
+"""Rows of a query's answer that are decoded and sent at a time."""
+LONGEST_TEXT = 1 << 16
+"""Most characters of one text in the answer of a query."""
 MOST_MEMORY = 4 << 30
 """Bytes of address space that decoding may take."""
 DECODE = "--decode-parquet"
@@ -46,6 +61,31 @@ def read(
     return _CHILD.read(data, wanted, keep)
 
 
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows of a file are wanted: of ``columns`` those that it has, in its order.
+
+    ``where``: a column and the text that it must hold. ``top``: a column, and how many rows with its largest values, then without
+    one. ``first``: so many of what is left, None for all.
+    """
+
+    columns: tuple[str, ...]
+    where: tuple[str, str] | None = None
+    top: tuple[str, int] | None = None
+    first: int | None = None
+
+
+def checked(data: bytes, columns: Sequence[str]) -> pl.DataFrame:
+    """Decode those of ``columns`` that ``data`` has, in their order, with texts cleaned. Raises Damaged."""
+    names, hostile = _CHILD.check(data, columns)
+    frame = pl.read_parquet(io.BytesIO(data), columns=names)
+    return frame.select(names).with_columns(_cleaned(frame[name]) for name in hostile)
+
+
+def scan(path: str, query: Query) -> pl.DataFrame:
+    """Return the rows of the file at ``path`` that ``query`` asks for, with its texts cleaned. Raises Damaged."""
+    return _CHILD.scan(path, query)
+
+
 class _Child:
     """The child process that decodes, started when it is needed."""
 
@@ -59,14 +99,36 @@ class _Child:
         self, data: bytes, wanted: Callable[[list[str]], bool], keep: Callable[[str], bool]
     ) -> pl.DataFrame | None:
         """Decode ``data`` (see the function ``read``)."""
+        with self._busy():
+            names = self._ask(b"C", data).decode().split("\0")
+            if not wanted(names):
+                return None
+            return pl.read_ipc(io.BytesIO(self._ask(b"F", "\0".join(filter(keep, names)).encode())))
+
+    def check(self, data: bytes, columns: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return which of ``columns`` the file ``data`` has, and which of these hold texts to be cleaned. Raises Damaged."""
+        with self._busy():
+            there = set(self._ask(b"C", data).decode().split("\0"))
+            names = [name for name in columns if name in there]
+            if not names:
+                raise Damaged("it has none of the columns")
+            hostile = self._ask(b"V", "\0".join(names).encode()).decode()
+        return names, hostile.split("\0") if hostile else []
+
+    def scan(self, path: str, query: Query) -> pl.DataFrame:
+        """Answer ``query`` (see the function ``scan``)."""
+        with self._busy(), tempfile.TemporaryDirectory(prefix="loadlens-parquet-") as folder:
+            number = int(self._ask(b"S", msgspec.json.encode((path, query, folder))))
+            return pl.concat([pl.read_ipc(f"{folder}/{place}") for place in range(number)])
+
+    @contextlib.contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Keep the process for one file; it ends some time after its last one."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
             try:
-                names = self._ask(b"C", data).decode().split("\0")
-                if not wanted(names):
-                    return None
-                return pl.read_ipc(io.BytesIO(self._ask(b"F", "\0".join(filter(keep, names)).encode())))
+                yield
             finally:
                 if self._process is not None:
                     self._timer = threading.Timer(IDLE_S, self.close)
@@ -126,7 +188,9 @@ class _Child:
 def serve(descriptor: int) -> None:
     """Answer messages until the pipe is closed: the child's main function.
 
-    ``C`` and a file is answered with its column names, ``F`` and names with the frame of these columns of that file.
+    ``C`` and a file is answered with its column names, ``F`` and names with the frame of these columns of that file in Arrow's
+    IPC format, ``V`` and names with those of these columns that hold texts to be cleaned; ``S``, a path, a query and a folder
+    with the number of IPC files that were written there.
     """
     pipe = Connection(descriptor)
     _limit_memory()
@@ -138,8 +202,15 @@ def serve(descriptor: int) -> None:
                 if what == b"C":
                     data = sent
                     answer = "\0".join(pl.read_parquet_schema(io.BytesIO(data))).encode()
+                elif what == b"F":
+                    buffer = io.BytesIO()
+                    _frame(data, sent.decode().split("\0")).write_ipc(buffer, compression="uncompressed")
+                    answer = buffer.getvalue()
+                elif what == b"V":
+                    texts = _frame(data, sent.decode().split("\0")).select(pl.col(pl.String))
+                    answer = "\0".join(column.name for column in texts if not _harmless(column)).encode()
                 else:
-                    answer = _frame(data, sent.decode().split("\0"))
+                    answer = b"%d" % _answer(*msgspec.json.decode(sent, type=tuple[str, Query, str]))
                 mark = b"="
             except (Exception, pl.exceptions.PanicException) as error:
                 reason = str(error).strip() or type(error).__name__
@@ -160,8 +231,8 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _frame(data: bytes, columns: list[str]) -> bytes:
-    """Decode some columns of a file to Arrow's IPC format. Raises ValueError for more than is read."""
+def _frame(data: bytes, columns: list[str]) -> pl.DataFrame:
+    """Decode some columns of a file. Raises ValueError for more than is read."""
     rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
     if rows * len(columns) > MOST_CELLS:
         raise ValueError(f"{rows} rows of {len(columns)} columns are more than is read")
@@ -170,9 +241,51 @@ def _frame(data: bytes, columns: list[str]) -> bytes:
     characters = sum(int(column.str.len_bytes().sum()) for column in texts)
     if characters > MOST_TEXT:
         raise ValueError(f"{characters} bytes of text are more than is read")
-    buffer = io.BytesIO()
-    frame.write_ipc(buffer, compression="uncompressed")
-    return buffer.getvalue()
+    return frame
+
+
+def _answer(path: str, query: Query, folder: str) -> int:
+    """Write the rows that ``query`` asks for to files of ``folder`` in Arrow's IPC format. Returns the number of files, at least
+    one. Raises ValueError for more than is read."""
+    rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    there = rows.collect_schema()
+    if query.where is not None:
+        name, value = query.where
+        rows = rows.filter(pl.col(name) == value)
+    if query.top is not None:
+        name, number = query.top
+        values = rows.select(name).drop_nulls().collect().to_series().top_k(number)
+        few = rows.filter(pl.col(name).is_null()).head(number - values.len())
+        rows = pl.concat([rows.filter(pl.col(name) >= values.min()), few])
+    rows = rows.select(name for name in query.columns if name in there)
+    if query.first is not None:
+        rows = rows.head(query.first)
+    if query.where is not None or query.top is not None or query.first is not None:
+        rows = rows.collect().lazy()
+    height = int(rows.select(pl.len()).collect().item())
+    if height > MOST_ROWS:
+        raise ValueError(f"{height:,} rows are more than is read")
+    begins = range(0, max(height, 1), SLICE)
+    for place, begin in enumerate(begins):
+        frame = rows.slice(begin, SLICE).collect()
+        cleaned = frame.with_columns(map(_cleaned, frame.select(pl.col(pl.String))))
+        cleaned.write_ipc(f"{folder}/{place}", compression="uncompressed")
+    return len(begins)
+
+
+def _harmless(texts: pl.Series) -> bool:
+    """Whether texts that came from a file need no cleaning: one look at all of them, which are printable ASCII mostly."""
+    longest = texts.str.len_bytes().max()
+    letters = np.frombuffer((texts.str.join("").item() or " ").encode(), np.uint8)
+    short = not isinstance(longest, int) or longest <= LONGEST_TEXT
+    return short and bool(letters.min() >= 0x20 and letters.max() < 0x7F)
+
+
+def _cleaned(texts: pl.Series) -> pl.Series:
+    """Clean texts that came from a file."""
+    if _harmless(texts):
+        return texts
+    return texts.map_elements(lambda text: clean(text, LONGEST_TEXT), pl.String)
 
 
 _CHILD = _Child()

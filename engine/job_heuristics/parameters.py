@@ -53,3 +53,6 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
         ),
     ] = ()
     compare: Annotated[str | None, option("job whose configuration is compared with the chosen job's")] = None
+    histories: Annotated[
+        str, option("folder below which the histories of a fleet result are mounted; its path stands before theirs")
+    ] = ""

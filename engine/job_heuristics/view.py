@@ -12,13 +12,14 @@ import polars as pl
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.gauges import GAUGES
 from engine.job_heuristics.tables import insight as insight_tables
+from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.job_heuristics.tables.spark_result import SPARK_TABLES
 from engine.parameters import Parameters
 from engine.problems import Problem, fold
-from engine.result import Headline, Level, Result, Trend
+from engine.result import TREND_LENGTH, Headline, Level, Result, Trend
 from engine.tables import Table
-from engine.view import Context, NoInput, UnknownName
+from engine.view import Context, NoInput
 
 if TYPE_CHECKING:
     from engine.inputs import Inputs
@@ -56,12 +57,27 @@ class JobHeuristics:
         from engine.job_heuristics.result import fleet_tables  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
-        """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``."""
+        """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``.
+
+        The jobs of fleet results are taken from their tables, which are read from disk: those of a result never change, for
+        one that is written again has another manifest.
+        """
+        if inputs.table(FLEET_RESULTS.name).is_empty():
+            return self._of_histories(inputs, parameters, context)
+        from engine.job_heuristics.reading.fleet.stored_tables import fleet_results
+        from engine.job_heuristics.result.with_stored import with_stored
+
+        result = with_stored(self, inputs, fleet_results(inputs), parameters, context, self._of_histories)
+        return replace(result, headline=_headline(result.summary), trend=_trend(result.detail.listing))
+
+    def _of_histories(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
+        """Compute all of it on the histories among ``inputs``. Raises NoInput."""
         from engine.job_heuristics.dr_elephant.spark.verdict_tables import judge_apps, together
         from engine.job_heuristics.dr_elephant.verdict_tables import judge_all
         from engine.job_heuristics.model.incremental_assembly import current_model
         from engine.job_heuristics.model.spark.assembly import current_apps
         from engine.job_heuristics.result import fleet_tables
+        from engine.job_heuristics.result.find_job import find_job
 
         wanted: JobParameters = parameters
         model, apps = current_model(inputs, context), current_apps(inputs, context)
@@ -87,7 +103,7 @@ class JobHeuristics:
             DIFFERENCES.name: judged.differences,
         }
         notes = _notes(wanted, chosen)
-        job = _find(judged.jobs["job_id"].to_list(), wanted.job) if wanted.job else None
+        job = find_job(judged.jobs["job_id"], wanted.job) if wanted.job else None
         if job is not None and job in model.parts:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
         more = fleet_tables.extend(model, apps, judged, chosen, job, wanted, context)
@@ -129,20 +145,13 @@ def _rules(parameters: JobParameters) -> heuristic_conf.Rules:
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
 
-def _find(names: list[str], wanted: str) -> str:
-    """Return the job called ``wanted``, or the only one whose id ends so. Raises UnknownName."""
-    if wanted in names:
-        return wanted
-    endings = ("_" + wanted.removeprefix("_"), "-" + wanted.removeprefix("-"))
-    near = [name for name in names if name.endswith(endings)]
-    if len(near) == 1:
-        return near[0]
-    raise UnknownName(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
-
-
 def _trend(jobs: pl.DataFrame) -> Trend | None:
     """Return the share of memory that the jobs wasted, in the order in which they finished."""
-    ended = jobs.filter(pl.col("finish_ms").is_not_null() & (pl.col("used_mb_s") > 0)).sort("finish_ms", "job_id")
+    ended = jobs.filter(pl.col("finish_ms").is_not_null() & (pl.col("used_mb_s") > 0))
+    first = ended["finish_ms"].top_k(TREND_LENGTH).min()
+    if first is None:
+        return None
+    ended = ended.filter(pl.col("finish_ms") >= first).sort("finish_ms", "job_id")
     return Trend.of("wasted", ended["wasted_mb_s"] / ended["used_mb_s"])
 
 

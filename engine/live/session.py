@@ -314,6 +314,12 @@ class Session:
             with _without_gc():
                 return self.views[view].compute(self.inputs(view) if inputs is None else inputs, parameters, context)
 
+    def followed(self) -> list[str]:
+        """Return the paths of the files that some view reads, those modified last first. Waits for a look under way."""
+        with self._lock:
+            read = [file for file in self._catalogue.files.values() if file.readers]
+        return [file.path for file in sorted(read, key=lambda file: -(file.seen_stat or (0, 0))[1])]
+
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the live path itself: what cannot be read, missing roots, a failing watch or cache."""

@@ -86,7 +86,9 @@ HOST = Table(
     "host",
     "Resource use of the server or its host over time.",
     (
-        Column("source", pl.String, "process, procstat, pidstat, mpstat, sadf, vmstat, node_exporter, docker."),
+        Column(
+            "source", pl.String, "process, procstat, pidstat, mpstat, sadf, vmstat, node_exporter, cadvisor, docker."
+        ),
         Column("host", pl.String, "Name of the host, where the file says it."),
         Column("series", pl.String, "File set: name without its moment."),
         Column("at_ms", pl.Int64, "Moment (end of the stretch).", "ms", "time_ms"),

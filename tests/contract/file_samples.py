@@ -74,6 +74,11 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         ),
     },
     "job-heuristics": {
+        "fleet-result": (
+            "day=2026-01-05/manifest/part-00000.txt",
+            b'{"loadlens": "0.1.0", "view": "job-heuristics", "at": "2026-01-05T10:00:00Z", "parameters": {"mode": "upstream"}, '
+            b'"paths": ["hdfs:///done"], "files": 2, "bytes": 1000, "rows": {"jobs": 1}, "findings": {"low": 1}}\n',
+        ),
         "mapreduce-rest": (
             "job.json",
             b'{"job":{"id":"job_1760000000000_0001","name":"sort","state":"SUCCEEDED","user":"ann","queue":"etl",'

@@ -19,9 +19,12 @@ from tui.__main__ import main
 from tui.cli import feeds
 from tui.cli.output import UsageError
 
-UNITS = ("_ratio", "_bytes", "_seconds", "_cores", "_per_second", "_info", "_count", "_metrics")
+UNITS = ("_ratio", "_bytes", "_seconds", "_cores", "_per_second", "_info", "_metrics")
 """Ends of names that say a base unit, or count."""
-COUNTS = ("leaders", "replicas", "calls", "violated", "survivable", "down", "load", "findings", "problems")
+COUNTS = ("leaders", "replicas", "calls", "violated", "survivable", "down", "load", "findings", "problems", "jobs", "severe",
+          "critical")  # fmt: skip
+OF_OTHER_TYPES = ("_count", "_sum", "_bucket", "_total", "_created")
+"""Ends of names that no gauge may have: they belong to counters, summaries and histograms."""
 SAMPLE = re.compile(
     r'(loadlens_[a-z_]+)(\{(?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*\})? (NaN|[-+]?Inf|-?[0-9.]+(?:e[-+]?[0-9]+)?)'
 )
@@ -45,7 +48,7 @@ def test_the_text_is_what_a_collector_takes(result: Result) -> None:
             family = line.split()[2]
             assert family not in seen, "all samples of a family stand together"
             seen.add(family)
-            assert family.endswith(UNITS) or family.endswith(COUNTS), family
+            assert (family.endswith(UNITS) or family.endswith(COUNTS)) and not family.endswith(OF_OTHER_TYPES), family
         elif line.startswith("# TYPE "):
             assert line == f"# TYPE {family} gauge"
         else:
@@ -135,8 +138,13 @@ def test_feeds_takes_addresses_only_and_quotes_them() -> None:
     [
         ("broker-load", ("kafka_server_brokertopicmetrics_bytesin_total", "kafka_log_Log_Value", "kafka_log_log_size",
                          "kafka_server_BrokerTopicMetrics_OneMinuteRate", "process_cpu_seconds_total",
-                         "node_cpu_seconds_total", "container_cpu_usage_seconds_total", "container_spec_cpu_quota")),
+                         "node_cpu_seconds_total", "container_cpu_usage_seconds_total", "container_spec_cpu_quota",
+                         "kafka_topic_partition_leader", "kafka_topic_partition_current_offset", "kafka_broker_info",
+                         "kminion_kafka_topic_partition_high_water_mark", "kminion_kafka_broker_info",
+                         "kminion_kafka_broker_log_dir_size_total_bytes", "kafka_cluster_partition_replicascount")),
         ("query-profile", ("pg_stat_statements_calls_total", "pg_stat_statements_query_id", "node_cpu_seconds_total",
+                           "pg_stat_kcache_exec_user_time", "pgwatch_pg_stat_kcache_exec_total_time",
+                           "container_cpu_usage_seconds_total",
                            "mysql_perf_schema_events_statements_cpu_time_seconds_total")),
         ("ring-placement", ("pyroscope_segment_writer_client_sent_bytes_sum",
                             "pyroscope_adaptive_placement_dataset_shard_limit", "cortex_ring_members",

@@ -81,7 +81,12 @@ def run(house: Path, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, *words],
         cwd=house,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(house / "home"), "PYTHONPATH": str(house)},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(house / "home"),
+            "PYTHONPATH": str(house),
+            "LOADLENS_EXAMPLES": "0.2",
+        },
         capture_output=True,
         text=True,
         timeout=300,

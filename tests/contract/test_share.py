@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -61,6 +62,21 @@ def test_the_pages_are_made_of_the_parser() -> None:
     assert len(made) == 4
     for path in made:
         assert path.is_file()
+
+
+def test_the_build_finds_the_commit_where_no_package_can_be_imported(tmp_path: Path) -> None:
+    """As pip builds: in a process that has neither the checkout nor what is installed on its path."""
+    commit = "0123456789abcdef" * 2
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_text(commit + "\n")
+    code = (
+        "import importlib.util, pathlib, sys; spec = importlib.util.spec_from_file_location('build', sys.argv[1]); "
+        "module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module); "
+        "print(module.checked_out(pathlib.Path(sys.argv[2])))"
+    )
+    words = [sys.executable, "-I", "-S", "-c", code, str(ROOT / "tui/cli/build.py"), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == commit, done.stderr
 
 
 def test_the_version_names_the_commit_that_is_checked_out(tmp_path: Path) -> None:

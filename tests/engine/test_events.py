@@ -59,6 +59,21 @@ def test_many_that_changed_alike_are_one_event() -> None:
     assert event.subject == "40 findings" and event.text == "metric 0, metric 1, metric 2 and 37 more"
 
 
+def test_what_came_last_is_named() -> None:
+    def run(number: int, *metrics: int) -> Result:
+        findings = [Finding("severe", f"metric {n}", "twice", ("metrics", (n,))) for n in metrics]
+        return Result("run-comparison", {}, {}, (), findings, latest=f"run {number}")
+
+    (event,) = changes(run(131), run(132, 1, 2, 3), 0)
+    assert (event.subject, event.text) == ("run 132: 3 metrics worse", "metric 1, metric 2, metric 3")
+    (event,) = changes(run(132, 1, 2), run(133), 0)
+    assert event.subject == "run 133: 2 metrics better"
+    (event,) = changes(run(131), run(132, 1), 0)
+    assert (event.subject, event.text) == ("metric 1", "run 132: twice")
+    (event,) = changes(run(132), run(132, 1), 0)
+    assert event.text == "twice", "another reason than the run"
+
+
 def test_what_a_cut_list_leaves_out_is_neither_new_nor_gone() -> None:
     before = result(Finding("severe", "a", ""), Finding("severe", "more", "", rest=3), Finding("critical", "z", ""))
     after = result(Finding("severe", "b", ""), Finding("severe", "more", "", rest=5), Finding("critical", "y", ""))

@@ -9,7 +9,7 @@ from engine.parameters import BadOption, parse
 from engine.result import Result
 from engine.scenarios import Scenarios, split_scenario
 from engine.settings import State
-from engine.side_by_side import SIDES, side_by_side
+from engine.side_by_side import MOST_ROWS, SIDES, side_by_side
 from engine.tables import Column, Table
 from engine.views import VIEWS
 from tests.contract.fake_view import FakeParameters
@@ -99,4 +99,15 @@ def test_side_by_side() -> None:
         ("nodes", "b z", "load [B/s]", 4.0, 2.0, -2.0, -50.0),
     ]
     assert side_by_side((NODES,), before, before).is_empty()
-    assert side_by_side((NODES,), before, Result("v", {"lost": 1}, {})).is_empty(), "only one side has the table"
+    assert side_by_side((NODES,), Result("v", {}, {}), Result("v", {}, {})).is_empty()
+
+
+def test_what_only_one_side_has_is_shown() -> None:
+    one, none = nodes(("a", "z", 10.0, 1, 5)), Result("v", {}, {})
+    came = [("nodes", "a z", "load [B/s]", None, 10.0, None, None), ("nodes", "a z", "parts", None, 1.0, None, None)]
+    assert [tuple(row) for row in side_by_side((NODES,), none, one).iter_rows()] == came
+    gone = [(*row[:3], row[4], row[3], None, None) for row in came]
+    assert [tuple(row) for row in side_by_side((NODES,), one, none).iter_rows()] == gone
+    many = nodes(*((str(n), "z", 1.0, 1, 1) for n in range(MOST_ROWS + 1)))
+    rows = [("nodes", "", "rows", 1.0, MOST_ROWS + 1.0, float(MOST_ROWS), 100.0 * MOST_ROWS)]
+    assert [tuple(row) for row in side_by_side((NODES,), one, many).iter_rows()] == rows

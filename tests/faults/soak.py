@@ -28,6 +28,7 @@ from engine.live.session import Session
 from engine.settings import Settings, State
 from sample_data.feed import NAMES, player
 from tui.app import Dashboard
+from tui.source import Source
 
 ROUNDS_AN_HOUR = 10
 KEYS = (
@@ -111,7 +112,12 @@ async def replay(folder: Path, rounds: int, *, checks: int, seed: int = 1) -> Ou
         if steps is not None:
             next(steps)
             players[name] = steps
-    app = Dashboard([data], Settings(folder / "config.toml", live=QUIET), demo=True, state=State(folder / "state.toml"))
+    app = Dashboard(
+        [data],
+        Settings(folder / "config.toml", live=QUIET),
+        source=Source(demo=True),
+        state=State(folder / "state.toml"),
+    )
     async with app.run_test(size=(140, 40)) as pilot:
         await _until(lambda: len(app.tabs.views) == len(NAMES), pilot)
         await pilot.press("1")  # the overview is first, which has no result of its own

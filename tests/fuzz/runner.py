@@ -26,8 +26,10 @@ CPU_S = 10.0
 """Seconds of processor time for one input (256 KB at most) before its process is ended."""
 MEMORY = 1 << 30
 """Bytes that a process may take beyond what it has loaded."""
-EVERY_STRETCHED, EVERY_RECORD = 50, 10
+EVERY_GROWN, EVERY_RECORD = 50, 10
 """One input in so many grows, or has one record damaged."""
+DENSE, SPARSER = 5_000, 20
+"""Behind so many inputs of a kind it is only one in 20 times as many: they cost 20 times and twice as much as the others."""
 
 
 @dataclass
@@ -54,9 +56,9 @@ def work(view: str, kind_id: str, samples: Sequence[Sample], seed: str, indexes:
         at.value = index
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         extra = None
-        if index % EVERY_STRETCHED == EVERY_STRETCHED - 1:
+        if _is_one_in(EVERY_GROWN, index):
             extra = functools.partial(stretched, kind, samples)
-        elif index % EVERY_RECORD == EVERY_RECORD - 1:
+        elif _is_one_in(EVERY_RECORD, index):
             extra = functools.partial(damaged, kind, samples)
         attempts.run(index, extra=extra)
         if attempts.failures:
@@ -67,6 +69,11 @@ def work(view: str, kind_id: str, samples: Sequence[Sample], seed: str, indexes:
     out.send(attempts.failures)
     out.send((attempts.bytes, attempts.cpu_s))
     out.close()
+
+
+def _is_one_in(many: int, index: int) -> bool:
+    many *= 1 if index < DENSE else SPARSER
+    return index % many == many - 1
 
 
 def tried(view: str, kind: str, samples: Sequence[Sample], seed: str, indexes: range) -> Tried:
@@ -104,7 +111,7 @@ def _messages(pipe: Any) -> Iterator[Any]:
 
 def _ended(status: int | None, index: int, samples: Sequence[Sample], seed: str) -> Failure:
     """Return the failure of an input that has ended its process."""
-    special = index % EVERY_RECORD == EVERY_RECORD - 1
+    special = _is_one_in(EVERY_GROWN, index) or _is_one_in(EVERY_RECORD, index)
     given = None if special else make(random.Random(f"{seed} {index}"), samples)
     name, data = (given.name, given.data) if given is not None else ("", b"")
     if status == -signal.SIGPROF:

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sample_data.job_heuristics import spark_log
+from sample_data.job_heuristics.make import END_MS
+from sample_data.job_heuristics.shapes import SPARK_FINISHED
+from tests.contract.file_samples import SAMPLES
 from tests.contract.samples import play
 
 if TYPE_CHECKING:
@@ -71,4 +75,27 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (bad / "job_1_0005_conf.xml").write_bytes(b"<configuration><property><name>mapreduce.job.user.name</name>")
     (bad / "job_1_0006.jhist").write_bytes(first.read_bytes()[:40])
     shutil.copy(second, bad / f"copy-of-{second.name}")
+    _others(folder / "others", first.name.split("-")[0])
     return folder
+
+
+def _others(folder: Path, job: str) -> None:
+    """Write rolling logs of two applications, one of an id like no other, and what else tells of a known ``job``."""
+    folder.mkdir()
+    for number, app in enumerate((f"spark-{'0f' * 16}", "nightly")):
+        log = spark_log.text(spark_log.events(SPARK_FINISHED[number][0], app, END_MS))
+        lines = log.splitlines(keepends=True)
+        rolling = folder / f"eventlog_v2_{app}"
+        rolling.mkdir()
+        third = len(lines) // 3
+        for part in range(3):
+            end = None if part == 2 else third * (part + 1)
+            data = b"".join(lines[third * part : end])
+            (rolling / f"events_{part + 1}_{app}").write_bytes(data)
+        (rolling / f"appstatus_{app}").write_bytes(b"")
+    samples = SAMPLES["job-heuristics"]
+    for kind in ("rumen", "mapreduce-rest", "job-summary"):
+        name, data = samples[kind]
+        place = folder / (job if kind == "mapreduce-rest" else kind) / name
+        place.parent.mkdir()
+        place.write_bytes(data.replace(b"job_1760000000000_0001", job.encode()))

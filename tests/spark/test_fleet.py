@@ -16,8 +16,8 @@ import pytest
 
 from engine.fleet import batches, run
 from engine.fleet.job_key import job_key
-from engine.fleet.rows import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import ROLLUP
 from engine.live.options import LiveSettings
 from engine.problems import Problem
@@ -115,6 +115,9 @@ def test_keys_are_the_same_in_spark(spark: SparkSession, histories: Path) -> Non
         "/a/x.xml",
         "s3a://b/application_1_2/job_3_4/attempts",
         "/job_local7_0001.jhist",
+        "/logs/eventlog_v2_nightly/events_1_nightly",
+        "/logs/eventlog_v2_nightly/appstatus_nightly",
+        f"/logs/eventlog_v2_spark-{'a1' * 16}/events_2_spark-{'a1' * 16}.zstd",
         "x",
     ]
     frame = spark.createDataFrame([(path,) for path in paths], "path string").withColumn("key", run._key())

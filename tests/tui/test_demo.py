@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sample_data import feed
 from tests.tui.terminal import Terminal
+from tui.process import played_folder
+from tui.process.played_folder import PlayedFolder
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def demo(tmp_path: Path, temporary: Path) -> Iterator[Terminal]:
 
 
 def test_whoever_removes_last_comes_back_last(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    feeder, begun, real = feed.Feeder(temporary), threading.Event(), shutil.rmtree
+    feeder, begun, real = PlayedFolder(temporary), threading.Event(), shutil.rmtree
 
     def slow(path: Path, ignore_errors: bool) -> None:
         if not begun.is_set():  # the second one finds nothing to do, and may end the process
@@ -39,7 +40,7 @@ def test_whoever_removes_last_comes_back_last(temporary: Path, monkeypatch: pyte
             time.sleep(0.2)
             real(path, ignore_errors=ignore_errors)
 
-    monkeypatch.setattr(feed.shutil, "rmtree", slow)
+    monkeypatch.setattr(played_folder.shutil, "rmtree", slow)
     first = threading.Thread(target=feeder.remove)
     first.start()
     begun.wait(5)
@@ -55,8 +56,8 @@ def test_threads_that_compute_do_not_hold_the_removal_up(temporary: Path, monkey
         during.append(sys.getswitchinterval())
         real(path, ignore_errors=ignore_errors)
 
-    monkeypatch.setattr(feed.shutil, "rmtree", noted)
-    feed.Feeder(temporary).remove()
+    monkeypatch.setattr(played_folder.shutil, "rmtree", noted)
+    PlayedFolder(temporary).remove()
     assert not temporary.exists() and during[0] < before / 100
     assert sys.getswitchinterval() == before
 

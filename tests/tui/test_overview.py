@@ -98,6 +98,25 @@ def test_what_changes_is_listed_marked_and_leads_to_its_row(tmp_path: Path) -> N
     play(story)
 
 
+def test_what_changed_while_the_program_did_not_run_is_listed(tmp_path: Path) -> None:
+    made = views()
+    hot = Finding("severe", "node-002", "is hot")
+
+    async def story(found: Finding | None, seen: str) -> None:
+        made["fake-view"].found = (hot, found) if found is not None else (hot,)
+        async with stage(tmp_path, (120, 30), session=session_of(made), view=None, entries=ENTRIES, ready=False) as s:
+            await s.until(lambda: s.text().count("4 alive") == 2)
+            if seen:
+                await s.see(seen)
+            events = s.app.query_one("#ov-events", LiveTable)
+            await s.until(lambda: events.window is not None and events.window.height == bool(seen))
+            await s.press("q")
+
+    play(lambda: story(None, ""))
+    play(lambda: story(Finding("critical", "node-003", "burns"), "since 2026-01-01 00:00:00: burns"))
+    play(lambda: story(Finding("critical", "node-003", "burns"), ""))
+
+
 def test_the_next_finding_of_any_view(tmp_path: Path) -> None:
     made = views()
     made["first-view"].found = (Finding("severe", "node-001", "b", ("nodes", ("node-001",))),)

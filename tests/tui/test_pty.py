@@ -41,6 +41,20 @@ def test_signals_restore_the_terminal(tmp_path: Path, number: signal.Signals, co
         assert t.restored
 
 
+def test_a_stop_gives_the_terminal_back_and_whoever_comes_back_sees_everything(tmp_path: Path) -> None:
+    with Terminal(program(), tmp_path) as t:
+        t.see("node-000")
+        t.quiet()
+        t.send(b"\x1a")
+        t.until(lambda: Path(f"/proc/{t.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        assert t.restored
+        before = len(t.output)
+        t.signal(signal.SIGCONT)
+        t.until(lambda: b"node-000" in t.output[before:] and b"Quit" in t.output[before:])
+        t.send(b"q")
+        assert t.ended() == 0 and t.restored
+
+
 @pytest.mark.parametrize("how", ["", "nohup"])
 def test_lost_terminal_ends_the_program(tmp_path: Path, how: str) -> None:
     with Terminal(program(1, 200, 0.12, *([how] if how else [])), tmp_path) as t:

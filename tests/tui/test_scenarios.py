@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from engine import units
 from engine.settings import State
-from tests.tui.fakes import Stage, play, stage
+from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
 from tui.views.side_by_side import SideBySide
 from tui.widgets.table.table import LiveTable
 
@@ -60,5 +62,54 @@ def test_the_palette_lists_scenarios(tmp_path: Path) -> None:
             await s.until(lambda: s.app.pane.parameters.limit == 50.0)
             await s.press("u")
             await s.until(lambda: s.app.pane.parameters.limit == 90.0)
+
+    play(story)
+
+
+def test_two_moments_or_scenarios_of_ones_own_choice(tmp_path: Path) -> None:
+    view, moments = FakeView(), [int(NOW * 1000) - 60_000 * n for n in (3, 2, 1)]
+    compute = view.compute
+
+    def at(inputs: Any, parameters: Any, context: Any) -> Any:  # one node more with each moment
+        view.rows = 10 + (moments.index(context.at_ms) if context.at_ms in moments else 3)
+        return compute(inputs, parameters, context)
+
+    view.compute = at  # type: ignore[method-assign]
+
+    async def story() -> None:
+        async with stage(tmp_path, (120, 30), session=FakeSession([view])) as s:
+            pane = s.app.pane
+            pane.steps = lambda: moments
+            s.app.state.set("scenarios", "fake-view", "night", value={"fail": ["node-001"]})
+
+            async def sides(before: float, after: float) -> None:
+                level = pane.levels[-1]
+                await s.until(lambda: isinstance(level, SideBySide) and level.query(LiveTable))
+                table = level.query_one(LiveTable)
+                found = ("summary", before, after)
+                await s.until(
+                    lambda: (
+                        table.window is not None
+                        and table.window.height > 0
+                        and tuple(table.window.rows(0, 1)[0][name] for name in ("table", "before", "after")) == found
+                    )
+                )
+
+            then = units.moment(moments[2]).replace(" ", "T")
+            await s.press("B", *f"{units.moment(moments[0])[-8:]} with night@{then}", "enter")
+            await s.until(lambda: len(pane.levels) == 2)
+            await sides(10.0, 11.0)
+            assert (pane.at_ms, pane.parameters.fail) == (moments[2], ("node-001",)), "the second side is on screen"
+            await s.press("right_parenthesis")
+            await sides(10.0, 12.0)
+            await s.press("right_square_bracket", "right_square_bracket", "right_square_bracket")
+            await sides(13.0, 12.0)
+            await s.press("left_square_bracket", "left_square_bracket")
+            await sides(11.0, 12.0)
+            await s.see(f"before: {units.moment(moments[1])}")
+            await s.press("escape", "u", "B", *"nothing", "enter")
+            await s.see("is neither a moment")
+            await s.press("B", *"night", "enter")
+            await sides(12.0, 13.0)
 
     play(story)

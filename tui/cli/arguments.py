@@ -16,12 +16,13 @@ from tui.cli.output import UsageError, message, write
 if TYPE_CHECKING:
     from engine.settings import Settings
 
-COMMANDS = ("demo", "report", "check", "fleet", "feeds", "paths")
+COMMANDS = ("demo", "replay", "report", "check", "fleet", "feeds", "paths")
 """Words that begin a command; any other first word is a path for the dashboard."""
 
 EPILOG = """commands:
   loadlens [PATH ...]            the dashboard on files and folders, live (this folder if none is named)
   loadlens demo                  the dashboard on sample data that moves
+  loadlens replay FILE           the dashboard on a session that --record FILE has recorded
   loadlens report VIEW PATH ...  one view computed once: json, csv, markdown, text, prometheus, upstream
   loadlens check VIEW PATH ...   exit 1 with one line per finding, for cron and CI
   loadlens fleet VIEW PATH ...   job heuristics of years of histories, on Apache Spark
@@ -46,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
 
 WITH_VALUE = ("--theme", "--glyphs", "--view", "--config", "--speed", "-o", "--option", "--at", "--table", "--format",
-              "--fail-on", "--junit", "--output", "--prometheus")  # fmt: skip
+              "--fail-on", "--junit", "--output", "--prometheus", "--record")  # fmt: skip
 """Options whose next word is their value."""
 
 
@@ -93,7 +94,7 @@ def parser(command: str) -> Parser:
         return _feeds_parser()
     if command == "paths":
         return Parser("loadlens paths", description="Print where settings, state, log and cache lie.")
-    return _dashboard_parser(demo=command == "demo")
+    return _dashboard_parser(command)
 
 
 def _view_name(word: str) -> str:
@@ -198,23 +199,30 @@ def _add_options(made: Parser) -> None:
     )
 
 
-def _dashboard_parser(*, demo: bool) -> Parser:
-    """Return the parser of the dashboard, on the operator's files or (``demo``) on the sample data."""
+def _dashboard_parser(command: str) -> Parser:
+    """Return the parser of the dashboard: on the operator's files, on the sample data (``demo``), on a recording (``replay``)."""
     from engine.views import VIEWS
 
     names = [entry.name for entry in VIEWS]
     made = Parser(
-        "loadlens demo" if demo else "loadlens",
+        f"loadlens {command}".strip(),
         description="Where does the load come from, and what happens if a node dies?",
-        epilog=None if demo else EPILOG,
+        epilog=None if command else EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    if demo:
-        made.add_argument("--speed", type=float, default=1.0, metavar="X", help="play the sample data X times as fast")
-    else:
+    if command == "replay":
+        made.add_argument("file", metavar="FILE", help="a recording, made by loadlens PATH --record FILE")
+    elif not command:
         made.add_argument("--version", "-V", action="version", version=f"loadlens {__version__}")
         made.add_argument("paths", nargs="*", metavar="PATH", help="files or folders to watch (default: this folder)")
+    if command:
+        what = "recording" if command == "replay" else "sample data"
+        made.add_argument("--speed", type=float, default=1.0, metavar="X", help=f"play the {what} X times as fast")
+    if command != "replay":
+        made.add_argument(
+            "--record", metavar="FILE", help="record what the files hold and how they change, for a replay"
+        )
     made.add_argument("--view", choices=names, metavar="VIEW", help=f"show this view first: {', '.join(names)}")
     made.add_argument("--theme", metavar="NAME", help="dark, light, ansi-dark, ansi-light or a Textual theme")
     made.add_argument("--glyphs", choices=("auto", "braille", "block", "ascii"), help="characters for plots")

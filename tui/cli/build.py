@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from engine import __version__
-
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 def version() -> str:
     """Return the program's name, version and, where it is known, the commit it was built from."""
+    from engine import __version__  # not above: setup.py loads this file where no package of ours can be imported
+
     commit = _commit()
     return f"loadlens {__version__}" + (f" ({commit[:12]})" if commit else "")
 

@@ -26,19 +26,25 @@ ASKS: dict[str, tuple[Ask, ...]] = {
     "broker-load": (
         Ask(
             '{__name__=~"kafka_server_(?i:brokertopicmetrics)_.*|kafka_log_(?i:log)_(?i:size|value)|kafka_server_app_info.*|'
-            'process_cpu_seconds_total|redpanda_kafka_request_bytes_total|redpanda_cpu_busy_seconds_total",job=~".*(kafka|'
+            'kafka_cluster_partition_(replicascount|insyncreplicascount)|process_cpu_seconds_total|redpanda_kafka_request_bytes_total|redpanda_cpu_busy_seconds_total",job=~".*(kafka|'
             'redpanda).*"}',
             "kafka",
             "traffic, sizes and CPU of the brokers; correct the job to yours",
         ),
+        Ask('{__name__=~"kafka_topic_partition_(leader|replicas|in_sync_replica|current_offset)|kafka_broker_info|'
+            'kminion_kafka_(broker_info|topic_info|topic_partition_high_water_mark|(broker|topic)_log_dir_size_total_bytes)"}',
+            "cluster", "leaders, offsets and log-dir totals, where kafka_exporter or kminion runs"),
         Ask('node_cpu_seconds_total{mode="idle",instance=~"kafka.*"}', "node-cpu", "CPU of their machines"),
         Ask('{__name__=~"container_cpu_usage_seconds_total|container_spec_cpu_(quota|period)|'
             'kube_pod_container_resource_limits",container=~".*kafka.*"}', "container-cpu", "or of their containers"),
     ),
     "query-profile": (
-        Ask('{__name__=~"pg_stat_statements_.*|mysql_perf_schema_events_statements_.*"}', "statements",
+        Ask('{__name__=~"(pgwatch_)?pg_stat_(statements|kcache)_.*|mysql_perf_schema_events_statements_.*"}', "statements",
             "query classes, as postgres_exporter (collector stat_statements) or mysqld_exporter lists them"),
         Ask('node_cpu_seconds_total{instance=~"db.*"}', "node-cpu", "CPU of the database servers"),
+        Ask('{__name__=~"container_cpu_usage_seconds_total|container_spec_cpu_(quota|period)|'
+            'kube_pod_container_resource_limits",container=~".*(postgres|mysql|maria|database).*"}', "container-cpu",
+            "or of their containers"),
     ),
     "ring-placement": (
         Ask('{__name__=~"pyroscope_(adaptive_placement|segment_writer|ring)_.*(usage|limit|bytes_sum|members).*"}', "placement",

@@ -34,16 +34,25 @@ def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
 def report_view(arguments: argparse.Namespace) -> int:
     """Print a view's result in the requested format; return the exit code."""
     done = compute(arguments)
-    from engine import export, report  # late: workers read while they are loaded
+    from engine.result import TooLarge  # late: workers read while it is loaded
+
+    try:
+        return _print(arguments, done)
+    except TooLarge as error:
+        raise UsageError(str(error)) from error
+
+
+def _print(arguments: argparse.Namespace, done: Computation) -> int:
+    from engine import export, report
 
     view, result = done.view, done.result
     if result is None:
         return _report_no_input(arguments, done)
     declared = {table.name: table for table in view.tables}
     only = arguments.table
-    if only is not None and only not in result.tables:
+    if only is not None and only not in result.names:
         why = "needs other options" if only in declared else "does not exist"
-        raise UsageError(f"table {only!r} {why}; there are: {', '.join(result.tables)}")
+        raise UsageError(f"table {only!r} {why}; there are: {', '.join(result.names)}")
     give = partial(write_file, arguments.output) if arguments.output else write
     if arguments.format == "json":
         give(report.to_json(view, result, done.parameters, done.instant, only))
@@ -60,10 +69,10 @@ def report_view(arguments: argparse.Namespace) -> int:
     elif arguments.format == "text":
         text = report.to_text(view, result, only, 0 if arguments.output else terminal_width())
     else:
-        name = only or next((table.name for table in view.tables if table.name in result.tables), "")
+        name = only or next((table.name for table in view.tables if table.name in result.names), "")
         if not name:
             raise UsageError(f"{view.name} has no table for these options")
-        frame = result.focused(name) if arguments.format == "markdown" else result.tables[name]
+        frame = result.focused(name) if arguments.format == "markdown" else result.table(name)
         text = export.FORMATS[arguments.format](frame, declared[name])
     give(harmless(text) if arguments.format == "upstream" else text)
     if arguments.format != "text" and done.problems:

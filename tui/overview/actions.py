@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tui.engine_client import EngineClient
     from tui.overview.control import Overview
     from tui.overview.rows import Target
+    from tui.source import Source
 
 
 class OverviewActions(AppActions):
@@ -25,6 +26,7 @@ class OverviewActions(AppActions):
     tabs: Tabs
     client: EngineClient
     overview: Overview
+    source: Source
 
     async def show_tab(self, index: int, *, chosen: bool = True) -> None:
         """Show tab ``index`` (from 0, or ``OVERVIEW``); ``chosen`` by the operator, so that no data moves it away again."""
@@ -88,7 +90,19 @@ class OverviewActions(AppActions):
             self._request_shown()
         else:
             self.client.pause(self.tabs.views)
+        if self.source.player is not None:
+            self.source.player.pause(self.client.paused)
         self.update_status()
+
+    def action_replay(self, by: int) -> None:
+        """Play the recording twice as fast (``by`` 1) or half as fast (-1)."""
+        if self.source.player is not None:
+            self.source.player.faster(by)
+            self.update_status()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the keys of a replay out where none is played."""
+        return self.source.player is not None if action == "replay" else super().check_action(action, parameters)
 
     def action_refresh(self) -> None:
         """Look at the folders now and compute the shown tab again."""

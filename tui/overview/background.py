@@ -16,7 +16,8 @@ PATIENCE_S = 5.0
 LOOK_S = 0.05
 """Seconds between two looks whether anybody still waits."""
 REST = 9.0
-"""A computation rests for so many times as long as it took: the overview takes a tenth of one processor at most."""
+"""After computing a view again it rests for so many times as long as that took: the overview takes a tenth of one processor at
+most. The first result of each view comes without rest."""
 
 
 class Background:
@@ -25,6 +26,7 @@ class Background:
     def __init__(self, client: EngineClient) -> None:
         self._client = client
         self._waiting: dict[str, tuple[Any, float]] = {}
+        self._computed: set[str] = set()
         self._wake = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -79,4 +81,6 @@ class Background:
                 self._client.post(outcome)
                 self._client.first_result.set()
                 with self._wake:
-                    self._wake.wait_for(lambda: self._closed, (time.monotonic() - begin) * REST)
+                    if view in self._computed:
+                        self._wake.wait_for(lambda: self._closed, (time.monotonic() - begin) * REST)
+                    self._computed.add(view)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.events import Event
+    from engine.last_look import LastLooks
     from engine.notify import Threshold
     from engine.result import Finding, Headline, Result, Trend
 
@@ -34,15 +35,23 @@ class Brief:
 class Briefs:
     """Makes the brief of each live result, and compares it with the one before under the same parameters.
 
-    ``quiet``: whether files are still being read, so that what appears is not new. Safe to use from several threads.
+    ``quiet``: whether files are still being read, so that what appears is not new. ``looks``: what an earlier run of the
+    program saw. Safe to use from several threads.
     """
 
     def __init__(
-        self, threshold: Threshold, *, clock: Callable[[], float], quiet: Callable[[], bool] = lambda: False
+        self,
+        threshold: Threshold,
+        *,
+        clock: Callable[[], float],
+        quiet: Callable[[], bool] = lambda: False,
+        looks: LastLooks | None = None,
     ) -> None:
         self._threshold = threshold
         self._clock = clock
         self._quiet = quiet
+        self._looks = looks
+        self._first: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._before: dict[str, tuple[Any, Result, Brief]] = {}
 
@@ -52,13 +61,35 @@ class Briefs:
             before, last, brief = self._before.get(result.view, (None, None, None))
             known = brief if last is not None and last.findings is result.findings else None
             events: tuple[Event, ...] = ()
-            if last is not None and before == parameters and not self._quiet():
+            quiet = self._quiet()
+            if last is not None and before == parameters and not quiet:
                 from engine.events import changes
 
                 events = changes(last, result, int(self._clock() * 1000))
+            if not quiet:
+                events += self._since_last_look(result, parameters)
             made = self._brief(result, known, events)
             self._before[result.view] = parameters, result, made
             return made
+
+    def _since_last_look(self, result: Result, parameters: Any) -> tuple[Event, ...]:
+        """Return what changed since an earlier run of the program, once; remember this result as the last look.
+
+        Only results under the parameters of the start count: the next run begins with them.
+        """
+        looks = self._looks
+        if looks is None or self._first.setdefault(result.view, parameters) != parameters:
+            return ()
+        from engine import units
+        from engine.events import changes
+
+        now_ms = int(self._clock() * 1000)
+        before = looks.before(result.view, parameters)
+        looks.note(result, parameters, now_ms)
+        if before is None:
+            return ()
+        since = f"since {units.moment(before[0])}: "
+        return tuple(replace(event, text=since + event.text) for event in changes(before[1], result, now_ms))
 
     def _brief(self, result: Result, known: Brief | None, events: tuple[Event, ...]) -> Brief:
         """Make a brief; ``known``: one of the same findings."""

@@ -13,6 +13,7 @@ from tui.overview.rows import Row
 
 if TYPE_CHECKING:
     from engine.events import Event, Feed
+    from engine.last_look import LastLooks
     from engine.result import Finding
     from engine.settings import Settings
     from tui.engine_client import EngineClient
@@ -27,7 +28,7 @@ CALL_EVERY_S = 5.0
 
 
 class Overview:
-    """What is known of all views. ``call``: rings and notifies outside, given a text."""
+    """What is known of all views. ``call``: rings and notifies outside, given a text. ``looks``: what an earlier run saw."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Overview:
         *,
         clock: Callable[[], float],
         call: Callable[[str], object],
+        looks: LastLooks | None = None,
     ) -> None:
         from engine.notify import Threshold
 
@@ -60,7 +62,7 @@ class Overview:
         self._at: tuple[str, str] | None = None
         self._called = -CALL_EVERY_S
         self._background = Background(client)
-        client.briefs = Briefs(self._threshold, clock=clock, quiet=self._reading)
+        client.briefs = Briefs(self._threshold, clock=clock, quiet=self._reading, looks=looks)
 
     def _reading(self) -> bool:
         """Whether files are still being read, so that what appears is not new."""

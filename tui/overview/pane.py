@@ -13,9 +13,10 @@ from textual.message import Message
 
 from tui.actions import bindings
 from tui.overview.rows import Row, Target, ViewRows
+from tui.views.overview import Overview as Shared
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.pick import PickList
-from tui.widgets.sections import Sections
+from tui.widgets.sections import on_screen
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class OverviewPane(Frame):
     DEFAULT_CSS = """
     OverviewPane { height: 1fr; width: 1fr; }
     OverviewPane > #ov-views { height: 10; }
-    OverviewPane > Sections { height: 1fr; border-top: hkey $panel; }
-    .-ascii OverviewPane > Sections { border-top: ascii $panel; }
+    OverviewPane > Overview { border-top: hkey $panel; }
+    .-ascii OverviewPane > Overview { border-top: ascii $panel; }
     """
 
     @dataclass
@@ -52,11 +53,11 @@ class OverviewPane(Frame):
         self._titles: Mapping[str, str] = {}
 
     def compose(self) -> ComposeResult:
-        """Yield the views, then the sections."""
+        """Yield the views, and below them what changed and all findings."""
         yield ViewRows(id="ov-views")
-        sections = Sections(id="ov-sections")
-        sections.add("what changed", LiveTable(name="overview/events", id="ov-events"))
-        yield sections.add("all findings", LiveTable(name="overview/findings", id="ov-findings"))
+        events = LiveTable(name="overview/events", empty="nothing has changed since you last looked", id="ov-events")
+        findings = LiveTable(name="overview/findings", empty="there are no findings", id="ov-findings")
+        yield Shared(events, [findings], least=LEAST // 2)
 
     # -- showing --------------------------------------------------------------------------------------------------------
 
@@ -127,8 +128,10 @@ class OverviewPane(Frame):
                 return
 
     def action_section(self, step: int) -> None:
-        """Show the next or previous section."""
-        self.query_one(Sections).step(step)
+        """Go to the next or previous part that is on screen: views, what changed, findings."""
+        parts = [part for part in (self.query_one(ViewRows), *self.query(LiveTable)) if on_screen(part)]
+        here = next((place for place, part in enumerate(parts) if part.has_focus), 0)
+        parts[(here + step) % len(parts)].focus(scroll_visible=False)
 
     def action_back(self) -> None:
         """Go back to the views."""

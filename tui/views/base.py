@@ -59,6 +59,10 @@ class Level(Frame):
     def show(self, result: Result) -> None:
         """Draw ``result``."""
 
+    def step_section(self, step: int) -> bool:
+        """Do what the keys of sections do here, if that is something else; return whether it is."""
+        return False
+
 
 class RootLevel(Level):
     """The bottom level: what ``compose_view`` yields."""
@@ -395,6 +399,8 @@ class ViewPane(Zooms):
 
     def action_section(self, step: int) -> None:
         """Step through the sections around the focus, else through the first ones of the level on top."""
+        if self.levels and self.levels[-1].step_section(step):
+            return
         top = self.levels[-1] if self.levels else self
         focused = self.app.focused
         holders = [node for node in focused.ancestors if isinstance(node, Sections)] if focused is not None else []

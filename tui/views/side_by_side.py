@@ -2,37 +2,77 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
 
+from engine import units
 from tui.views.base import Level
+from tui.widgets.facts import TextPanel
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.result import Result
 
 
-class SideBySide(Level):
-    """``other``: computes the result to compare with, called ``name``, again for each one that comes on screen."""
+@dataclass(frozen=True)
+class Side:
+    """What is compared with the screen: ``parameters`` called ``name`` (None: those on screen), at ``at_ms`` (None: live)."""
 
-    def __init__(self, name: str, other: Callable[[], Awaitable[Result | None]]) -> None:
-        super().__init__(f"against {name}")
-        self._other = other
+    name: str
+    parameters: Any
+    at_ms: int | None
+
+    @property
+    def words(self) -> str:
+        """Return what an operator calls it."""
+        moment = units.moment(self.at_ms) if self.at_ms is not None else "now"
+        return f"{self.name} {moment}".strip()
+
+
+class SideBySide(Level):
+    """``side`` beside what is on screen. ``compute`` computes a side, again for each result that comes on screen."""
+
+    DEFAULT_CSS = "SideBySide > TextPanel { height: 2; padding: 0; }"
+
+    def __init__(self, side: Side, compute: Callable[[Side], Awaitable[Result | None]]) -> None:
+        super().__init__("side by side")
+        self.side = side
+        self._compute = compute
 
     def compose(self) -> ComposeResult:
-        """Yield the table."""
+        """Yield what is compared, and the table."""
+        yield TextPanel(id="side-by-side-what")
         yield LiveTable(name="side-by-side/numbers", id="side-by-side")
 
     def show(self, result: Result) -> None:
-        """Compare ``result`` with the other one."""
-        self.run_worker(self._compare(result), exclusive=True, exit_on_error=False)
+        """Compare ``result`` with the other side."""
+        after = units.moment(result.at_ms) if result.at_ms is not None else "now"
+        what = f"before: {self.side.words}    after: the options on screen, {after}"
+        keys = "[ and ] step the moment before, ( and ) that on screen; a dash: not there on that side"
+        self.query_one(TextPanel).show([(what, "title"), (keys, "dim")])
+        self.run_worker(self._show(result), exclusive=True, exit_on_error=False)
 
-    async def _compare(self, result: Result) -> None:
+    async def _show(self, result: Result) -> None:
         from engine.side_by_side import SIDES, side_by_side
 
-        other = await self._other()
+        other = await self._compute(self.side)
         view = self.pane.view
         if other is not None and view is not None and self.is_attached:
             self.query_one(LiveTable).show(side_by_side(view.tables, other, result), SIDES)
+
+    def step_section(self, step: int) -> bool:
+        """Step the moment of the other side instead of a section."""
+        steps = list(self.pane.steps())
+        here = bisect_left(steps, self.side.at_ms) if self.side.at_ms is not None else len(steps)
+        place = here + step
+        if place < 0 or not steps:
+            self.notify("there is nothing earlier", timeout=3)
+        elif step < 0 or here < len(steps):
+            self.side = replace(self.side, at_ms=steps[place] if place < len(steps) else None)
+            if self.pane.result is not None:
+                self.show(self.pane.result)
+        return True

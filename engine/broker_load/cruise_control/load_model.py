@@ -19,7 +19,7 @@ from engine.broker_load.cruise_control.replica_loads import LeaderValues, Window
 from engine.broker_load.cruise_control.samples import Samples, SkipRules
 from engine.broker_load.cruise_control.window_sums import Cores, Trace, WindowSums
 from engine.broker_load.cruise_control.windows import Aggregate, Finished, Window
-from engine.broker_load.model import broker_capacity, history, measured, topology
+from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import History
 from engine.broker_load.model.identity import Identity
@@ -41,7 +41,9 @@ class Model:
 
     ``sums``: of the windows that were looked at; ``finished``: samples among the inputs, by partition of the topology;
     ``aggregated``: returns the windows that are used where a share of the partitions must be valid; ``synthetic``: no
-    topology is known, only leaders.
+    topology is known, only leaders. ``messages`` [P]: per second in those windows, by the growth of the logs that exporters
+    report (NaN unknown, None without any); ``shares`` [P]: share of its topic's rates on its leader that a partition was
+    given by them (NaN: an even one), None where all are even.
     """
 
     history: History
@@ -59,6 +61,8 @@ class Model:
     aggregated: Callable[[float], Aggregate]
     synthetic: bool
     at_ms: int | None
+    messages: Floats | None = None
+    shares: Floats | None = None
 
     @property
     def runs(self) -> Iterator[BrokerRun]:
@@ -131,6 +135,9 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     leader = leader_values(total)
     loads = replica_loads.as_cruise_control(final, leader, window_loads(total), parameters.cpu_weights)
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
+    ends = total.ends_ms()
+    span = (min(ends) - window_ms, max(ends)) if ends else (0, 2**62)
+    messages = cluster_facts.message_rates(cluster_facts.facts(inputs, at_ms), final, *span)
     rounds = windows_past.rounds()
     sampled = _samples(context, rounds, cores_of, parameters.cpu_weights)
     # Few topologies serve many rounds.
@@ -138,7 +145,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     maps = tuple(mapped[one.topology] for one in rounds)
     return Model(
         past, final, capacities, traces, sums, rounds, sampled, maps, finished, total, leader, cluster, aggregated,
-        synthetic, at_ms,
+        synthetic, at_ms, messages,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.broker_load.model import identity, readings, ticks
+from engine.broker_load.model import cluster_facts, identity, readings, ticks
 from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKERS
@@ -21,18 +21,34 @@ _CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD
 """Metrics that give a broker's CPU, the preferred one first."""
 
 
+_BEFORE = 50
+"""Moments before a host's newest sampling interval whose rows are looked at: the rates in it need the tick of each exporter."""
+
+
+def _newest(rows: pl.DataFrame, interval_ms: int) -> pl.DataFrame:
+    """Return the rows of the newest sampling interval of each host (or broker, where no host is known), and some before it."""
+    of, time = ["host", "broker"], pl.col("time_ms")
+    before = time.filter(time < time.max() // interval_ms * interval_ms).top_k(_BEFORE).min()
+    moments = rows.select(*of, "time_ms").unique()
+    since = moments.group_by(of).agg(pl.coalesce(before, time.min()).alias("_since"))
+    found = rows.select(of).join(since, on=of, how="left", maintain_order="left", nulls_equal=True)["_since"]
+    return rows.filter(rows["time_ms"] >= found)
+
+
 def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame | None:
     """Return rows of ``brokers`` with source ``measured``: network and disk as each broker reports them in its newest sampling
     interval. Hosts without a known id are numbered from -1 downwards. None without scrapes.
 
     Network in of leaders is the broker's total (else the sum of its topics), of followers its replication in; network
-    out is what goes to consumers and followers.
+    out is what goes to consumers and followers. Where no sizes are reported, the disk is kminion's total.
     """
     table = inputs.table("metrics")
     if at_ms is not None:
         table = table.filter(pl.col("time_ms") <= at_ms)
-    if not table.height:
+    disks = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms))
+    if not table.height and not disks.height:
         return None
+    table = _newest(table, interval_ms)
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
     who = identity.resolve(table, inputs.table("topology"), listed)
     ids = dict(who.ids)
@@ -42,7 +58,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
             if host not in ids and identity.bare(host) == name:
                 ids[host] = (-number,)
     rows = readings.of(table, ids, interval_ms, ticks.repeats(ticks.of_rows(table)))
-    if not rows.height:
+    if not rows.height and not disks.height:
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())
     rows = rows.join(newest, on=["broker", "interval"], maintain_order="left")  # sums in one order
@@ -62,10 +78,12 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         .group_by("broker", maintain_order=True)
         .agg(pl.col("value").sum() * raw_metrics.MB, pl.len())
     )
-    disk = {broker: (size, count) for broker, size, count in sizes.iter_rows()}
+    whole_disks = disks.select("broker", pl.col("size") * raw_metrics.MB).rows()
+    disk: dict[int, tuple[float | None, int | None]] = {broker: (size, None) for broker, size in whole_disks}
+    disk |= {broker: (size, count) for broker, size, count in sizes.iter_rows()}
     names = {broker: identity.bare(host) for host, ids_of_host in ids.items() for broker in ids_of_host}
     out: dict[str, list[object]] = {name: [] for name in BROKERS.schema}
-    for broker in sorted(rows["broker"].unique().to_list()):
+    for broker in sorted({*rows["broker"].unique().to_list(), *disks["broker"].to_list()}):
         values = {}
         for name, topic in zip(_ORDER, raw_metrics.TOPIC, strict=False):
             value = means.get((broker, raw_metrics.ID[name]), summed.get((broker, topic)))

@@ -125,6 +125,8 @@ def cluster_in_mode(
     topology, mode = model.topology, parameters.mode
     if mode == "upstream" or not topology.brokers:
         return model.cluster
+    if model.shares is not None:
+        notes.append("a topic's rates are shared out by the messages that exporters count in each of its partitions")
     weights, static = parameters.cpu_weights, model.cluster.loads
     if parameters.weights == "fitted" and fit.usable:
         weights = CpuWeights(*fit.weights)

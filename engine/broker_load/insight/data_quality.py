@@ -184,6 +184,8 @@ def _missing(inputs: Inputs, model: Model, scraped: pl.DataFrame) -> list[tuple[
         note("capacity.json", "would add capacities: percentages, capacity goals, balance limits")
     if model.synthetic:
         note("kafka-topics --describe", "would add followers, in-sync replicas, failover")
+    elif model.history.unknown:
+        note("kafka-topics --describe", "would add the order of replicas and which are in sync, for failover")
     if not scraped.height and not inputs.table("finished_samples").height:
         note("scrapes", "would add loads; only placement is known")
     elif scraped.height and not model.traces and scraped["counter"].any():

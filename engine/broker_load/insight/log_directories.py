@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from engine.broker_load.model import cluster_facts
 from engine.broker_load.model.broker_capacity import Capacities, resolve
 from engine.broker_load.model.topology import Broker, Topology, build
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
@@ -49,6 +50,16 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
         pl.when(reported).then(pl.col("replicas").fill_null(0)).alias("replicas"),
         pl.when(reported & pl.col("error").is_null()).then(pl.col("disk_mb").fill_null(0.0)).alias("disk_mb"),
     )
+    others = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms)).filter(
+        ~pl.col("broker").is_in(directories["broker"].unique().implode())
+    )
+    rooms_of = pl.DataFrame({"broker": topology.ids, "capacity_mb": capacities.disk}).with_columns(
+        pl.col("capacity_mb").fill_nan(None)
+    )
+    totals = others.select("broker", "log_dir", (pl.col("size") / _MB).alias("disk_mb")).join(
+        rooms_of, on="broker", how="left"
+    )
+    frame = pl.concat([frame, totals], how="diagonal")
     share = pl.when(pl.col("capacity_mb") > 0).then(100.0 * pl.col("disk_mb") / pl.col("capacity_mb"))
     return DIRECTORIES.sorted(
         DIRECTORIES.frame(

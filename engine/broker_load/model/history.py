@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from engine.broker_load.model import identity, readings, rounds, ticks, topology
+from engine.broker_load.model import cluster_facts, identity, readings, rounds, ticks, topology
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Broker, Ints, Partitions, Topology
@@ -33,6 +33,7 @@ Stamp = Hashable
 class History:
     """What happened up to the moment looked at: ``stamps`` of its rounds by their moment (epoch ms), in order of time, also
     of later ones; the ``topology`` that holds then, which host is which broker, and the number of CPUs by broker id.
+    ``unknown``: what the topology lacks, in words, where exporters' series stand in for a description.
 
     A moment is the end of a sampling interval or, in the last one, the moment looked at. ``build`` makes the rounds of some
     moments from their raw metrics; ``rows``: how many those are; ``at``: the topology of a moment.
@@ -45,6 +46,7 @@ class History:
     topology: Topology
     identity: Identity
     node_cpus: Mapping[int, int]
+    unknown: str = ""
 
 
 def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, str]) -> dict[int, Broker]:
@@ -64,11 +66,13 @@ def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, 
 
 def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: int) -> History | None:
     """Return the history up to ``until_ms`` (inclusive; None for all), or None where no topology is known."""
-    placements = inputs.table("topology")
-    if not placements.height:
-        return None
     every = ticks.of(inputs, context)
     past = every if until_ms is None else every.filter(pl.col("time_ms") <= until_ms)
+    placements, unknown = inputs.table("topology"), ""
+    if not placements.height:
+        placements, unknown = _of_exporters(inputs, past, until_ms)
+        if not placements.height:
+            return None
     who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
     heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
     heard |= frozenset(inputs.table("log_dirs")["broker"].unique().to_list())
@@ -114,7 +118,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
         return made
 
     rows_of = {moment: source.rows for moment, source in sources.items()}
-    return History(stamps, rows_of, at, build, at(until_ms), who, ticks.cpu_counts(every, who.ids))
+    return History(stamps, rows_of, at, build, at(until_ms), who, ticks.cpu_counts(every, who.ids), unknown)
 
 
 def _batches(
@@ -160,6 +164,18 @@ def _sources(by_broker: pl.DataFrame, interval_ms: int) -> dict[int, _Source]:
     }
 
 
+def _of_exporters(inputs: Inputs, past: pl.DataFrame, until_ms: int | None) -> tuple[pl.DataFrame, str]:
+    """Return rows of ``topology`` made of what exporters report, and what these lack in words; none without leaders."""
+    facts = cluster_facts.facts(inputs, until_ms)
+    if not facts.height:
+        return inputs.table("topology"), ""
+    leads = cluster_facts.placements(cluster_facts.leaders(facts, {}), facts)
+    who, _ = _identify(inputs, past, topology.newest(leads, until_ms))
+    held = cluster_facts.holders(inputs, past, who.ids)
+    placed = cluster_facts.placements(cluster_facts.leaders(facts, who.ids), facts, held)
+    return placed, cluster_facts.unknown(placed, facts)
+
+
 def _identify(inputs: Inputs, past: pl.DataFrame, placed: pl.DataFrame) -> tuple[Identity, dict[int, Broker]]:
     """Return which scraped host is which broker, by the newest scrape of each host, and all brokers known by id."""
     listed, answers = inputs.table("broker_list"), inputs.table("answer_brokers")
@@ -200,7 +216,13 @@ def _topologies(
         return made
 
     times = sorted({described(moment) for moment in moments} | {described(None)})
-    key = (inputs.stamp(placements[FILE].unique().to_list()), tuple(sorted(brokers.items())), heard)
+    # Made of exporters' series, they are of no file.
+    stamp = (
+        inputs.stamp(placements[FILE].unique().to_list())
+        if FILE in placements.columns
+        else placements.hash_rows().sum()
+    )
+    key = (stamp, tuple(sorted(brokers.items())), heard)
     partials.update(dict.fromkeys(times), build, key=key)
     return lambda moment: partials[described(moment)]
 

@@ -16,7 +16,8 @@ from engine.broker_load.tables import raw_metrics
 LABELS = (
     "name", "topic", "partition", "request", "mode", "cpu", "instance", "id", "broker_id", "pod", "kubernetes_pod_name",
     "statefulset_kubernetes_io_pod_name", "container", "resource", "shard", "redpanda_topic", "redpanda_request",
-    "address", "rack_id", "cluster", "kafka_cluster", "strimzi_io_cluster",
+    "address", "rack_id", "cluster", "kafka_cluster", "strimzi_io_cluster", "topic_name", "partition_id",
+    "replication_factor", "redpanda_partition",
 )  # fmt: skip
 """Labels that say what a series is of."""
 
@@ -33,7 +34,10 @@ NAMES = (
     r"kafka_server_kafkarequesthandlerpool_oneminuterate\b|container_cpu_usage_seconds_total\b|"
     r"container_spec_cpu_(?:quota|period)\b|kube_pod_container_resource_limits\b|redpanda_kafka_request_bytes_total\b|"
     r"redpanda_cpu_busy_seconds_total\b|vectorized_storage_log_partition_size\b|kminion_kafka_broker_info\b|"
-    r"kafka_broker_info\b|kafka_topic_partition_leader\b)"
+    r"kafka_broker_info\b|kafka_topic_partition_(?:leader|replicas|in_sync_replica|current_offset)\b|"
+    r"kafka_cluster_partition_(?:value|replicascount|insyncreplicascount)\b|redpanda_kafka_max_offset\b|"
+    r"kminion_kafka_topic_info\b|kminion_kafka_topic_partition_high_water_mark\b|"
+    r"kminion_kafka_(?:broker|topic)_log_dir_size_total_bytes\b)"
 )
 """What a name begins with or is, to be read."""
 ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
@@ -41,7 +45,33 @@ ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
 
 NODE_CPU = ("node_cpu_seconds_total", "node_cpu")
 BROKER_INFO = ("kafka_broker_info", "kminion_kafka_broker_info")
-LEADER = "kafka_topic_partition_leader"
+TOPIC_INFO = "kminion_kafka_topic_info"
+
+FACTS = pl.DataFrame(
+    [
+        ("kafka_topic_partition_leader", "", raw_metrics.LEADER),
+        ("kafka_topic_partition_replicas", "", raw_metrics.REPLICAS),
+        ("kafka_topic_partition_in_sync_replica", "", raw_metrics.IN_SYNC),
+        ("kafka_topic_partition_current_offset", "", raw_metrics.END_OFFSET),
+        (TOPIC_INFO, "", raw_metrics.REPLICAS),
+        ("kminion_kafka_topic_partition_high_water_mark", "", raw_metrics.END_OFFSET),
+        ("kminion_kafka_topic_log_dir_size_total_bytes", "", raw_metrics.TOPIC_BYTES),
+        ("kminion_kafka_broker_log_dir_size_total_bytes", "", raw_metrics.BROKER_BYTES),
+        ("redpanda_kafka_max_offset", "", raw_metrics.END_OFFSET),
+        ("kafka_cluster_partition_replicascount", "", raw_metrics.LEADS),
+        ("kafka_cluster_partition_value", "replicascount", raw_metrics.LEADS),
+        ("kafka_cluster_partition_insyncreplicascount", "", raw_metrics.IN_SYNC),
+        ("kafka_cluster_partition_value", "insyncreplicascount", raw_metrics.IN_SYNC),
+    ],
+    schema={"series": pl.String, "kind": pl.String, "fact": pl.UInt8},
+    orient="row",
+)
+"""What kafka_exporter and kminion say of a cluster, and each broker of the partitions that it leads: Kafka's gauges of a
+partition are 0 on followers. By series and name label, both in lower case."""
+GONE_MS = 600_000
+"""A broker or partition that exporters have not reported for so long, while they reported others, is gone."""
+OF_BROKERS = ("kafka_cluster_", "redpanda_")
+"""Beginnings of the names of facts that brokers themselves give."""
 
 _RATE = r":(?:rate|irate)(?:\d+[smh])?$"
 _BROKERS = r"(?i)kafka|redpanda|broker"

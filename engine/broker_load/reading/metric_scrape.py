@@ -18,7 +18,7 @@ import polars as pl
 from engine.broker_load.reading import metric_names
 from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
 from engine.broker_load.tables import raw_metrics
-from engine.broker_load.tables.inputs import BROKERS_IN, METRICS
+from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, METRICS
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.problems import Problem
@@ -53,8 +53,8 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 5
-    tables: tuple[Table, ...] = (METRICS, BROKERS_IN)
+    version = 7
+    tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise by content: series in any form. Whether it holds broker series is seen when it is read."""
@@ -62,42 +62,42 @@ class MetricScrape:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read a file to rows of ``metrics``; a text without any series of interest gives none, without a problem."""
-        is_text = prometheus.is_text(data)
-        if is_text and not metric_names.ANY.search(data):
+        if prometheus.is_text(data) and not metric_names.ANY.search(data):
             return Reading(consumed=len(data))
-        # Each label costs a look at every line of a text.
-        labels = [name for name in metric_names.LABELS if not is_text or name.encode() in data]
-        file = prometheus.read(source, data, labels, metric_names.NAMES)
+        file = prometheus.read(source, data, metric_names.LABELS, metric_names.NAMES)
         problems = list(file.problems)
-        series = _series(file, source)
+        series, names = _by_cluster(_series(file, source))
+        facts = _facts(series)
         mapped = _mapped(series, source, problems)
-        _name_clusters(mapped, source, problems)
+        if facts.height:
+            mapped = _without_exporters(mapped, facts)
         mapped = _distinct(mapped, file, source, problems)
         rows: dict[str, Rows] = {"metrics": _rows(mapped, file, source, problems)}
+        if facts.height:
+            rows["cluster_facts"] = _spans(facts, file, source)
+        if names:
+            rows["clusters"] = _clusters(names, mapped, facts)
         info = series.filter(pl.col("series").is_in(metric_names.BROKER_INFO))
         if info.height:
-            rows["broker_list"] = _broker_list(info)
+            rows["broker_list"] = _broker_list(info, file)
         return Reading(rows=rows, problems=problems, consumed=len(data), complete=final or not file.cut)
 
 
 def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
-    """Return the series with all labels of ``metric_names`` (null where absent), their names in lower case, the place of each
-    (``row``), and which ``host`` they are of."""
-    have = file.series.columns
-    missing = [pl.lit(None, pl.String).alias(name) for name in metric_names.LABELS if name not in have]
+    """Return the series with their names in lower case, the place of each (``row``), and which ``host`` they are of."""
     name = pl.col("metric").str.to_lowercase()
     rated = metric_names.is_rate(name)
     pod = pl.coalesce(metric_names.PODS)
     of_node = pl.col("series").is_in(metric_names.NODE_CPU)
     return (
         file.series.lazy().with_row_index("row")
-        .with_columns(missing)
         .with_columns(
             metric_names.of_counter(name).alias("series"),
             rated.alias("rated"),
             pl.col("name").str.to_lowercase().fill_null("").alias("kind"),
             pl.coalesce("request", "redpanda_request").str.to_lowercase().fill_null("").alias("asked"),
-            pl.coalesce(pl.when(pl.col("topic") != "").then("topic"), "redpanda_topic").alias("topic"),
+            pl.coalesce(pl.when(pl.col("topic") != "").then("topic"), "redpanda_topic", "topic_name").alias("topic"),
+            pl.coalesce("partition", "partition_id", "redpanda_partition").alias("partition"),
         )
         .with_columns(
             pl.when(of_node).then("instance").otherwise(pl.coalesce(pod, "instance")).fill_null(instance(source))
@@ -131,8 +131,20 @@ def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl
     if lost.height:
         problems.append(_problem(source, "missing-label", "a size without topic or partition", lost))
     named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
-    columns = ["row", "host", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric", "labels",
-               *metric_names.CLUSTERS]  # fmt: skip
+    columns = [
+        "row",
+        "host",
+        "cluster",
+        "broker_id",
+        "id_of",
+        "topic",
+        "number",
+        "counter",
+        "rank",
+        "line",
+        "metric",
+        "labels",
+    ]
     mapped = named.select(columns)
     if found & set(metric_names.NODE_CPU):
         mapped = pl.concat([mapped, _idle(series).select(columns)]).sort("row")
@@ -160,14 +172,21 @@ def _with_ids(mapped: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
     """Add ``broker``: the id that a label of the series names, else the one that the host's application info has."""
     info = series.filter(pl.col("series").str.starts_with("kafka_server_app_info"))
     number = pl.col("id").cast(pl.Int32, strict=False)
-    ids = info.select("host", number.alias("of_host")).filter(pl.col("of_host") >= 0).unique()
-    ids = ids.filter(pl.len().over("host") == 1)
+    ids = info.select("host", "cluster", number.alias("of_host")).filter(pl.col("of_host") >= 0).unique()
+    ids = ids.filter(pl.len().over("host", "cluster") == 1)
     own = pl.col("broker_id").cast(pl.Int32, strict=False)
-    mapped = mapped.join(ids, on="host", how="left", maintain_order="left")
+    mapped = mapped.join(ids, on=["host", "cluster"], how="left", maintain_order="left")
     return mapped.with_columns(pl.coalesce(pl.when(own >= 0).then(own), "of_host").alias("broker"))
 
 
-_PLACE = ("host", "id_of", "topic", "number")
+MOST_CLUSTERS = 255
+"""Clusters that a file's labels can name; what is of more has no cluster."""
+_OF_MACHINES = (
+    raw_metrics.NODE_IDLE_SECONDS, raw_metrics.CONTAINER_CPU_SECONDS, raw_metrics.CONTAINER_CORES,
+    raw_metrics.CONTAINER_QUOTA, raw_metrics.CONTAINER_PERIOD, raw_metrics.PROCESS_CPU_SECONDS,
+)  # fmt: skip
+"""Metrics that others than brokers have too."""
+_PLACE = ("host", "cluster", "id_of", "topic", "number")
 """Columns that say what a series measures."""
 
 
@@ -187,17 +206,22 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
     return mapped
 
 
-def _name_clusters(mapped: pl.DataFrame, source: Source, problems: list[Problem]) -> None:
-    """Add a problem if a label names more than one cluster."""
-    for label in metric_names.CLUSTERS:
-        if mapped[label].null_count() == mapped.height:
-            continue
-        values = mapped[label].drop_nulls().unique().sort().to_list()
-        if len(values) > 1:
-            names = ", ".join(values[:4])
-            reason = f'label {label} has several values ({names}): ask for one cluster, {label}="{values[0]}"'
-            problems.append(Problem.at(source.path, "mixed-clusters", reason, count=len(values)))
-            return
+def _by_cluster(series: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Add ``cluster``, the place from 1 of each series' cluster among the names that labels give (0: none), and return these."""
+    name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.CLUSTERS)
+    found = series.select(name.alias("name"))["name"]
+    names = found.drop_nulls().unique().sort().to_list()[:MOST_CLUSTERS]
+    places = {one: place for place, one in enumerate(names, 1)}
+    number = found.replace_strict(places, default=0, return_dtype=pl.UInt8) if names else pl.lit(0, pl.UInt8)
+    return series.with_columns(number.alias("cluster")), names
+
+
+def _clusters(names: list[str], mapped: pl.DataFrame, facts: pl.DataFrame) -> dict[str, list[Any]]:
+    """Return rows of ``clusters``: how many hosts of each have series that only brokers, or exporters of a cluster, give."""
+    brokers = mapped.filter(~pl.col("id_of").is_in(_OF_MACHINES)).select("cluster", "host")
+    counts = dict(pl.concat([brokers, facts.select("cluster", "host")]).unique().group_by("cluster").len().iter_rows())
+    numbers = list(range(1, len(names) + 1))
+    return {"cluster": numbers, "name": names, "brokers": [counts.get(number, 0) for number in numbers]}
 
 
 def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
@@ -235,18 +259,71 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
         "topic",
         pl.col("number").alias("partition"),
         "counter",
+        "cluster",
     )[points["take"]]
     time = points.select(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
     return time.hstack(of_series).hstack(points.select("value")).select(METRICS.schema.keys())
 
 
-def _broker_list(info: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of ``broker_list`` from what exporters of the whole cluster say about its brokers."""
+def _facts(series: pl.DataFrame) -> pl.DataFrame:
+    """Return the series that say something of the cluster as a whole: ``row``, ``host``, ``fact``, ``broker``, ``topic``,
+    ``partition``, ``label`` (the value, where a label has it) and ``own`` (a broker says it of itself)."""
+    number = pl.col("partition").cast(pl.Int32, strict=False)
+    named = series.join(metric_names.FACTS, on=["series", "kind"], how="inner", maintain_order="left").select(
+        "row",
+        "host",
+        "cluster",
+        "fact",
+        pl.col("broker_id").cast(pl.Int32, strict=False).alias("broker"),
+        "topic",
+        number.alias("partition"),
+        pl.when(pl.col("series") == metric_names.TOPIC_INFO)
+        .then(pl.col("replication_factor").cast(pl.Float64, strict=False))
+        .alias("label"),
+        pl.any_horizontal(pl.col("series").str.starts_with(name) for name in metric_names.OF_BROKERS).alias("own"),
+    )
+    of_broker = pl.col("fact") == raw_metrics.BROKER_BYTES
+    of_topic = (pl.col("fact") == raw_metrics.TOPIC_BYTES) | pl.col("label").is_not_null()
+    placed = pl.col("topic").is_not_null() & ((pl.col("partition") >= 0) | of_topic)
+    return named.filter(pl.when(of_broker).then(pl.col("broker") >= 0).otherwise(placed))
+
+
+def _without_exporters(mapped: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the CPU of exporters of the whole cluster: what they run is no broker."""
+    exporters = facts.filter(~pl.col("own"))["host"].unique().implode()
+    of_exporter = (pl.col("id_of") == raw_metrics.PROCESS_CPU_SECONDS) & pl.col("host").is_in(exporters)
+    return mapped.filter(~of_exporter)
+
+
+def _spans(facts: pl.DataFrame, file: SeriesFile, source: Source) -> pl.DataFrame:
+    """Return rows of ``cluster_facts``: of each series the stretches in which its value stood."""
+    points = file.points.join(facts, left_on="series", right_on="row", how="inner", maintain_order="left")
+    timely = pl.when(pl.col("time_ms").is_between(0, LATEST_MS)).then("time_ms").otherwise(file_time(source))
+    points = points.with_columns(timely.alias("time_ms"), pl.coalesce("label", "value").alias("value"))
+    of = ["host", "cluster", "fact", "broker", "topic", "partition"]
+    points = points.filter(pl.col("value").is_finite()).sort(*of, "time_ms", maintain_order=True)
+    changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in (*of, "value"))
+    spans = points.with_columns(changed.cum_sum().alias("span")).group_by("span", maintain_order=True)
+    return spans.agg(
+        pl.col("time_ms").first(), pl.col("time_ms").last().alias("last_ms"), pl.col(*of, "value").first()
+    ).select(FACTS.schema.keys())
+
+
+def _broker_list(info: pl.DataFrame, file: SeriesFile) -> pl.DataFrame:
+    """Return rows of ``broker_list`` from what exporters of the whole cluster say about its brokers. One that is no longer
+    listed when others are is dead."""
+    last = file.points.group_by("series").agg(pl.col("time_ms").max().alias("last"))
+    info = info.join(last, left_on="row", right_on="series", how="left", maintain_order="left").sort(
+        "last", maintain_order=True
+    )
     number = pl.coalesce("broker_id", "id").cast(pl.Int32, strict=False)
     host = pl.col("address").str.replace(r":\d+$", "")
-    rows = info.select(number.alias("broker"), host.alias("host"), pl.col("rack_id").alias("rack"))
-    rows = rows.filter(pl.col("broker") >= 0).unique("broker", keep="last", maintain_order=True).sort("broker")
-    return rows.with_columns(pl.lit(True).alias("alive"))
+    there = (pl.col("last") >= pl.col("last").max() - metric_names.GONE_MS).fill_null(True)
+    rows = info.select(
+        number.alias("broker"), host.alias("host"), pl.col("rack_id").alias("rack"), there.alias("alive"), "cluster"
+    )
+    of = ["broker", "cluster"]
+    return rows.filter(pl.col("broker") >= 0).unique(of, keep="last", maintain_order=True).sort(of)
 
 
 def _problem(source: Source, kind: str, reason: str, rows: pl.DataFrame, count: int | None = None) -> Problem:

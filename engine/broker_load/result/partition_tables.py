@@ -27,7 +27,8 @@ def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataF
         picked = value[held]
         return np.where(np.isnan(picked), picked, np.maximum(picked, 0.0))
 
-    many = split_bounds.partitions_sharing(topology)[rows]
+    sharing = split_bounds.partitions_sharing(model)
+    many, factor = sharing[rows], split_bounds.factors(model, sharing)[rows]
     cpu, nw_in, nw_out = flat(loads.cpu), flat(loads.nw_in), flat(loads.nw_out)
     frame = pl.DataFrame(
         {
@@ -41,7 +42,7 @@ def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataF
             "nw_in_kbs": nw_in,
             "nw_out_kbs": nw_out,
             "split": many,
-            **split_bounds.bounds({"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out}, many),
+            **split_bounds.bounds({"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out}, many, factor),
             "offline": topology.offline_replicas[held],
             "source": pl.repeat("model", len(rows), eager=True),
             "cpu_removed_pct_cores": known("x", removed[held])
@@ -67,7 +68,7 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
     nw_in = of_leader(loads.nw_in, values.bytes_in + values.replication_in)
     nw_out = of_leader(loads.nw_out, values.bytes_out + values.replication_out)
     messages = np.where(led | bare, np.maximum(values.messages, 0.0), 0.0)
-    many = split_bounds.partitions_sharing(topology)
+    many = split_bounds.partitions_sharing(model)
     return tables.PARTITIONS.frame(
         {
             "topic": topology.topic_names,
@@ -81,9 +82,12 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
             "nw_in_kbs": nw_in,
             "nw_out_kbs": nw_out,
             "msg_in": messages,
+            "msg_measured": known("x", np.full(topology.size, np.nan) if model.messages is None else model.messages),
             "split": many,
             **split_bounds.bounds(
-                {"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out, "msg_in{}": messages}, many
+                {"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out, "msg_in{}": messages},
+                many,
+                split_bounds.factors(model, many),
             ),
         }
     )

@@ -123,5 +123,7 @@ def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilde
         builder.notes.append(f"the table windows is left out: {rows:,} rows are more than max-rows")
     if model.synthetic:
         builder.notes.append("no topology: each partition is shown with its leader only")
+    if model.history.unknown:
+        builder.notes.append(model.history.unknown)
     if not model.rounds and model.finished is None:
         builder.notes.append("no sample of any partition: loads are 0 until scrapes or samples are there")

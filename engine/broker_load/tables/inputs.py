@@ -7,6 +7,9 @@ import polars as pl
 from engine.broker_load.tables.columns import BROKER, IDS, NINE, PARTITION, TIME, TOPIC, flag, integer, number, text
 from engine.tables import Column, Table
 
+CLUSTER = Column(
+    "cluster", pl.UInt8, "Number of the cluster in the file (see clusters); null or 0: no label says.", kind="id"
+)
 METRICS = Table(
     "metrics",
     "Raw metrics in the units Kafka reports: bytes/s, bytes, fraction 0-1, 1/s, ms, seconds for counters of CPU.",
@@ -19,8 +22,33 @@ METRICS = Table(
         PARTITION,
         number("value", "Value as reported."),
         flag("counter", "A running total: its increase per second counts."),
+        CLUSTER,
     ),
     seldom=True,
+)
+FACTS = Table(
+    "cluster_facts",
+    "What exporters of a whole cluster say: a value and how long it stood.",
+    (
+        TIME,
+        Column("last_ms", pl.Int64, "When it was still so.", "epoch ms", "time_ms"),
+        text("host", "Exporter, or the broker that says it of itself."),
+        Column("fact", pl.UInt8, "What it is (see raw_metrics.py).", kind="id"),
+        BROKER,
+        TOPIC,
+        PARTITION,
+        number("value", "Value as reported."),
+        CLUSTER,
+    ),
+)
+CLUSTERS = Table(
+    "clusters",
+    "Clusters that labels of a file's series name.",
+    (
+        Column("cluster", pl.UInt8, "Number in the file, from 1.", kind="id"),
+        text("name", "Name as the label has it."),
+        integer("brokers", "Brokers with series of that label; 0 where only machines have it."),
+    ),
 )
 TOPOLOGY = Table(
     "topology",
@@ -47,6 +75,7 @@ BROKERS_IN = Table(
         text("host", "Host name."),
         text("rack", "Rack, empty without one."),
         flag("alive", "Whether it was alive."),
+        CLUSTER,
     ),
 )
 CAPACITY = Table(
@@ -171,6 +200,8 @@ ANSWER_GOALS = Table(
 )
 INPUTS = (
     METRICS,
+    FACTS,
+    CLUSTERS,
     TOPOLOGY,
     BROKERS_IN,
     CAPACITY,

@@ -129,6 +129,8 @@ PARTITIONS = Table(
         number("nw_in_kbs", "Network in of the leader.", KBS, title="in", priority=0),
         number("nw_out_kbs", "Network out of the leader.", KBS, title="out", priority=0),
         number("msg_in", "Messages in.", "1/s", title="msg in"),
+        number("msg_measured", "Messages in, by the growth of the partition's log as exporters of the cluster report it.",
+            "1/s", title="msg meas.", hidden=True),
         SPLIT,
         number("cpu_low", "Least CPU.", "% of a core", hidden=True),
         number("cpu_high", "Most CPU: all of the topic's on its leader.", "% of a core", hidden=True),
@@ -151,6 +153,7 @@ PARTITIONS = Table(
             "msg_in_high=bounds"
         ),
         "cruise_control.windows": "valid msg_in=mean",
+        "model.cluster_facts": "msg_measured=message_rates",
         "model.topology": "",
     },
 )  # fmt: skip
@@ -282,7 +285,7 @@ DIRECTORIES = Table(
         number("disk_pct", "Share of the capacity.", "%", "percent", title="disk %", width=12, priority=0, grow=24),
         text("error", "Name of the error if it is offline, else null."),
         integer("leaders", "Leader replicas in it, where an answer has them.", hidden=True),
-        text("source", "reported by kafka-log-dirs, or upstream: read from an answer of Cruise Control.", hidden=True),
+        text("source", "reported by kafka-log-dirs or kminion, or upstream: read from an answer of Cruise Control.", hidden=True),
     ),
     key=("broker", "log_dir", "source"),
     order=("broker", "log_dir", "source"),

@@ -91,7 +91,7 @@ _export = msgspec.json.Decoder(_Export)
 class Answer:
     """What an answer holds. ``metrics``: labels of each series that was wanted; ``times`` (epoch ms) and ``values``: its
     points; ``names``: how many series each name has, wanted or not; ``nameless``: how many have none; ``cut``: the end is
-    missing."""
+    missing; ``empty``: a list of series without any."""
 
     metrics: list[dict[str, str]] = field(default_factory=list)
     times: list[np.ndarray] = field(default_factory=list)
@@ -101,6 +101,7 @@ class Answer:
     problems: list[Problem] = field(default_factory=list)
     infos: list[str] = field(default_factory=list)
     cut: bool = False
+    empty: bool = False
 
     def points(self) -> pl.DataFrame:
         """Return ``series`` (place in ``metrics``), ``value`` and ``time_ms`` of all points."""
@@ -167,6 +168,7 @@ def _series(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]
         _take_envelope(path, document, answer)
         body = document.data
         if isinstance(body, _Data) and body.kind in ("", "matrix", "vector"):
+            answer.empty = body.result is not None and not body.result
             for raw in body.result or ():
                 view = memoryview(raw)
                 yield _name(view), view

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from engine.formats.prometheus import answers, tables, text
+from engine.formats.prometheus import answers, misfits, tables, text
 from engine.formats.timestamps import utc_text
 from engine.problems import Problem
 from engine.reading import Source
@@ -23,9 +23,6 @@ FAMILIES = re.compile(
 """Beginnings of the names that some view reads; a test holds every view to them."""
 MOST_AHEAD_MS = 3_600_000
 """How much later than its file a sample may be: clocks differ."""
-_HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script)", re.IGNORECASE)
-_ENDINGS = (".json", ".jsonl", ".prom", ".om")
-"""Endings of names under which answers are saved, so that a page of HTML below them is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +53,7 @@ def looks_like(name: str, head: bytes) -> bool:
     """Whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
     if answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head):
         return True
-    return is_page(name, head) or (name.endswith(".csv") and tables.lacks_header(head))
-
-
-def is_page(name: str, head: bytes) -> bool:
-    """Whether a page of HTML was saved in place of an answer, as behind a proxy that wants a login."""
-    return name.endswith(_ENDINGS) and _HTML.match(head) is not None and b"ring" not in head.lower()
+    return misfits.instead(name, head) is not None
 
 
 def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
@@ -77,7 +69,8 @@ def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> Seri
     if tables.looks_like(head):
         return _later(source, _of_table(path, data, labels, names))
     if not text.looks_like(head):
-        return _nothing(labels, _no_series(source, head))
+        misfit = misfits.instead(source.name, head)
+        return _nothing(labels, [Problem.at(path, *misfit)] if misfit else [])
     wanted = (*labels, *(f"exported_{name}" for name in labels)) if b"exported_" in data else labels
     scrape = text.parse(path, data, wanted, names)
     samples = scrape.samples
@@ -147,6 +140,12 @@ def _of_answer(path: str, data: bytes, labels: Sequence[str], names: str) -> Ser
             f"0 of {count} series are of use: {examples}; loadlens feeds VIEW --prometheus URL prints what to ask for"
         )
         problems.append(Problem.at(path, "no-known-series", reason))
+    if answer.empty and not problems:
+        reason = (
+            "the answer holds no series: the server has none with these names and labels in that time (correct the query, or "
+            "delete the file)"
+        )
+        problems.append(Problem.at(path, "empty-answer", reason))
     if problems:
         problems += [Problem.at(path, "server-info", f"the server says: {info}") for info in answer.infos]
     return SeriesFile(series, answer.points(), tuple(problems), answer.cut, answer=True)
@@ -165,16 +164,6 @@ def _nothing(labels: Sequence[str], problems: Sequence[Problem]) -> SeriesFile:
     schema = {"metric": pl.String, **dict.fromkeys(labels, pl.String), "line": pl.UInt32, "labels": pl.String}
     points = pl.DataFrame(schema={"series": pl.UInt32, "value": pl.Float64, "time_ms": pl.Int64})
     return SeriesFile(pl.DataFrame(schema=schema), points, tuple(problems))
-
-
-def _no_series(source: Source, head: bytes) -> list[Problem]:
-    """Return why a file that was meant to hold series holds none."""
-    if is_page(source.name, head):
-        reason = "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"
-        return [Problem.at(source.path, "html-page", reason)]
-    if tables.lacks_header(head):
-        return [Problem.at(source.path, "no-header", tables.NO_HEADER)]
-    return []
 
 
 def _later(source: Source, file: SeriesFile) -> SeriesFile:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import polars as pl
 
@@ -133,7 +134,9 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
             problems.append(_bad(path, slow.filter(unread), "not a sample line"))
         slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
         parts = pl.concat([parts, slow.lazy()]).sort("line")
-    samples = _read(parts, labels, names, openmetrics)
+    # Of the many labels asked for an exporter knows a few: each of the others would cost as much as one of these.
+    present = [name for name in labels if name in text]
+    samples = _read(parts, present, names, openmetrics)
     if samples["value"].null_count():
         wrong = samples["value"].is_null()
         problems.append(_bad(path, samples.filter(wrong), "the value is not a number"))
@@ -144,7 +147,9 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
     plain = samples[_PLAIN]
     for name in ("raw", _READABLE, _PLAIN):
         samples.drop_in_place(name)
-    return Scrape(_checked(samples, plain, labels), tuple(problems), types, cut)
+    columns = (name if name in present else _absent(name) for name in labels)
+    samples = _checked(samples, plain, present).select("metric", *columns, "value", "time_ms", "line", "labels")
+    return Scrape(samples, tuple(problems), types, cut)
 
 
 def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmetrics: bool) -> pl.DataFrame:
@@ -224,6 +229,12 @@ def _names_outside(lines: pl.LazyFrame) -> pl.LazyFrame:
     return lines.filter(~foreign.fill_null(False)).with_columns(
         pl.when(inside & name.is_not_null()).then(pl.concat_str(name, rest)).otherwise(raw).alias("raw")
     )
+
+
+@cache
+def _absent(name: str) -> pl.Expr:
+    """Select nulls as values of label ``name``; making such an expression costs as much as a row."""
+    return pl.lit(None, pl.String).alias(name)
 
 
 def _cut_label(name: str) -> pl.Expr:

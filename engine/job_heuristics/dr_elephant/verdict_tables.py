@@ -52,6 +52,7 @@ LEVELS: dict[str, Level] = {
 def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
     """Make one finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows)."""
     names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
+    running = frozenset(jobs.filter(pl.col("state") == "RUNNING")["job_id"].to_list())
     findings: dict[str, list[Finding]] = {job: [] for job in names}
     bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
     for job, heuristic, severity, score, details in zip(*(column.to_list() for column in bad), strict=True):
@@ -61,7 +62,8 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
             f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
             for label, value in json.loads(details).items()
         )
-        text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
+        so_far = ", so far: it still runs" if job in running else ""
+        text = f"{names.get(job) or '(no name)'}, score {score:,}{so_far}. {values}"
         findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text, ("jobs", (job,))))
     return {job: tuple(each) for job, each in findings.items()}
 

@@ -35,13 +35,13 @@ Chances = tuple[float, float, float, float, float]
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One verdict of a running job: ``level`` over the finished tasks, the hard bounds ``floor`` and ``ceiling`` of the
-    final one if the job succeeds, and ``chance`` 0-1 of each of the five severities."""
+    final one if the job succeeds, and ``chance`` 0-1 of each of the five severities (zeros: not asked for)."""
 
     heuristic: str
     level: int
     floor: int
     ceiling: int
-    chance: Chances
+    chance: Chances = (0.0, 0.0, 0.0, 0.0, 0.0)
 
     @property
     def status(self) -> str:

@@ -99,11 +99,9 @@ def runs_like(jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
     wanted = stem(one["name"][0] or "") if one.height else ""
     if not wanted:
         return one
+    jobs = jobs.filter(pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String)))
     alike = [name for name in jobs["name"].drop_nulls().unique().to_list() if stem(name) == wanted]
-    return jobs.filter(
-        pl.col("name").is_in(pl.Series(alike, dtype=pl.String).implode())
-        & pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String))
-    )
+    return jobs.filter(pl.col("name").is_in(pl.Series(alike, dtype=pl.String).implode()))
 
 
 def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFrame:

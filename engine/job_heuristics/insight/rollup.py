@@ -60,25 +60,18 @@ def summary(listing: pl.DataFrame) -> dict[str, int]:
 
 
 def rollup(listing: pl.DataFrame) -> pl.DataFrame:
-    """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most wasted first."""
-    counted = np.array(
-        [
-            np.broadcast_to(column.to_numpy(), listing.height)
-            for column in listing.select(each.cast(pl.Int64).alias(name) for name, each in _COUNTED.items())
-        ]
-    )
-    # Fractions are added in the order of job ids: equal to the last bit wherever the jobs came from.
-    by_job = listing["job_id"].arg_sort().to_numpy()
-    weighed = [listing[name].fill_null(0.0).to_numpy()[by_job] for name in _WEIGHED]
+    """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most wasted first.
+
+    Fractions are added in the order of the rows: those in the order of LISTING give the same to the last bit.
+    """
+    counted = listing.select(each.cast(pl.Int64).alias(name) for name, each in _COUNTED.items())
+    weighed = [listing[name].fill_null(0.0).to_numpy() for name in _WEIGHED]
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
     for by in GROUPS:
         names, group = _groups(listing, by)
-        sums = np.zeros((len(_COUNTED), len(names)), dtype=np.int64)
-        order = np.argsort(group, kind="stable")
-        begins = np.flatnonzero(np.diff(group[order], prepend=-1))
-        if len(begins):
-            sums = np.add.reduceat(counted[:, order], begins, axis=1)
-        fractions = [np.bincount(group[by_job], weights=values, minlength=len(names)) for values in weighed]
+        summed = counted.group_by(pl.Series("group", group)).agg(pl.all().sum()).sort("group")
+        sums = [summed[name].to_numpy() for name in _COUNTED]
+        fractions = [np.bincount(group, weights=values, minlength=len(names)) for values in weighed]
         used, wasted = (sums[list(_COUNTED).index(name)] for name in ("used_mb_s", "wasted_mb_s"))
         at = np.lexsort((np.arange(len(names)), -used, -wasted))
         rows["by"] += [by] * len(at)
@@ -98,17 +91,14 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
 def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
     """Names of the groups in their order, and for each job the place of its group."""
     if by == "hour":
-        times = zip(listing["finish_ms"].to_list(), listing["submit_ms"].to_list(), strict=True)
-        hours = [
-            None if (ms := submit if finish is None else finish) is None else ms // _HOUR for finish, submit in times
-        ]
-        texts = {hour: _hour(hour) for hour in set(hours)}
-        values = [texts[hour] for hour in hours]
+        hours = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR).to_series()
+        found = hours.unique()
+        values = hours.replace_strict(found, pl.Series([_hour(hour) for hour in found], dtype=pl.String))
     else:
-        values = ["?" if value is None else value for value in listing[by].to_list()]
-    names = sorted(set(values))
-    places = {name: place for place, name in enumerate(names)}
-    return names, np.fromiter(map(places.__getitem__, values), np.int64, len(values))
+        values = listing[by].cast(pl.String).fill_null("?")
+    names = values.unique().sort()
+    places = values.replace_strict(names, pl.int_range(names.len(), eager=True), return_dtype=pl.Int64)
+    return names.to_list(), places.cast(pl.Int64).to_numpy()
 
 
 def _hour(hours: int | None) -> str:

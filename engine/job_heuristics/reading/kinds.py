@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.job_heuristics.reading.conf import JobConf
+from engine.job_heuristics.reading.fleet.manifest import Manifest
 from engine.job_heuristics.reading.history import History
 from engine.job_heuristics.reading.rest import RestAnswer
 from engine.job_heuristics.reading.rumen import RumenTrace, Summary
@@ -14,6 +15,6 @@ from engine.reading import FileKind
 HISTORY = History()
 EVENT_LOG = EventLog()
 KINDS: tuple[FileKind, ...] = (
-    HISTORY, JobConf(), RestAnswer(), RumenTrace(), Summary(), EVENT_LOG, Archive(), SparkAnswer(),
+    HISTORY, JobConf(), RestAnswer(), RumenTrace(), Summary(), EVENT_LOG, Archive(), SparkAnswer(), Manifest(),
 )  # fmt: skip
 """All file kinds, in the order of the page of formats."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from engine.job_heuristics.dr_elephant.verdicts import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.insight import certainty, decision, phases, skew, whatif
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.model import job_arrays, series
+from engine.job_heuristics.result.labels import labels
 from engine.job_heuristics.tables.result import SEVERITIES
 from engine.stats.natural_break import Split, natural_break
 
@@ -245,16 +245,3 @@ def job_detail(
             )
         )
     return JobDetail(stamp, facts, tuple(details), ahead.arrival, whatif.metrics(job), scenario, prediction)
-
-
-def labels(details: str | None) -> tuple[tuple[str, str], ...]:
-    """Return Dr. Elephant's labels and values of a verdict from the JSON of the heuristics result."""
-    try:
-        by_label = json.loads(details or "{}")
-    except ValueError:
-        return ()
-    if not isinstance(by_label, dict):
-        return ()
-    return tuple(
-        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in by_label.items()
-    )

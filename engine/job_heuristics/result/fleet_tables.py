@@ -21,19 +21,42 @@ from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
-from engine.job_heuristics.tables.result import JOBS, SEVERITIES
+from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
 from engine.tables import Table
 from engine.view import Context
 
 if TYPE_CHECKING:
     from engine.job_heuristics.result.detail import JobDetail
     from engine.job_heuristics.result.spark_detail import AppDetail
+    from engine.job_heuristics.result.stored_jobs import StoredJobs
+    from engine.problems import Problem
+    from engine.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """The chosen job where it is one of a fleet result: its ``rows`` in the tables that hold every job, and either the
+    ``result`` of its own histories or ``why`` they are not there."""
+
+    job_id: str
+    rows: Mapping[str, pl.DataFrame]
+    why: str
+    result: Result | None
+    problems: tuple[Problem, ...]
+
+
+Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]
+"""Costs and recommendations of some jobs, and what the latter save together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
     """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the heuristics
-    that the strip of a MapReduce job shows in order, the chosen job or Spark application."""
+    that the strip of a MapReduce job shows in order, the chosen job or Spark application.
+
+    ``versions`` differ whenever the list does. ``per_job``: the tables that hold every job whose histories are there;
+    ``stored``: the jobs of fleet results, and ``chosen`` of them.
+    """
 
     stamp: tuple[Any, ...]
     heuristics: tuple[str, ...]
@@ -41,10 +64,36 @@ class Detail:
     listing_spec: Table = field(compare=False, repr=False)
     job: JobDetail | None = None
     app: AppDetail | None = None
+    versions: Hashable = None
+    per_job: Mapping[str, pl.DataFrame] = field(default_factory=dict, compare=False, repr=False)
+    stored: StoredJobs | None = field(default=None, compare=False, repr=False)
+    chosen: StoredJob | None = field(default=None, compare=False, repr=False)
 
-    def rows(self, table: pl.DataFrame, job_id: str) -> pl.DataFrame:
-        """Return the rows of one job in a result table."""
-        return table.filter(pl.col("job_id") == job_id)
+    def has(self, job_id: str) -> bool:
+        """Whether the histories of a job are among the inputs."""
+        return JOBS.name in self.per_job and bool((self.per_job[JOBS.name]["job_id"] == job_id).any())
+
+    def rows(self, table: str, job_id: str) -> pl.DataFrame | None:
+        """Return the rows of one job in a table that holds every job; None of a job of a fleet result that is not chosen."""
+        if self.chosen is not None and self.chosen.job_id == job_id:
+            return self.chosen.rows[table]
+        if self.stored is not None and not self.has(job_id):
+            return None
+        return self.per_job[table].filter(pl.col("job_id") == job_id)
+
+    def listed(self, job_id: str) -> dict[str, Any]:
+        """Return the row of a job in the list, empty without one."""
+        found = self.listing.filter(pl.col("job_id") == job_id)
+        return found.row(0, named=True) if found.height else {}
+
+    def advised(self) -> pl.DataFrame:
+        """Return all recommendations with the ``name`` of their jobs, those that save most first."""
+        parts = [self.stored.advised] if self.stored is not None else []
+        if self.per_job:
+            names = self.per_job[JOBS.name].select("job_id", "name")
+            parts.append(self.per_job[RECOMMENDATIONS.name].join(names, "job_id", "left", maintain_order="left"))
+        found = pl.concat(parts)
+        return found.sort("saving_mb_s", descending=True, nulls_last=True, maintain_order=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +150,20 @@ def extend(
         tables.update(of_job)
     chosen = job_detail or app_detail
     stamp = (*versions, parameters, chosen.stamp if chosen is not None else None)
-    detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail)
+    per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics, DIFFERENCES.name: verdicts.differences}
+    per_job |= {name: tables[name] for name in (COSTS.name, RECOMMENDATIONS.name)}
+    detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail, versions, per_job)
     return Extension(tables, detail, rollup.summary(listing), complaints)
 
 
 def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
     """Return cost and recommendations of MapReduce jobs, see ``_kept``."""
 
-    def compute(jobs: Collection[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def compute(jobs: Collection[str]) -> Computed:
         part = model.only(jobs)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        return costs, recommend.recommendations(part, rules, parameters.headroom)
+        advised = recommend.recommendations(part, rules, parameters.headroom)
+        return costs, advised, recommend.savings(advised)
 
     return _kept("fleet", model.stamps, compute, rules, parameters, context)
 
@@ -121,10 +173,11 @@ def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: C
     from engine.job_heuristics.insight.spark import advice as spark_advice
     from engine.job_heuristics.insight.spark import cost as spark_cost
 
-    def compute(wanted: Collection[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def compute(wanted: Collection[str]) -> Computed:
         part = {app: apps.apps[app] for app in wanted}
         costs = spark_cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        return costs, spark_advice.recommendations(part, rules, parameters.headroom)
+        advised = spark_advice.recommendations(part, rules, parameters.headroom)
+        return costs, advised, spark_advice.savings(advised)
 
     return _kept("spark fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
 
@@ -132,27 +185,28 @@ def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: C
 def _kept(
     name: str,
     stamps: Mapping[str, Hashable],
-    compute: Callable[[Collection[str]], tuple[pl.DataFrame, pl.DataFrame]],
+    compute: Callable[[Collection[str]], Computed],
     rules: Rules,
     parameters: JobParameters,
     context: Context,
 ) -> FramePartials[str]:
     """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (one row per job of MB s spent,
-    avoidable and saved by the recommendations, null without any), of which ``compute`` gives the first two for some jobs."""
+    avoidable and saved by the recommendations, null without any), of which ``compute`` gives the first two for some jobs, and
+    what is saved."""
     times = "now" if context.at_ms is None else "past"
     fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
 
     def frames(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
-        costs, advised = compute(jobs)
-        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, advised)}
+        costs, advised, savings = compute(jobs)
+        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, savings)}
 
     fleet.update(stamps, frames, key=(parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key))
     return fleet
 
 
-def _totals(jobs: Collection[str], costs: pl.DataFrame, advised: pl.DataFrame) -> pl.DataFrame:
+def _totals(jobs: Collection[str], costs: pl.DataFrame, savings: Mapping[str, float]) -> pl.DataFrame:
     """Return one row per job of MB s spent, avoidable and saved by the recommendations, null without any."""
-    spent, savings = cost.waste(costs), recommend.savings(advised)
+    spent = cost.waste(costs)
     totals = {
         "job_id": list(jobs),
         "cost_mb_s": [spent.get(job, (None, None))[0] for job in jobs],

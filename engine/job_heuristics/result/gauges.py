@@ -9,14 +9,14 @@ _GROUP = {"group": "group", "by": "by"}
 
 
 def _group(name: str, column: str, meaning: str, factor: float = 1.0) -> Gauge:
-    return Gauge(f"jobs_{name}", "rollup", column, meaning, _GROUP, factor)
+    return Gauge(f"jobs{name}", "rollup", column, meaning, _GROUP, factor)
 
 
 GAUGES = (
-    _group("count", "jobs", "Jobs of the group."),
-    _group("used_byte_seconds", "used_mb_s", "Memory that the group's jobs reserved, over time.", _MB_SECONDS),
-    _group("wasted_byte_seconds", "wasted_mb_s", "Memory that they reserved and did not use, over time.", _MB_SECONDS),
-    _group("wasted_ratio", "wasted_percent", "Part of the reserved memory that was not used.", PERCENT),
-    _group("severe_count", "severe", "Jobs whose worst verdict is severe."),
-    _group("critical_count", "critical", "Jobs whose worst verdict is critical."),
+    _group("", "jobs", "Jobs of the group."),
+    _group("_used_byte_seconds", "used_mb_s", "Memory that the group's jobs reserved, over time.", _MB_SECONDS),
+    _group("_wasted_byte_seconds", "wasted_mb_s", "Memory that they reserved and did not use, over time.", _MB_SECONDS),
+    _group("_wasted_ratio", "wasted_percent", "Part of the reserved memory that was not used.", PERCENT),
+    _group("_severe", "severe", "Jobs whose worst verdict is severe."),
+    _group("_critical", "critical", "Jobs whose worst verdict is critical."),
 )

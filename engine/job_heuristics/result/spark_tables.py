@@ -10,21 +10,22 @@ import polars as pl
 
 from engine import units
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
-from engine.job_heuristics.dr_elephant.spark.heuristic import SparkHeuristic, tree_of
+from engine.job_heuristics.dr_elephant.spark.heuristic import SparkHeuristic, surely, tree_of
 from engine.job_heuristics.dr_elephant.spark.verdict_tables import TYPE
 from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
 from engine.job_heuristics.insight import history, whatif
+from engine.job_heuristics.insight.certainty import Outlook
 from engine.job_heuristics.insight.decision import explain_tree
-from engine.job_heuristics.insight.spark import findings
-from engine.job_heuristics.insight.spark.resources import Resources, resources
+from engine.job_heuristics.insight.spark.findings import every
+from engine.job_heuristics.insight.spark.resources import Resources, busy_ms, resources
 from engine.job_heuristics.insight.spark.schedule import Schedule, schedule
-from engine.job_heuristics.insight.spark.skew import StageTasks, stage_tasks
-from engine.job_heuristics.insight.spark.sql import PlanRow, plan_rows
+from engine.job_heuristics.insight.spark.skew import StageTasks, stage_tasks, waves
+from engine.job_heuristics.insight.spark.sql import PlanRow, costly, own_times, plan_rows
 from engine.job_heuristics.insight.spark.whatif import Scenario, numbers, predict
 from engine.job_heuristics.model.spark.app import App, SqlExecution
 from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result.detail import labels
+from engine.job_heuristics.result.labels import labels
 from engine.job_heuristics.result.spark_detail import AppDetail, AppVerdict
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, WHAT_IF
 from engine.job_heuristics.tables.result import SEVERITIES
@@ -75,11 +76,12 @@ class _Facts:
     def __init__(self, app: App) -> None:
         self.app, self.held = app, resources(app)
         self.schedule: Schedule = schedule(app, self.held)
-        self.stages: dict[tuple[int, int], StageTasks] = stage_tasks(app)
+        self.stages: dict[tuple[int, int], StageTasks] = stage_tasks(app, self.held.slots)
+        self.waves = waves(app, self.held.slots)
         self.plans: dict[int, list[PlanRow]] = {one.number: plan_rows(app, one) for one in app.sql}
-        self.insights = findings.insights(app, self.held, self.schedule, self.stages, self.plans)
+        self.insights = every.insights(app, self.held, self.schedule, self.stages, self.plans)
         self.tables = {
-            STAGES.name: _stages(app, self.stages),
+            STAGES.name: _stages(app, self.stages, self.held),
             EXECUTORS.name: _executors(app, self.held),
             SQL.name: _sql(app, self.plans),
             PLAN.name: _plans(self.plans),
@@ -88,7 +90,7 @@ class _Facts:
                     INSIGHTS,
                     (
                         (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting,
-                         "certain" if i.certain else "provisional", i.reason)
+                         i.status, i.reason)
                         for i in self.insights
                     ),
                 )
@@ -113,20 +115,21 @@ def _detail(
     made = []
     for name, severity, details in verdicts.select("heuristic", "severity", "details").iter_rows():
         rule = by_name.get(name)
-        why, advice = None, ""
+        why, advice, status = None, "", ""
         level = SEVERITIES.index(severity)
         if rule is not None and isinstance(rule.heuristic, SparkHeuristic):
             why = explain_tree(name, "", tree_of(rule, [app]), level)
             advice = rule.heuristic.advise(level, app)
+            if not app.ended:
+                status = Outlook(name, level, *surely(rule, app, level)).status
         predicted = prediction.levels.get(name) if prediction is not None else None
-        made.append(AppVerdict(name, severity, labels(details), why, advice, predicted))
+        made.append(AppVerdict(name, severity, labels(details), why, advice, predicted, status))
     before = numbers(app, facts.held)
-    return AppDetail(stamp, app, facts.held, tuple(made), facts.insights, before, scenario, prediction)
+    return AppDetail(stamp, app, facts.held, tuple(made), facts.insights, before, scenario, facts.waves, prediction)
 
 
 def _explained(detail: AppDetail) -> pl.DataFrame:
     rows = []
-    status = "" if detail.app.ended else "provisional"
     for v in detail.verdicts:
         deciding = [limit for branch in v.why.branches for limit in branch if limit.decides] if v.why else []
         margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
@@ -134,14 +137,14 @@ def _explained(detail: AppDetail) -> pl.DataFrame:
             (
                 detail.app.app_id, v.heuristic, v.severity, "; ".join(d.phrase for d in deciding),
                 "; ".join(d.limits_text for d in deciding), v.why.reason if v.why else "", v.why.worse if v.why else "",
-                v.why.better if v.why else "", margin, status, None, None,
+                v.why.better if v.why else "", margin, v.status, None, None,
                 SEVERITIES[v.predicted] if v.predicted is not None else None, v.advice,
             )
         )  # fmt: skip
     return EXPLAINED.frame(_columns(EXPLAINED, rows))
 
 
-def _stages(app: App, tasks: dict[tuple[int, int], StageTasks]) -> pl.DataFrame:
+def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources) -> pl.DataFrame:
     rows = []
     for stage in app.stages:
         sums, found = stage.sums, tasks.get(stage.key)
@@ -153,7 +156,8 @@ def _stages(app: App, tasks: dict[tuple[int, int], StageTasks]) -> pl.DataFrame:
                 stage.stage, stage.attempt, stage.name, stage.status, ", ".join(map(str, stage.jobs)), stage.tasks,
                 stage.completed_tasks, stage.failed_tasks, stage.killed_tasks, stage.active_tasks, stage.submit_ms, took,
                 sums["run_ms"], sums["cpu_ns"] // 1_000_000, sums["gc_ms"], found.median_ms if found else None,
-                found.longest_ms if found else None, found.cause if found else "", sums["input_bytes"],
+                found.longest_ms if found else None, stage.tasks / held.slots if held.slots else None,
+                100 * found.longest_ms / took if found and took else None, found.cause if found else "", sums["input_bytes"],
                 sums["output_bytes"], stage.shuffle_read_bytes, sums["shuffle_write_bytes"], sums["memory_spilled"],
                 sums["disk_spilled"], sums["fetch_wait_ms"], stage.failure or "",
             )
@@ -162,15 +166,16 @@ def _stages(app: App, tasks: dict[tuple[int, int], StageTasks]) -> pl.DataFrame:
 
 
 def _executors(app: App, held: Resources) -> pl.DataFrame:
-    of = {one.executor.name: one for one in held.held}
+    of, busy = {one.executor.name: one for one in held.held}, busy_ms(app)
     rows = []
     for e in sorted(app.executors, key=lambda e: (e.add_ms or 0, e.name)):
         one = of.get(e.name)
         room = one.slots * one.life_ms if one else 0
+        idle = max(0, one.life_ms - busy.get(e.name, 0)) if one and app.source == "log" else None
         rows.append(
             (
                 e.name, e.host, e.active, e.cores, e.add_ms, e.remove_ms, one.life_ms if one else None,
-                100 * e.task_ms / room if room else None, e.completed_tasks + e.failed_tasks, e.failed_tasks,
+                100 * e.task_ms / room if room else None, idle, e.completed_tasks + e.failed_tasks, e.failed_tasks,
                 e.duration_ms, e.gc_ms, e.input_bytes, e.shuffle_read, e.shuffle_write, e.max_memory, e.memory_used,
                 e.peaks["heap"] or None, e.reason or "",
             )
@@ -186,13 +191,17 @@ def _sql(app: App, plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
     rows = []
     for one in app.sql:
         nodes = plans[one.number]
-        costliest = max(nodes, key=lambda node: node.time_ms, default=None)
+        own = own_times(nodes)
+        longest = max(range(len(nodes)), key=own.__getitem__, default=None)
+        widest, largest = (max(nodes, key=key, default=None) for key in (lambda n: n.rows or 0, lambda n: n.bytes or 0))
         scans = [node for node in nodes if node.name.startswith("Scan")]
         rows.append(
             (
                 one.number, one.root, one.description, _sql_state(one), one.start_ms, _took(one),
                 ", ".join(map(str, jobs.get(one.number, ()))), len(nodes),
-                costliest.name if costliest and costliest.time_ms else "", costliest.time_ms if costliest else None,
+                *((nodes[longest].name, own[longest]) if longest is not None and own[longest] else ("", None)),
+                *((widest.name, widest.rows) if widest and widest.rows else ("", None)),
+                *((largest.name, largest.bytes) if largest and largest.bytes else ("", None)),
                 sum(node.rows or 0 for node in scans), sum(node.metrics.get("number of files read", 0) for node in scans),
                 sum(node.metrics.get("size of files read", 0) for node in scans), one.error or "",
             )
@@ -211,15 +220,16 @@ def _took(one: SqlExecution) -> int | None:
 
 
 def _plans(plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
-    rows = [
-        (
-            number, place, node.depth, node.name, node.time_ms or None, node.rows,
-            max((v for name, v in node.metrics.items() if "size" in name or "bytes" in name), default=None), node.text,
-            json.dumps(node.metrics),
-        )
-        for number, nodes in plans.items()
-        for place, node in enumerate(nodes)
-    ]  # fmt: skip
+    rows = []
+    for number, nodes in plans.items():
+        own = own_times(nodes)
+        whole = sum(own)
+        for place, (node, ms, marks) in enumerate(zip(nodes, own, costly(nodes), strict=True)):
+            share = 100 * ms / whole if whole else None
+            rows.append(
+                (number, place, node.depth, node.name, node.time_ms or None, node.rows, node.bytes, share, marks, node.text,
+                 json.dumps(node.metrics))
+            )  # fmt: skip
     return PLAN.frame(_columns(PLAN, rows))
 
 

@@ -98,7 +98,7 @@ EXPLAINED = Table(
     "One row per verdict of one job (option job): why it is so, how far to the next level, what to do",
     (
         text("job_id", "job id", kind="id", hidden=True),
-        text("heuristic", "verdict", priority=0, width=18),
+        text("heuristic", "verdict", priority=0, width=18, grow=36),
         text("severity", "its severity", kind="level", priority=0),
         text("value", "the value that decides", priority=0),
         text("limits", "its limits, LOW to CRITICAL", width=34),

@@ -229,7 +229,6 @@ SPARK_BATCHES = Table(
         Column("processed_per_s", pl.Float64, "rows that were processed per second"),
         whole("state_rows", "rows kept as state"),
         whole("state_bytes", "memory of the state", kind="bytes"),
-        whole("trigger_ms", "time between batches where the query says it", kind="ms"),
     ),
 )
 

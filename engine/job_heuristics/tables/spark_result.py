@@ -29,6 +29,10 @@ STAGES = Table(
         whole("gc_ms", "garbage collection in its tasks", kind="ms", title="GC", priority=1),
         whole("median_ms", "median run time of a task", kind="ms", title="median task", priority=1),
         whole("longest_ms", "longest run time of a task", kind="ms", title="longest task", priority=1),
+        fraction(
+            "waves", "tasks over all task slots: how often each slot is filled", kind="number", priority=1, width=6
+        ),
+        percent("longest_share", "longest task in the time of the stage", title="longest share", priority=2),
         text("skew", "why its longest task is so long: data, host or keys; empty: it is not", priority=1, width=6),
         whole("input_bytes", "bytes read", kind="bytes", title="input", priority=1),
         whole("output_bytes", "bytes written", kind="bytes", title="output", priority=1),
@@ -49,7 +53,8 @@ STAGES = Table(
             "shuffle_write_bytes=sums memory_spilled=sums disk_spilled=sums fetch_wait_ms=sums "
             "failure"
         ),
-        "insight.spark.skew": "median_ms longest_ms skew=cause",
+        "insight.spark.skew": "median_ms longest_ms longest_share=longest_ms skew=cause",
+        "insight.spark.resources": "waves=slots",
         "model.spark.app": "shuffle_read_bytes",
         "result.spark_tables": "took_ms=took",
     },
@@ -67,6 +72,7 @@ EXECUTORS = Table(
         time("remove_ms", "removed", title="removed", priority=2),
         whole("life_ms", "how long it was there", kind="ms", title="life", priority=1),
         percent("busy", "part of its task slots that had a task", priority=0, width=7),
+        whole("idle_ms", "time in which none of its slots had a task", kind="ms", title="idle", priority=1),
         count("tasks", "attempts of tasks that ended", priority=0, width=7),
         count("failed", "of them failed", priority=1, width=6),
         whole(
@@ -90,7 +96,7 @@ EXECUTORS = Table(
             "shuffle_read_bytes=shuffle_read shuffle_write_bytes=shuffle_write max_memory "
             "peak_heap=peaks reason"
         ),
-        "insight.spark.resources": "life_ms busy=slots",
+        "insight.spark.resources": "life_ms busy=slots idle_ms=busy_ms",
         "model.spark.app": "memory_used",
     },
 )
@@ -107,8 +113,12 @@ SQL = Table(
         whole("took_ms", "how long it took", kind="ms", title="took", priority=0),
         text("jobs", "its Spark jobs", priority=2, width=10),
         count("nodes", "nodes of its last plan", priority=1, width=6),
-        text("costliest", "node with the longest time", priority=1, width=24),
-        whole("costliest_ms", "its time, summed over tasks", kind="ms", title="its time", priority=1),
+        text("costliest", "node with the longest own time", priority=1, width=24),
+        whole("costliest_ms", "its own time, summed over tasks", kind="ms", title="its time", priority=1),
+        text("most_rows", "node that gave the most rows", title="most rows", priority=2, width=20),
+        count("most_rows_number", "its rows", title="its rows", priority=2),
+        text("largest", "node with the most bytes", title="most bytes", priority=2, width=20),
+        whole("largest_bytes", "its bytes", kind="bytes", title="its bytes", priority=2),
         count("rows", "rows read from files and tables", priority=2),
         count("files", "files read", priority=2),
         whole("read_bytes", "bytes of the files read", kind="bytes", title="read", priority=1),
@@ -119,7 +129,8 @@ SQL = Table(
     rules={
         "reading": "execution",
         "insight.spark.sql": (
-            "nodes=plan_rows costliest=time_ms costliest_ms=time_ms rows files=metrics read_bytes=metrics"
+            "nodes=plan_rows costliest=own_times costliest_ms=own_times most_rows=rows most_rows_number=rows largest=bytes "
+            "largest_bytes=bytes rows files=metrics read_bytes=metrics"
         ),
         "model.spark.assembly": "root description state=end start_ms took_ms=end jobs error",
         "result.spark_tables": "state=_sql_state took_ms=_took",
@@ -137,13 +148,18 @@ PLAN = Table(
         whole("time_ms", "largest of its times, summed over tasks", kind="ms", title="time", priority=0),
         count("rows", "rows it gave", priority=0),
         whole("bytes", "its largest size", kind="bytes", priority=1),
+        percent("share", "its own time in that of all nodes; of generated code without the nodes in it", priority=1),
+        text("costly", "by what it is costly in its plan: time, rows, bytes; empty: it is not", priority=0, width=16),
         text("text", "what it does", priority=2, width=60),
         text("metrics", "all its metrics, JSON", kind="json", hidden=True),
     ),
     key=("execution", "node"),
     title="plans",
     made_in="result.spark_tables",
-    rules={"reading": "execution", "insight.spark.sql": ""},
+    rules={
+        "reading": "execution",
+        "insight.spark.sql": "node=plan_rows depth name time_ms rows bytes share=own_times costly text metrics",
+    },
 )
 
 INSIGHTS = Table(
@@ -151,13 +167,13 @@ INSIGHTS = Table(
     "One row per number of one Spark application (option job) that goes beyond Dr. Elephant, the worst first",
     (
         text("topic", "what was looked at", priority=0, width=20),
-        text("subject", "application, stage, sql execution, executor or query", priority=0, width=12),
+        text("subject", "application, stage, sql execution, executor, host or query", priority=0, width=12),
         text("severity", "NONE: within its limit", kind="level", priority=0, width=10),
         text("value", "the number", priority=0, width=18),
         text("limit", "what it should be", priority=1, width=18),
         text("key", "property to change", priority=1, width=36),
         text("setting", "value to try", priority=1, width=12),
-        text("status", "certain, or provisional while the application runs", priority=3, width=11),
+        text("status", "while it runs: certain, can only get worse, or provisional", priority=2, width=20),
         text("reason", "why, with the application's numbers", priority=2, width=80),
     ),
     key=("topic", "subject"),

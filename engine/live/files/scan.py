@@ -34,6 +34,10 @@ _TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", ".snapshot", ".zfs
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
+def _without_tables(folders: set[str]) -> set[str]:
+    return {name for name in folders if not name.startswith(TABLE)} if MANIFEST in folders else folders
+
+
 class Names:
     """Which names are left out: scratch files of others, and what matches the patterns ``ignore``."""
 
@@ -54,6 +58,11 @@ class Names:
         A leading dot alone does not make it so: the histories of running Hadoop jobs lie in ``.staging``.
         """
         return name in _TOOLS or name.endswith(_SUFFIXES) or self._unwanted(name)
+
+
+MANIFEST, TABLE = "manifest", "table="
+"""A folder ``manifest`` stands for the folders ``table=NAME`` beside it: Parquet tables that are asked for rows, never read as
+files (docs/fleet.md)."""
 
 
 def _stat_of(status: os.stat_result) -> Stat:
@@ -274,8 +283,7 @@ class Scanner:
         folder.root = root
         files = folder.files
         present: list[str] = []
-        folders: set[str] = set()
-        links: set[str] = set()
+        folders, links = set[str](), set[str]()
         join = path.rstrip("/") + "/"
         with os.scandir(path) as entries:
             for count, entry in enumerate(entries):
@@ -309,8 +317,7 @@ class Scanner:
         for name in files.keys() - set(present) if len(present) != len(files) else ():
             del files[name]
             changes.gone.add(join + name)
-        folder.folders = folders
-        folder.links = links
+        folder.folders, folder.links = _without_tables(folders), links
         self.folders[path] = folder
         return folder
 
@@ -437,6 +444,8 @@ class Scanner:
             if path == parent:
                 return False
         known, name = self.folders[parent], os.path.basename(path)
+        if name not in _without_tables({*known.folders, name}):
+            return True
         if path in self.folders or path in self.root_identities or name in known.files or name in known.links:
             return False
         try:

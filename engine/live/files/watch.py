@@ -102,12 +102,27 @@ class Pace:
 
 
 class Hints(threading.Thread):
-    """A watchfiles loop that gathers paths until it is stopped or dies (``error`` says of what)."""
+    """A watchfiles loop that gathers paths until it is stopped or dies (``error`` says of what; ``denied``: of a folder that
+    cannot be read).
 
-    def __init__(self, paths: Sequence[str], settings: LiveSettings, wake: threading.Condition, *, recursive: bool):
+    ``closed_folders``: go on without the folders that cannot be read; watchfiles then also goes on, without a word, when the
+    kernel allows no more watches.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        settings: LiveSettings,
+        wake: threading.Condition,
+        *,
+        recursive: bool,
+        closed_folders: bool = False,
+    ):
         super().__init__(name="loadlens-events", daemon=True)
         self.paths = tuple(paths)
         self.error: str = ""
+        self.denied = False
+        self._closed_folders = closed_folders
         self.ready = False
         self.started_at = time.monotonic()
         self._recursive = recursive
@@ -132,14 +147,15 @@ class Hints(threading.Thread):
                 raise_interrupt=False,
                 force_polling=False,
                 recursive=self._recursive,
-                ignore_permission_denied=True,
+                ignore_permission_denied=self._closed_folders,
             ):
                 self._pace.hurry()
                 with self._wake:
                     self._paths.update(path for _, path in batch)
                     self._wake.notify_all()
         except BaseException as error:
-            self.error = f"{type(error).__name__}: {error}"
+            self.denied = isinstance(error, PermissionError)
+            self.error = _in_words(error)
         else:
             if not self._pace.halt.is_set():
                 self.error = "the watch ended"
@@ -161,6 +177,12 @@ class Hints(threading.Thread):
         self._pace.halt.set()
 
 
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, OSError) and "limit" in str(error):  # of watches, or of inotify instances
+        return "the kernel allows no more (sysctl fs.inotify.max_user_watches, max_user_instances)"
+    return f"{type(error).__name__}: {error}"
+
+
 class Watcher:
     """Waits for hints or the clock, looks, and reports which views changed, until stopped."""
 
@@ -172,6 +194,7 @@ class Watcher:
         self._wake = threading.Condition()
         self._threads: list[Hints] = []
         self._watched: dict[str, tuple[int, int] | None] = {}
+        self._closed_folders = False
         self._failures = 0
         self._again_at = 0.0
         self._modes: dict[str, RootStatus] = {}
@@ -272,13 +295,17 @@ class Watcher:
         """Start, restart or end event threads so that they fit the roots as they are now."""
         now = time.monotonic()
         dead = [thread for thread in self._threads if thread.error]
-        if dead:
+        if any(thread.denied for thread in dead) and not self._closed_folders:
+            self._closed_folders = True
+            self._halt()
+            self._watched = {}
+        elif dead:
             self._failures = self._failures + 1 if now - dead[0].started_at < _REST_S else 1
             reason = dead[0].error
             log.warning("file events ended (%s)", reason)
             rest = _REST_S if self._failures >= _QUICK_FAILURES else 0.1 * 2**self._failures
             self._again_at = now + rest
-            self.problem = Problem.at("", "watch-failure", f"file events ended and are started again: {reason}")
+            self.problem = Problem.at("", "watch-failure", f"no file events, folders are polled: {reason}")
             self._halt()
             self._watched = {}
         identities = self._looker.identities()
@@ -305,7 +332,9 @@ class Watcher:
                     parents.add(os.path.dirname(root))
         for paths, recursive in ((folders, True), (sorted(parents), False)):
             if paths:
-                thread = Hints(paths, self._settings, self._wake, recursive=recursive)
+                thread = Hints(
+                    paths, self._settings, self._wake, recursive=recursive, closed_folders=self._closed_folders
+                )
                 self._threads.append(thread)
                 thread.start()
 

@@ -1,4 +1,5 @@
-"""Series of postgres_exporter, mysqld_exporter and node_exporter: statements and CPU, from scrapes and Prometheus' answers alike.
+"""Series of postgres_exporter, mysqld_exporter, node_exporter and cAdvisor: statements and CPU, from scrapes and Prometheus'
+answers alike.
 
 Sources: the exporters' documentation of their metrics. A unit is known by the name alone: ``_seconds`` or milliseconds.
 """
@@ -13,6 +14,7 @@ from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.formats.timestamps import name_instant_ms, name_stem
 from engine.problems import Problem
+from engine.query_profile.reading.pgss import KCACHE
 from engine.query_profile.reading.resource_rows import LARGEST, HostRows
 from engine.query_profile.reading.snapshots import STEM
 from engine.query_profile.tables import HOST, SNAPSHOTS
@@ -59,14 +61,34 @@ _FIELDS: dict[str, tuple[str, str, float]] = {
 }
 """By name of a series: system, what it is of a class, and the factor to microseconds."""
 
+_KCACHE = {
+    f"{prefix}{when}{what}_time{ending}": when + what
+    for prefix in ("pg_stat_kcache_", "pgwatch_pg_stat_kcache_")
+    for when in ("", "exec_", "plan_")
+    for what in ("user", "system", "total")
+    for ending in ("", "_total", "_seconds", "_seconds_total")
+}
+"""By name of a series: which part of a class' CPU it is, in seconds, as pg_stat_kcache has it. The names are those of its
+columns, since exporters have it by configuration only."""
+
 _TEXTS = "pg_stat_statements_query_id"
 _NODE = "node_cpu_seconds_total"
-_NAMES = rf"^(?:{'|'.join([*_FIELDS, _TEXTS, _NODE])})(?:[^a-zA-Z0-9_:.]|$)"
-_WORDS = (b"pg_stat_statements_", b"mysql_perf_schema_events_statements", b"node_cpu_seconds_total")
+_CONTAINER = "container_cpu_usage_seconds_total"
+_QUOTA, _PERIOD, _LIMIT = "container_spec_cpu_quota", "container_spec_cpu_period", "kube_pod_container_resource_limits"
+_NAMES = (
+    rf"^(?:{'|'.join([*_FIELDS, *_KCACHE, _TEXTS, _NODE, _CONTAINER, _QUOTA, _PERIOD, _LIMIT])})(?:[^a-zA-Z0-9_:.]|$)"
+)
+_WORDS = (
+    b"pg_stat_statements_", b"pg_stat_kcache_", b"mysql_perf_schema_events_statements", b"node_cpu_seconds_total",
+    b"container_cpu_usage_seconds_total",
+)  # fmt: skip
 _LABELS = (
     "instance", "pod", "host", "queryid", "query", "user", "rolname", "usename", "role", "datname", "dbname", "schema",
-    "digest", "digest_text", "cpu", "mode",
+    "digest", "digest_text", "cpu", "mode", "container", "resource", "top",
 )  # fmt: skip
+_DATABASES = r"(?i)postgres|pgsql|mysql|maria|percona|pxc|^database$|^db$"
+_OTHERS = r"(?i)exporter|backup|init|sidecar|bouncer|proxy|agent|metrics|monitor|operator"
+"""Names of containers that are a database server, and of those beside it; one without a name, or called POD, is a pod's sum."""
 
 _STATES = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
 """Modes of node_exporter that make up each of ``STATES``; the first of them must be there."""
@@ -76,9 +98,9 @@ class ExporterSeries:
     """Series of database and machine exporters: counters of statement classes, and seconds per CPU and mode."""
 
     id = "exporter-series"
-    title = "node_exporter, postgres_exporter and mysqld_exporter series: scrapes, Prometheus' answers and exports"
+    title = "node_exporter, postgres_exporter, mysqld_exporter and cAdvisor series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (HOST, SNAPSHOTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -87,22 +109,31 @@ class ExporterSeries:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the counters of every machine and server at every time."""
-        is_text = prometheus.is_text(data)
-        if is_text and not any(word in data for word in _WORDS):
+        if prometheus.is_text(data) and not any(word in data for word in _WORDS):
             return Reading()
-        labels = [name for name in _LABELS if not is_text or name.encode() in data]
-        file = prometheus.read(source, data, labels, _NAMES)
+        file = prometheus.read(source, data, _LABELS, _NAMES)
         reading = Reading(problems=list(file.problems), complete=final or not file.cut or not file.answer)
-        missing = [pl.lit(None, pl.String).alias(name) for name in _LABELS if name not in labels]
-        series = file.series.with_row_index("row").with_columns(missing)
+        series = file.series.with_row_index("row")
         statements = series.filter(pl.col("metric").is_in(list(_FIELDS)))
         machines = series.filter((pl.col("metric") == _NODE) & pl.col("mode").is_not_null())
+        database = pl.col("container").str.contains(_DATABASES) & ~pl.col("container").str.contains(_OTHERS)
+        containers = series.filter(pl.col("metric").is_in([_CONTAINER, _QUOTA, _PERIOD, _LIMIT]) & database)
+        counted = series.filter(pl.col("metric").is_in(list(_KCACHE)) & pl.col("queryid").is_not_null())
+        hosts, snapshots = [], []
         if machines.height:
             host = _points(machines, ["instance", "cpu", "mode"], file, source, reading.problems)
-            reading.rows["host"] = _host_rows(host, source)
+            hosts.append(_host_rows(host, source))
+        if containers.height:
+            hosts.append(_container_rows(containers, file, source, reading.problems))
         if statements.height:
             texts = series.filter(pl.col("metric") == _TEXTS)
-            reading.rows["snapshots"] = _snapshots(statements, texts, file, source, reading.problems)
+            snapshots.append(_snapshots(statements, texts, file, source, reading.problems))
+        if counted.height:
+            snapshots.append(_counted(counted, file, source, reading.problems))
+        if hosts:
+            reading.rows["host"] = pl.concat(hosts)
+        if snapshots:
+            reading.rows["snapshots"] = pl.concat(snapshots)
         return reading
 
 
@@ -152,13 +183,7 @@ def _snapshots(
         [(name, *rest) for name, rest in _FIELDS.items()], schema=["metric", "system", "field", "factor"], orient="row"
     )
     stem = clean(name_stem(source.name))
-    series = series.join(known, on="metric", maintain_order="left").with_columns(
-        pl.coalesce("queryid", "digest").fill_null("").alias("queryid"),
-        pl.coalesce("user", "usename", "rolname", "role").fill_null("").alias("user"),
-        pl.coalesce("datname", "dbname", "schema").fill_null("").alias("database"),
-        pl.coalesce("query", "digest_text").fill_null("").alias("query"),
-        _server(stem).alias("series"),
-    )
+    series = _identified(series.join(known, on="metric", maintain_order="left"), stem)
     own = ["system", "series", "queryid", "user", "database", "query"]
     points = _points(series, ["metric", *own], file, source, problems)
     by_id = texts.select(_server(stem).alias("series"), "queryid", pl.col("query").alias("text"))
@@ -185,14 +210,86 @@ def _snapshots(
         .otherwise(pl.sum_horizontal("rows", "affected"))
         .alias("rows"),
         io.alias("io_us"),
-        (pl.col("at_ms").rank("dense").over("series") - 1).cast(pl.Int64).alias("part"),
-        pl.lit(False).alias("nested"),
-        pl.lit(None, pl.Int64).alias("since_ms"),
         pl.concat_list([pl.col(field).fill_null(float("nan")) for field in fields]).alias("counters"),
-    ).unique(["series", "at_ms", "key"], keep="first", maintain_order=True)
-    return rows.sort("series", "at_ms", "key").select(
-        pl.col(name).cast(kind) for name, kind in SNAPSHOTS.schema.items()
     )
+    return _table(rows)
+
+
+def _identified(series: pl.DataFrame, stem: str) -> pl.DataFrame:
+    """Add what identifies a class, under the names that its labels have by exporter, and the server it is of (``series``)."""
+    return series.with_columns(
+        pl.coalesce("queryid", "digest").fill_null("").alias("queryid"),
+        pl.coalesce("user", "usename", "rolname", "role").fill_null("").alias("user"),
+        pl.coalesce("datname", "dbname", "schema").fill_null("").alias("database"),
+        pl.coalesce("query", "digest_text").fill_null("").alias("query"),
+        _server(stem).alias("series"),
+    )
+
+
+def _table(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of the ``snapshots`` table, one per server, time and class; a part is all of a server at one time."""
+    rows = rows.unique(["series", "at_ms", "key"], keep="first", maintain_order=True).sort("series", "at_ms", "key")
+    part = (pl.col("at_ms").rank("dense").over("series") - 1).cast(pl.Int64).alias("part")
+    return SNAPSHOTS.frame(
+        rows.with_columns(part, pl.lit(False).alias("nested")).select(
+            name for name in SNAPSHOTS.schema if name in {*rows.columns, "part", "nested"}
+        )
+    )
+
+
+def _counted(series: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
+    """Return rows of the ``snapshots`` table with the CPU that pg_stat_kcache counted: user and system time, or their total.
+
+    Statements inside of functions are part of those that call them, and left out where a label ``top`` says so.
+    """
+    parts = pl.DataFrame(list(_KCACHE.items()), schema=["metric", "what"], orient="row")
+    series = _identified(series.join(parts, on="metric", maintain_order="left"), clean(name_stem(source.name)))
+    series = series.filter(~pl.col("top").str.to_lowercase().is_in(["f", "false", "0"]).fill_null(False))
+    own = ["series", "queryid", "user", "database", "query"]
+    points = _points(series, ["what", *own], file, source, problems)
+
+    def total(when: str) -> pl.Expr:
+        user, system, both = (
+            pl.col("value").filter(pl.col("what") == when + what).first() for what in ("user", "system", "total")
+        )
+        return pl.coalesce(user + system, both)
+
+    rows = points.group_by("series", "at_ms", *own[1:], maintain_order=True).agg(
+        pl.coalesce(total("exec_"), total("")).alias("run"), total("plan_").fill_null(0.0).alias("planned")
+    )
+    half = rows.filter(pl.col("run").is_null())
+    if half.height:
+        reason = "user time of query classes without their system time, or the reverse: ask for both in one query"
+        problems.append(Problem.at(source.path, "half-counted", reason, count=half["queryid"].n_unique()))
+    cpu = ((pl.col("run") + pl.col("planned")) * _S).alias("cpu_us")
+    rows = rows.filter(pl.col("run").is_not_null()).with_columns(
+        pl.lit(KCACHE).alias("system"), cpu, pl.concat_list(cpu).alias("counters"),
+        pl.concat_str(["queryid", "user", "database"], separator="\x1f").alias("key"),
+    ).drop("run", "planned")  # fmt: skip
+    return _table(rows)
+
+
+def _container_rows(series: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
+    """Return rows of the ``host`` table: microseconds of the CPU of a pod's database containers, and the cores it may use."""
+    series = series.filter((pl.col("metric") != _LIMIT) | (pl.col("resource") == "cpu")).with_columns(
+        pl.coalesce("pod", "instance").fill_null("").alias("pod")
+    )
+    points = _points(series, ["metric", "pod", "container", "cpu"], file, source, problems)
+    newest = points.sort("at_ms", maintain_order=True).unique(
+        ["metric", "pod", "container"], keep="last", maintain_order=True
+    )
+    limits = {(metric, pod, container): value for metric, pod, container, value in
+              newest.select("metric", "pod", "container", "value").iter_rows()}  # fmt: skip
+    cores: dict[str, float] = {}
+    for pod, container in newest.select("pod", "container").unique(maintain_order=True).iter_rows():
+        quota, period, limit = (limits.get((name, pod, container)) for name in (_QUOTA, _PERIOD, _LIMIT))
+        cores[pod] = cores.get(pod, 0.0) + (limit or (quota / period if quota and period else float("nan")))
+    rows = HostRows(source, "cadvisor")
+    used = points.filter(pl.col("metric") == _CONTAINER).group_by("pod", "at_ms").agg(pl.col("value").sum())
+    for pod, moment, seconds in used.sort("pod", "at_ms").iter_rows():
+        rows.host, rows.cores = prometheus.host_of(pod), cores[pod] if cores[pod] > 0 else None
+        rows.add(moment, "cpu_us", seconds * _S)
+    return pl.DataFrame(rows.columns, schema=HOST.schema)
 
 
 def _server(stem: str) -> pl.Expr:

@@ -11,9 +11,9 @@ import polars as pl
 from engine.formats.timestamps import name_run
 from engine.query_profile.workloads.server_names import depth
 
-PREFERENCE = ("process", "pidstat", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
-"""Sources, best first: the database process before its host, counters before percent, fine before rounded percent, moments
-last."""
+PREFERENCE = ("process", "pidstat", "cadvisor", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
+"""Sources, best first: the database process before its container and that before its host, counters before percent, fine before
+rounded percent, moments last."""
 
 PER_CORE = ("docker",)
 """Sources whose percentages are of one core."""

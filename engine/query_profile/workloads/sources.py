@@ -160,7 +160,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     statistics = _statistics(inputs)
     counted = {server: run for server, run in runs.items() if server[0] == KCACHE}
     runs = {
-        server: counted_cpu.with_cpu(run, _nearest_counted(counted, server[1])) if server[0] in _POSTGRES else run
+        server: counted_cpu.with_cpu(run, _nearest_counted(counted, server)) if server[0] in _POSTGRES else run
         for server, run in runs.items()
         if run and server[0] != KCACHE
     }
@@ -237,8 +237,13 @@ def _servers(by_file: Mapping[int, list[Snapshot]], files: Mapping[int, FileInfo
 _POSTGRES = ("postgresql", POSTGRES)
 
 
-def _nearest_counted(counted: Mapping[Server, list[Snapshot]], place: str) -> list[Snapshot]:
-    """Return the snapshots of pg_stat_kcache whose folder has most in common with ``place``; none if several have."""
+def _nearest_counted(counted: Mapping[Server, list[Snapshot]], server: Server) -> list[Snapshot]:
+    """Return the snapshots of pg_stat_kcache of the same host, where they name it, else those whose folder has most in common
+    with that of ``server``; none if several have."""
+    _, place, host = server
+    same = [run for (_, _, other), run in counted.items() if other == host and not host.startswith(STEM)]
+    if same:
+        return [one for run in same for one in run]
     deepest = max((depth(folder, place) for _, folder, _ in counted), default=0)
     nearest = [run for (_, folder, _), run in counted.items() if depth(folder, place) == deepest]
     return nearest[0] if len(nearest) == 1 else []

@@ -64,6 +64,7 @@ def build_result(
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
         trend=Trend("worse", (float(summary["worse"]),)),
+        latest=_latest(sides),
         detail=Detail(
             comparison.samples,
             sides.left,
@@ -77,6 +78,12 @@ def build_result(
             sides.right_patterns,
         ),
     )
+
+
+def _latest(sides: Sides) -> str:
+    """Name the run that began last; empty if no run says when it began."""
+    begun = [(run.started_ms, run.name) for run in (*sides.left, *sides.right) if run.started_ms is not None]
+    return f"run {max(begun)[1]}" if begun else ""
 
 
 def _summary(

@@ -50,14 +50,15 @@ function _shtab_loadlens_using
   test "$_shtab_loadlens_cmdpath" = "$argv"
 end
 
-set -g _shtab_loadlens_commands demo report check fleet feeds paths
-set -g _shtab_loadlens_opts_with_value --at --config --day --fail-on --format --glyphs --junit --master --option --out --output --pack --partitions --prometheus --remote --speed --table --theme --view -o
+set -g _shtab_loadlens_commands demo replay report check fleet feeds paths
+set -g _shtab_loadlens_opts_with_value --at --config --day --fail-on --format --glyphs --junit --master --option --out --output --pack --partitions --prometheus --record --remote --speed --table --theme --view -o
 
 complete -c loadlens -e
 complete -c loadlens -f
 
 complete -c loadlens -n _shtab_loadlens_using -s h -l help -d 'show this help message and exit'
 complete -c loadlens -n _shtab_loadlens_using -l version -s V -d 'show program'"'"'s version number and exit'
+complete -c loadlens -n _shtab_loadlens_using -l record -x -d 'record what the files hold and how they change, for a replay'
 complete -c loadlens -n _shtab_loadlens_using -l view -xka "broker-load job-heuristics query-profile run-comparison ring-placement" -d 'show this view first: broker-load, job-heuristics, query-profile, run-comparison, ring-placement'
 complete -c loadlens -n _shtab_loadlens_using -l theme -x -d 'dark, light, ansi-dark, ansi-light or a Textual theme'
 complete -c loadlens -n _shtab_loadlens_using -l glyphs -xka "auto braille block ascii" -d 'characters for plots'
@@ -68,6 +69,7 @@ complete -c loadlens -n _shtab_loadlens_using -l config -xka "(__fish_complete_p
 complete -c loadlens -n '_shtab_loadlens_using; and test $_shtab_loadlens_npos -eq 0' -a demo -d 'Where does the load come from, and what happens if a node dies?'
 complete -c loadlens -n '_shtab_loadlens_using demo' -s h -l help -d 'show this help message and exit'
 complete -c loadlens -n '_shtab_loadlens_using demo' -l speed -x -d 'play the sample data X times as fast'
+complete -c loadlens -n '_shtab_loadlens_using demo' -l record -x -d 'record what the files hold and how they change, for a replay'
 complete -c loadlens -n '_shtab_loadlens_using demo' -l view -xka "broker-load job-heuristics query-profile run-comparison ring-placement" -d 'show this view first: broker-load, job-heuristics, query-profile, run-comparison, ring-placement'
 complete -c loadlens -n '_shtab_loadlens_using demo' -l theme -x -d 'dark, light, ansi-dark, ansi-light or a Textual theme'
 complete -c loadlens -n '_shtab_loadlens_using demo' -l glyphs -xka "auto braille block ascii" -d 'characters for plots'
@@ -75,6 +77,16 @@ complete -c loadlens -n '_shtab_loadlens_using demo' -l poll -d 'never rely on f
 complete -c loadlens -n '_shtab_loadlens_using demo' -l follow-symlinks -d 'follow symbolic links out of the folders, too'
 complete -c loadlens -n '_shtab_loadlens_using demo' -l no-cache -d 'neither read nor write the cache of parsed files'
 complete -c loadlens -n '_shtab_loadlens_using demo' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'settings file instead of the usual one'
+complete -c loadlens -n '_shtab_loadlens_using; and test $_shtab_loadlens_npos -eq 0' -a replay -d 'Where does the load come from, and what happens if a node dies?'
+complete -c loadlens -n '_shtab_loadlens_using replay' -s h -l help -d 'show this help message and exit'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l speed -x -d 'play the recording X times as fast'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l view -xka "broker-load job-heuristics query-profile run-comparison ring-placement" -d 'show this view first: broker-load, job-heuristics, query-profile, run-comparison, ring-placement'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l theme -x -d 'dark, light, ansi-dark, ansi-light or a Textual theme'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l glyphs -xka "auto braille block ascii" -d 'characters for plots'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l poll -d 'never rely on file events, look every few seconds'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l follow-symlinks -d 'follow symbolic links out of the folders, too'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l no-cache -d 'neither read nor write the cache of parsed files'
+complete -c loadlens -n '_shtab_loadlens_using replay' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'settings file instead of the usual one'
 complete -c loadlens -n '_shtab_loadlens_using; and test $_shtab_loadlens_npos -eq 0' -a report -d 'Compute one view once and print it'
 complete -c loadlens -n '_shtab_loadlens_using report' -s h -l help -d 'show this help message and exit'
 complete -c loadlens -n '_shtab_loadlens_using report' -s o -l option -x -d 'a choice of the view; loadlens report VIEW -o help lists them'

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -80,6 +82,16 @@ def test_quoted_names_of_metrics_are_read_and_foreign_ones_passed_over() -> None
     [
         ({"status": "error", "errorType": "bad_data", "error": "exceeded maximum resolution of 11,000 points"},
          "error-answer", ("11,000", "x[1d]")),
+        ({"status": "error", "errorType": "execution", "error": "query processing would load too many samples into memory"},
+         "error-answer", ("too many samples", "fewer series")),
+        ({"status": "error", "errorType": "timeout", "error": "query timed out in expression evaluation"},
+         "error-answer", ("timed out", "shorter slices")),
+        ({"status": "error", "errorType": "bad_data", "error": "1:32: parse error: missing unit character in duration"},
+         "error-answer", ("missing unit", "correct the query")),
+        ({"error": "unauthorized"}, "error-answer", ("unauthorized", "log in")),
+        ({"message": "Unauthorized", "messageId": "auth", "statusCode": 401}, "error-answer", ("Unauthorized", "curl -f")),
+        (envelope([]), "empty-answer", ("no series", "correct the query")),
+        (envelope([], "vector"), "empty-answer", ("no series", "delete the file")),
         (envelope([{"metric": {"instance": "a"}, "values": POINTS}]), "nameless-series", ("name", "label_replace")),
         (envelope([], warnings=["store b is down"]), "server-warning", ("store b is down",)),
         (envelope([], isPartial=True), "partial-answer", ("ask again",)),
@@ -149,9 +161,51 @@ def test_one_bad_series_does_not_take_the_others_along() -> None:
     assert len(samples(read(no_text))) == 4
 
 
+@pytest.mark.parametrize(
+    "words", [b"404 page not found\n", b"no org id", b"upstream request timeout", b"Bad Gateway\r\n"]
+)
+def test_a_line_of_words_in_place_of_an_answer_is_a_refusal(words: bytes) -> None:
+    file = read(words)
+    assert [problem.kind for problem in file.problems] == ["error-answer"]
+    assert words.decode().strip() in file.problems[0].reason and "curl -f" in file.problems[0].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("cpu.txt", b'up{job="a", instance="b"} =>\n1 @[1700000040]\n', "-o json"),
+        ("cpu.csv", b'"Time","{instance=""b1:9404"", topic=""t""}"\n2023-11-14 22:14:00,5\n', "feeds"),
+        ("meta.json", b'{"ulid":"01H","minTime":1,"maxTime":2,"compaction":{},"version":1}', "promtool tsdb dump"),
+    ],
+)
+def test_forms_that_are_not_read_are_said_with_what_to_do_instead(name: str, data: bytes, words: str) -> None:
+    file = read(data, name)
+    assert [problem.kind for problem in file.problems] == ["other-form"] and words in file.problems[0].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("cpu.csv", b"time,user_us\n1,2\n"),
+        ("meta.json", b'{"name":"x"}'),
+        ("finished.json", b'{"timestamp":1,"passed":false,"result":"FAILURE","revision":"x"}'),
+        ("k.json", b'{"message":"a","b":{"c":1}}'),
+        ("k.json", b"true"),
+        ("k.json", b"17"),
+        ("k.json", b'"words"'),
+        ("notes.txt", b"404 page not found"),
+        ("k.json", b""),
+        ("k.json", b"one line\nand another"),
+    ],
+)
+def test_other_small_files_are_left_alone(name: str, data: bytes) -> None:
+    assert not series.looks_like(name, data)
+
+
 def test_pages_and_tables_without_a_header_are_problems() -> None:
-    page = read(b"<!DOCTYPE html><html><title>Sign in</title></html>", "kafka.json")
-    assert [problem.kind for problem in page.problems] == ["html-page"]
+    for html in (b"<!DOCTYPE html><html><title>Sign in</title></html>", b'<a href="/graph/">Moved Permanently</a>.\n'):
+        page = read(html, "kafka.json")
+        assert [problem.kind for problem in page.problems] == ["html-page"]
     table = read(b"node_cpu_seconds_total,a:9100,idle,5000,1700000040000\n", "export.csv")
     assert [problem.kind for problem in table.problems] == ["no-header"] and "header" in table.problems[0].reason
 
@@ -181,3 +235,36 @@ def test_large_text_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = read(data, "a.prom")
     assert parts.series.equals(whole.series) and parts.points.equals(whole.points)
     assert parts.problems == whole.problems
+
+
+def _points(count: int) -> list[list[Any]]:
+    return [[AT + 60 * number, f"{1e9 + 61440.5 * number}"] for number in range(count)]
+
+
+def _series(count: int, points: int = 1) -> list[dict[str, Any]]:
+    return [{"metric": {**LABELS, "mode": f"m{number}"}, "values": _points(points)} for number in range(count)]
+
+
+LARGE: dict[str, Callable[[int], bytes]] = {
+    "one long series": lambda size: json.dumps(envelope(_series(1, 40 * size))).encode(),
+    "many short ones": lambda size: json.dumps(envelope(_series(8 * size))).encode(),
+    "one in each answer": lambda size: b"\n".join(json.dumps(envelope([one])).encode() for one in _series(4 * size)),
+    "cut": lambda size: json.dumps(envelope(_series(4 * size))).encode()[:-9],
+    "broken in the middle": lambda size: json.dumps(envelope(_series(4 * size))).encode().replace(b'm7"', b"m7", 1),
+    "series that never end": lambda size: b'{"status":"success","data":{"result":[' + b'{"metric":{},' * 8 * size,
+    "export lines": lambda size: b"\n".join(json.dumps(EXPORT).encode() for _ in range(8 * size)),
+    "lines that are none": lambda size: json.dumps(EXPORT).encode() + b"\n{" * 40 * size,
+    "brackets": lambda size: b'{"status":"success","data":{"result":[{"metric":' + b"[" * 40 * size,
+}
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_time_grows_with_the_size_only(shape: str) -> None:
+    """Processor time: other work on the machine changes nothing. A square would take sixteen times as long."""
+    took = []
+    for size in (250, 1000):
+        data = LARGE[shape](size)
+        begin = time.process_time()
+        read(data)
+        took.append(time.process_time() - begin)
+    assert took[1] < max(10 * took[0], 0.5)

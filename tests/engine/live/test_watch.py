@@ -234,6 +234,35 @@ def test_watch_that_dies_is_started_again_and_then_rests(tmp_path: Path, monkeyp
     assert len(starts) == 3, "no busy restarting"
 
 
+@pytest.mark.parametrize("closed", [False, True], ids=["all can be read", "one cannot be read"])
+def test_a_kernel_without_watches_is_named_and_folders_are_polled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    asked: list[bool] = []
+
+    def watch(*_: Any, ignore_permission_denied: bool, stop_event: Any, **__: Any) -> Iterator[set[tuple[int, str]]]:
+        asked.append(ignore_permission_denied)
+        if not closed:
+            raise OSError("OS file watch limit reached. about")
+        if not ignore_permission_denied:
+            raise PermissionError("Permission denied")
+        while not stop_event.is_set():
+            yield set()
+
+    monkeypatch.setattr("watchfiles.watch", watch)
+    live = session(tmp_path)
+    with watching(live):
+        if closed:
+            until(lambda: len(asked) == 2)
+            assert live.status.roots[0].mode == "events" and not live.problems
+        else:
+            until(lambda: live.status.roots[0].mode == "polling" and bool(live.problems))
+            assert "max_user_watches" in live.problems[0].reason
+        (tmp_path / "a.log").write_bytes(line("a", 1))
+        until(lambda: keys(live) == ["a"])
+    assert asked == [False, True] if closed else not any(asked)
+
+
 @pytest.mark.parametrize("kind", [ValueError, pl.exceptions.PanicException])
 def test_watch_never_raises(tmp_path: Path, kind: type[BaseException]) -> None:
     """Neither a failing callback nor a mistake of ours ends it."""

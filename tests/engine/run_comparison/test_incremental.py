@@ -115,7 +115,7 @@ def test_a_long_history_and_whatever_happens_next(mode: str, tmp_path: Path) -> 
     parameters = ComparisonParameters(**options)
     live = Session([root], [VIEW], settings=LiveSettings(cache=False))
     live.scan()
-    for number in range(12):
+    for number in range(8):
         warm = _compute_live(live, parameters)
         other = Session([root], [VIEW], settings=LiveSettings(cache=False))
         other.scan(final=True)

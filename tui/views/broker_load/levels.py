@@ -198,4 +198,6 @@ class PartitionLevel(Level):
             if rows is not None and rows.height:
                 messages = between(rows.row(0, named=True), "msg_in", "msg_in_low", "msg_in_high", "1/s")
                 facts.append(("messages in", messages, ""))
+                if (counted := rows["msg_measured"][0]) is not None:
+                    facts.append(("counted", number(counted, "1/s"), ""))
         self.query_one("#partition-facts", Facts).show(facts)

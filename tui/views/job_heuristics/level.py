@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 
 from engine import units
-from tui.views.base import Level
 from tui.views.job_heuristics import drawing
-from tui.widgets.control import NumberControl, WordControl
+from tui.views.job_heuristics.scenario import USE, Knob, OpenJob, ScenarioControls
 from tui.widgets.drawing.fragments import Fragment, Line
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from tui.widgets.table.window import Cell
 
 SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")
-WHAT_IF = SECTIONS.index("what if")
-ADVICE = SECTIONS.index("advice")
 TAKES = {
     "mapreduce.map.memory.mb": "map_mb",
     "mapreduce.reduce.memory.mb": "reduce_mb",
@@ -47,10 +44,12 @@ TASK_FIRST = {
 MB = 2**20
 
 
-class JobLevel(Level):
+class JobLevel(OpenJob):
     """The open job. Every section draws from ``Result.detail.job`` and the tables of that job; only the section on
     screen is drawn."""
 
+    PREFIX, SECTIONS, TAKES = "job", SECTIONS, TAKES
+    ADVISING: ClassVar = {"advice": "#job-advice"}
     SCOPED_CSS = False  # the rules begin with the screen's classes
     DEFAULT_CSS = """
     JobLevel { layout: vertical; }
@@ -76,10 +75,8 @@ class JobLevel(Level):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id)
-        self.job_id = job_id
         self._ready = False
         self._placed = False
-        self._wanted = False
         self._specs: dict[str, Table] = {}
 
     def compose(self) -> ComposeResult:
@@ -103,7 +100,7 @@ class JobLevel(Level):
         ))  # fmt: skip
         effects = LiveTable(name=f"{name}/what_if", id="job-what-if", renderers={"predicted": predicted_cell})
         model = Vertical(effects, drawing.Drawing(id="job-model"))
-        sections.add("what if", Horizontal(VerticalScroll(id="job-controls"), model, id="job-scenario"))
+        sections.add("what if", Horizontal(ScenarioControls(id="job-controls"), model, id="job-scenario"))
         sections.add("history", Vertical(
             LiveTable(name=f"{name}/history", id="job-runs"), LiveTable(name=f"{name}/conf_changes", id="job-changes"),
         ))  # fmt: skip
@@ -117,9 +114,8 @@ class JobLevel(Level):
         """Draw the head and the section on screen."""
         shown = self._shown(result)
         self._panel("head").show(lambda width, glyphs: self._head(result, shown, width, glyphs))
-        if shown is not None and not self._ready:
+        if shown is not None:
             self._ready = True
-            self._make_controls(shown)
         self._draw(result)
 
     def _panel(self, name: str) -> drawing.Drawing:
@@ -140,8 +136,7 @@ class JobLevel(Level):
         shown = self._shown(result)
         if shown is None:
             return
-        section = SECTIONS[self.query_one("#job-sections", Sections).chosen]
-        getattr(self, f"_draw_{section.replace(' ', '_')}")(result, shown)
+        getattr(self, f"_draw_{self.section.replace(' ', '_')}")(result, shown)
 
     def _head(self, result: Result, shown: JobDetail | None, width: int, glyphs: Any) -> list[Line]:
         if shown is None:
@@ -149,7 +144,7 @@ class JobLevel(Level):
                 "reading its tasks" if self.pane.dirty or not self._ready else "not in the data any more"
             )
             return [[(text, "title")]]
-        row = self._listing_row(result)
+        row = result.detail.listed(self.job_id)
         severity = row.get("severity") or ""
         mark = glyphs.severity[drawing.level(severity)]
         state = str(row.get("state") or "")
@@ -169,11 +164,6 @@ class JobLevel(Level):
         if shown.before.runtime_ms is not None:
             second.append((f", ran {units.text('ms', shown.before.runtime_ms)}", "dim"))
         return [first, second]
-
-    def _listing_row(self, result: Result) -> dict[str, Any]:
-        listing = result.detail.listing
-        found = result.detail.rows(listing, self.job_id)
-        return found.row(0, named=True) if found.height else {}
 
     def _draw_verdicts(self, result: Result, shown: JobDetail) -> None:
         self.pane.show_table("#job-explained", result, "explained")
@@ -195,7 +185,7 @@ class JobLevel(Level):
         self._panel("verdict").show((lambda *at: drawing.verdict(found, *at)) if found is not None else None)
 
     def _draw_cost(self, result: Result, shown: JobDetail) -> None:
-        rows = result.detail.rows(result.tables["costs"], self.job_id).to_dicts()  # at most eight causes
+        rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
         self._panel("cost").show(lambda width, glyphs: drawing.cost(rows, shown, width, glyphs))
 
     def _draw_tasks(self, result: Result, shown: JobDetail) -> None:
@@ -207,7 +197,7 @@ class JobLevel(Level):
         panel.show(lambda width, glyphs: drawing.timeline(shown, width, panel.size.height, glyphs))
 
     def _draw_advice(self, result: Result, shown: JobDetail) -> None:
-        mine = result.detail.rows(result.tables["recommendations"], self.job_id)
+        mine = result.detail.rows("recommendations", self.job_id)
         table = self.query_one("#job-advice", LiveTable)
         table.styles.height = min(max(mine.height, 1), 12) + 2  # the text stands right below the last row
         table.show(mine, self._spec("recommendations", advice_spec))
@@ -219,7 +209,13 @@ class JobLevel(Level):
         self._panel("advice-text").show(lambda width, glyphs: _advice_lines(row, width, glyphs))
 
     def _draw_what_if(self, result: Result, shown: JobDetail) -> None:
-        self._show_controls(shown)
+        from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+
+        controls = self.query_one(ScenarioControls)
+        rules = default_rules().of("mapreduce").with_gates
+        limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
+        controls.fill(self._knobs(shown), limits, "Mapper Time/num_tasks_severity")
+        controls.follow()
         self.query_one("#job-what-if", LiveTable).display = shown.prediction is not None
         self.pane.show_table("#job-what-if", result, "what_if")
         self._panel("model").show(lambda width, glyphs: _model_lines(shown, width))
@@ -232,8 +228,8 @@ class JobLevel(Level):
         self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], self._spec("tasks", task_spec))
 
     def _draw_notes(self, result: Result, shown: JobDetail) -> None:
-        differences = result.detail.rows(result.tables["differences"], self.job_id).to_dicts()  # a few dozen at most
-        row = self._listing_row(result)
+        differences = result.detail.rows("differences", self.job_id).to_dicts()  # a few dozen at most
+        row = result.detail.rows("jobs", self.job_id).row(0, named=True)
         mode = self.pane.parameters.mode
         problems = [
             f"{p.path}{f':{p.line}' if p.line else ''} {p.kind}: {p.reason}"
@@ -248,85 +244,19 @@ class JobLevel(Level):
             self._specs[name] = arrange(self.pane.spec(name))
         return self._specs[name]
 
-    # -- what-if controls ---------------------------------------------------------------------------------------------
-
-    def _make_controls(self, shown: JobDetail) -> None:
-        job = shown.facts.job
-        from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+    def _knobs(self, shown: JobDetail) -> list[Knob]:
         from engine.job_heuristics.model.job_arrays import number
 
-        holder = self.query_one("#job-controls", VerticalScroll)
+        job = shown.facts.job
         split = int(job.maps.size.mean()) if len(job.maps.size) else 0
         start = number(job.conf, "mapreduce.job.reduce.slowstart.completedmaps", 0.05)
-        limits = [f"{rule.name}/{parameter}" for rule in default_rules().with_gates for parameter in rule.limits]
-        controls: list[Any] = [
-            NumberControl("map container MB", job.maps.container_mb, low=128, high=16384, step=128, kind="count",
-                          id="what-map-mb"),
-            NumberControl("reducer container MB", job.reduces.container_mb, low=128, high=16384, step=128, kind="count",
-                          label_width=20, id="what-reduce-mb"),
-            NumberControl("input of a map", max(split, MB), low=MB, kind="bytes", id="what-split-size"),
-            NumberControl("reducers", max(len(job.reduces.total), 1), low=1, high=5000, kind="count", id="what-reduces"),
-            NumberControl("slow start", start, low=0.0, high=1.0, step=0.05, kind="number", id="what-slow-start"),
-            WordControl("scale the limits of", limits,
-                        "Mapper Time/num_tasks_severity", id="what-limit"),
-            NumberControl("  by the factor", 1.0, low=0.05, high=20.0, step=0.05, kind="number", id="what-times"),
-        ]  # fmt: skip
-        for control in controls:
-            control.label_width = 21
-        holder.mount(*controls)
-        self.call_after_refresh(self._controls_made, shown)
-
-    def _controls_made(self, shown: JobDetail) -> None:
-        self._show_controls(shown)
-        if self._wanted:
-            self.focus_controls()
-
-    def focus_controls(self) -> None:
-        """Put the focus on the first what-if control; if the job is still being read, as soon as there is one."""
-        self._wanted = True
-        controls = self.query("#job-controls > *")
-        if controls and self.query_one("#job-sections", Sections).chosen == WHAT_IF:
-            self._wanted = False
-            controls.first().focus()
-
-    def _show_controls(self, shown: JobDetail) -> None:
-        """The controls as the parameters have them (undo, advice taken)."""
-        wishes = {
-            "what-map-mb": shown.scenario.map_mb, "what-reduce-mb": shown.scenario.reduce_mb,
-            "what-split-size": shown.scenario.split_bytes, "what-reduces": shown.scenario.reduces,
-            "what-slow-start": shown.scenario.slowstart,
-        }  # fmt: skip
-        for control in self.query(NumberControl):
-            if control.id in wishes:
-                wish = wishes[control.id]
-                control.show(control.start if wish is None else wish)
-        if self.query("#what-limit"):
-            self._show_factor(self.query_one("#what-limit", WordControl).value)
-
-    def _show_factor(self, limit: str) -> None:
-        factors = dict(_wish(text) for text in self.pane.parameters.limits)
-        self.query_one("#what-times", NumberControl).show(factors.get(limit, 1.0))
-
-    @on(NumberControl.Changed)
-    def _number_changed(self, event: NumberControl.Changed) -> None:
-        event.stop()
-        control = event.number
-        value: float | None = None if event.value == control.start else event.value
-        field = (control.id or "").removeprefix("what-").replace("-", "_")
-        if field == "times":
-            word = self.query_one("#what-limit", WordControl).value
-            others = [t for t in self.pane.parameters.limits if _wish(t)[0] != word]
-            mine = [f"{word}=x{event.value:g}"] if value is not None else []
-            self.pane.change(limits=tuple(sorted([*others, *mine])))
-        elif field == "slow_start":
-            self.pane.change(slow_start=round(value, 3) if value is not None else None)
-        else:
-            self.pane.change(**{field: int(value) if value is not None else None})
-
-    @on(WordControl.Changed, "#what-limit")
-    def _limit_chosen(self, event: WordControl.Changed) -> None:
-        event.stop()
-        self._show_factor(event.value)
+        return [
+            Knob("map_mb", "map container MB", job.maps.container_mb, 128, 16384, 128),
+            Knob("reduce_mb", "reducer container MB", job.reduces.container_mb, 128, 16384, 128),
+            Knob("split_size", "input of a map", max(split, MB), MB, kind="bytes"),
+            Knob("reduces", "reducers", max(len(job.reduces.total), 1), 1, 5000),
+            Knob("slow_start", "slow start", start, 0.0, 1.0, 0.05, "number"),
+        ]
 
 
 def task_spec(spec: Table) -> Table:
@@ -375,15 +305,6 @@ def predicted_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"{mark} ", style), (str(cell.value or ""), style)]
 
 
-def _wish(text: str) -> tuple[str, float]:
-    """Limit and factor of a wish like ``Mapper Time/num_tasks_severity=x1.5``; 1 for one that gives values."""
-    where, _, value = text.partition("=")
-    try:
-        return where, float(value.removeprefix("x")) if value.startswith("x") else 1.0
-    except ValueError:
-        return where, 1.0
-
-
 def _advice_lines(row: dict[str, Any] | None, width: int, glyphs: Any) -> list[Line]:
     if row is None:
         return [[("nothing to recommend: containers, splits, reducers and buffers suit this job", "dim")]]
@@ -399,10 +320,7 @@ def _advice_lines(row: dict[str, Any] | None, width: int, glyphs: Any) -> list[L
 
 def _model_lines(shown: JobDetail, width: int) -> list[Line]:
     if shown.prediction is None:
-        return drawing.paragraph(
-            "change a value: + and - step it, Enter types one, Backspace puts it back, Up and Down choose another. "
-            "Verdicts and metrics follow at once; x drops the scenario.", width, "dim",
-        )  # fmt: skip
+        return drawing.paragraph(USE, width, "dim")
     texts = [(text, "severe") for text in shown.prediction.warnings]
     texts += [(text, "dim") for text in shown.prediction.assumptions]
     return [line for text, style in texts for line in drawing.paragraph(text, width, style)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -14,11 +14,12 @@ from textual.containers import Horizontal
 
 from engine import units
 from tui.actions import bindings
-from tui.views.base import DetailPanel, ViewPane
+from tui.views.base import DetailPanel, Level, ViewPane
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.level import ADVICE, TAKES, WHAT_IF, JobLevel, advice_spec
-from tui.views.job_heuristics.spark_level import SECTIONS as SPARK_SECTIONS
+from tui.views.job_heuristics.level import JobLevel, advice_spec
+from tui.views.job_heuristics.scenario import OpenJob
 from tui.views.job_heuristics.spark_level import SparkLevel
+from tui.views.job_heuristics.stored_level import NEEDS_HISTORIES, StoredLevel
 from tui.views.overview import Overview
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
@@ -146,11 +147,14 @@ class Pane(ViewPane):
         self.query_one("#jobs", LiveTable).show(detail.listing, detail.listing_spec)
         self._others(result)
         self._summary()
+        top = self.levels[-1] if self.levels else None
+        if isinstance(top, StoredLevel) and (detail.job is not None or detail.app is not None):
+            self.call_later(self._open_in_full, top)  # its histories were read
 
     def steps(self) -> Sequence[int]:
         """Time travel stops where a job was submitted or ended."""
-        if self._live is None:
-            return ()
+        if self._live is None or "jobs" not in self._live.tables:
+            return ()  # a fleet result knows no moment
         jobs = self._live.tables["jobs"]
         moments = {*jobs["submit_ms"].drop_nulls().to_list(), *jobs["finish_ms"].drop_nulls().to_list()}
         return sorted(moments)
@@ -169,10 +173,7 @@ class Pane(ViewPane):
 
     def _advised(self, result: Result, selector: str) -> None:
         """All recommendations with the names of their jobs, those that save most first."""
-        names = result.tables["jobs"].select("job_id", "name")
-        found = result.tables["recommendations"].join(names, "job_id", "left", maintain_order="left")
-        found = found.sort("saving_mb_s", descending=True, nulls_last=True, maintain_order=True)
-        self.query_one(selector, LiveTable).show(found, self._advice_spec)
+        self.query_one(selector, LiveTable).show(result.detail.advised(), self._advice_spec)
 
     @cached_property
     def _advice_spec(self) -> Table:
@@ -194,12 +195,36 @@ class Pane(ViewPane):
         if row is None or result is None:
             self.query_one("#job-summary", drawing.Drawing).show(None)
             return
-        rows = result.detail.rows
-        verdicts = rows(result.tables["heuristics"], row["job_id"]).to_dicts()  # at most one per heuristic
-        advice = rows(result.tables["recommendations"], row["job_id"]).head(3).to_dicts()
+        detail: Detail = result.detail
+        found = [detail.rows(table, row["job_id"]) for table in ("heuristics", "recommendations")]
+        if found[0] is None:
+            self._summarise(row, None, [])
+            self.run_worker(partial(self._read_summary, row, detail), group="summary", exclusive=True, thread=True)
+        else:
+            self._summarise(row, *(frame.to_dicts() for frame in found if frame is not None))
+
+    def _summarise(
+        self, row: dict[str, Any], verdicts: list[dict[str, Any]] | None, advice: list[dict[str, Any]]
+    ) -> None:
+        """Draw the summary of a job; without ``verdicts`` as long as they are being read."""
         self.query_one("#job-summary", drawing.Drawing).show(
-            lambda width, glyphs: _summary_lines(row, verdicts, advice, width, glyphs)
+            lambda width, glyphs: _summary_lines(row, verdicts, advice[:3], width, glyphs)
         )
+
+    def _read_summary(self, row: dict[str, Any], detail: Detail) -> None:
+        """Read the verdicts and the advice of a job from its fleet result, in a thread, and draw them."""
+        if detail.stored is None:
+            return
+        specs = (self.spec("heuristics"), self.spec("recommendations"))
+        verdicts, advice = (detail.stored.rows(spec, row["job_id"]).to_dicts() for spec in specs)
+        self.app.call_from_thread(self._summary_read, row, verdicts, advice)
+
+    def _summary_read(self, row: dict[str, Any], *read: list[dict[str, Any]]) -> None:
+        """Draw what was read, if the cursor is still there."""
+        tables = self.query("#jobs")
+        now = tables.first(LiveTable).row if tables else None
+        if now is not None and now["job_id"] == row["job_id"]:
+            self._summarise(row, *read)
 
     # -- opening a job ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +232,7 @@ class Pane(ViewPane):
     def open_job(self) -> str | None:
         """The job whose level is open."""
         top = self.levels[-1] if self.levels else None
-        return top.job_id if isinstance(top, (JobLevel, SparkLevel)) else None
+        return top.job_id if isinstance(top, (OpenJob, StoredLevel)) else None
 
     @on(LiveTable.Selected, "#jobs, #recommendations, #best-advice")
     async def _open_row(self, event: LiveTable.Selected) -> None:
@@ -237,12 +262,21 @@ class Pane(ViewPane):
         if self.parameters is None:
             return
         self._choose(job=job_id, compare=None, **SCENARIO)
-        await self.drill(SparkLevel(job_id) if self._is_spark(job_id) else JobLevel(job_id))
+        detail: Detail | None = self.result.detail if self.result is not None else None
+        stored = detail is not None and detail.stored is not None and not detail.has(job_id)
+        await self.drill(StoredLevel(job_id) if stored else self._full_level(job_id))
         self._ask()
 
-    def _is_spark(self, job_id: str) -> bool:
-        jobs = self.result.tables["jobs"] if self.result is not None else None
-        return jobs is not None and "Spark" in jobs.filter(jobs["job_id"] == job_id)["job_type"].to_list()
+    def _full_level(self, job_id: str) -> Level:
+        detail: Detail | None = self.result.detail if self.result is not None else None
+        spark = detail is not None and detail.listed(job_id).get("job_type") == "Spark"
+        return SparkLevel(job_id) if spark else JobLevel(job_id)
+
+    async def _open_in_full(self, level: StoredLevel) -> None:
+        """Show a job of a fleet result as any other: its own histories are there."""
+        if self.levels and self.levels[-1] is level:
+            await super().back()
+            await self.drill(self._full_level(level.job_id))
 
     async def back(self) -> bool:
         """Close the open job and drop its scenario."""
@@ -301,35 +335,20 @@ class Pane(ViewPane):
                 return
             await self.open(str(row["job_id"]))
         top = self.levels[-1]
-        if isinstance(top, JobLevel):
-            top.query_one("#job-sections", Sections).choose(WHAT_IF)
-            top.focus_controls()
-        elif isinstance(top, SparkLevel):
-            top.query_one("#app-sections", Sections).choose(SPARK_SECTIONS.index("what if"))
+        if isinstance(top, OpenJob):
+            top.what_if()
+        elif isinstance(top, StoredLevel):
+            self.notify(NEEDS_HISTORIES, timeout=3)
 
     def action_take(self) -> None:
         """Take a recommendation into the scenario."""
-        found = self.levels[-1].query("#job-advice") if self.levels else None
-        table = found.first(LiveTable) if found else None
-        if table is None or self.open_job is None:
+        top = self.levels[-1] if self.levels else None
+        if isinstance(top, OpenJob):
+            top.take()
+        elif isinstance(top, StoredLevel):
+            self.notify(NEEDS_HISTORIES, timeout=3)
+        else:
             self.notify("open a job first: Enter; its section advice holds what can be taken", timeout=3)
-            return
-        sections = self.levels[-1].query_one("#job-sections", Sections)
-        if sections.chosen != ADVICE:
-            sections.choose(ADVICE)
-            return  # first show what would be taken
-        row = table.row
-        if row is None:
-            self.notify("there is nothing to recommend for this job", timeout=3)
-            return
-        field = TAKES.get(row["key"])
-        if field is None:
-            key = row["key"].removeprefix("mapreduce.")
-            self.notify(f"what-if does not model {key}; the advice holds", timeout=3, markup=False)
-            return
-        value: Any = float(row["value"]) if field == "slow_start" else int(row["value"])
-        self.change(**{field: value})
-        sections.choose(WHAT_IF)
 
     def action_forget(self) -> None:
         """Drop the scenario (can be undone)."""
@@ -347,7 +366,11 @@ class Pane(ViewPane):
 
 
 def _summary_lines(
-    row: dict[str, Any], verdicts: list[dict[str, Any]], advice: list[dict[str, Any]], width: int, glyphs: Any
+    row: dict[str, Any],
+    verdicts: list[dict[str, Any]] | None,
+    advice: list[dict[str, Any]],
+    width: int,
+    glyphs: Any,
 ) -> list[Line]:
     def short(text: str) -> str:
         """A name of thousands of characters must hide nothing else."""
@@ -370,7 +393,7 @@ def _summary_lines(
         width,
     )
     out.append([])
-    for verdict in verdicts:
+    for verdict in verdicts or ():
         style = drawing.level(verdict["severity"])
         quiet = style == "ok"
         letter, sign = drawing.letter(verdict["severity"]), " " if quiet else glyphs.severity[style]
@@ -380,7 +403,7 @@ def _summary_lines(
              (str(verdict["severity"]), "dim" if quiet else style)]
         )  # fmt: skip
     if not verdicts:
-        out.append([("no heuristic gave a result", "dim")])
+        out.append([("no heuristic gave a result" if verdicts is not None else "reading its verdicts", "dim")])
     for one in advice:
         out += [[], [(f"{one['key']}=", ""), (str(one["value"]), "ok")]]
         out += drawing.paragraph(f"saves {units.text('mb_s', one['saving_mb_s'])}: {one['text']}", width, "dim")

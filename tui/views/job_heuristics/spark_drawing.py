@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import units
@@ -20,16 +21,22 @@ if TYPE_CHECKING:
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
 
 
+MOST_WAVES = 200
+"""More waves of a stage than this cannot be told apart."""
+
+
 def gantt(shown: AppDetail, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Draw the stages over time, and below them the tasks that ran at once: waves."""
+    """Draw the stages over time, each in the waves of its tasks, and below them how many tasks ran at once."""
     app = shown.app
     stages = [stage for stage in reversed(app.stages) if stage.submit_ms is not None]
     if not stages or app.start_ms is None:
         return paragraph("no stage was submitted", width, "dim")
     begin, end = app.start_ms, max(app.end_ms or 0, app.start_ms + 1)
     most = max(4, height - 8)
-    rows = [_stage_lane(stage, begin, glyphs) for stage in stages[-most:]]
-    out = [heading(f"stages{f' (the last {most} of {len(stages)})' if len(stages) > most else ''}")]
+    rows = [_stage_lane(stage, shown.waves.get(stage.key, ()), begin, glyphs) for stage in stages[-most:]]
+    first, second = _waves_signs(glyphs)
+    out = [[*heading(f"stages{f' (the last {most} of {len(stages)})' if len(stages) > most else ''}"),
+            (f"  each {first} {second} a wave: as many tasks as there are slots, {shown.held.slots:,}", "dim")]]  # fmt: skip
     out += lanes(rows, width, glyphs, span=(0, end - begin), kind="ms")
     running = _at_once(app.tasks, begin, end, max(10, width - 20))
     out += [[], [("tasks at once  ", "dim"), (spark(running, max(10, width - 24), glyphs, low=0), "mark"),
@@ -37,13 +44,22 @@ def gantt(shown: AppDetail, width: int, height: int, glyphs: Glyphs) -> list[Lin
     return out
 
 
-def _stage_lane(stage: Stage, begin: int, glyphs: Glyphs) -> Lane:
+def _waves_signs(glyphs: Glyphs) -> tuple[str, str]:
+    """Signs of every other wave: they differ without colour."""
+    return ("#", "=") if glyphs.ascii else ("█", "▓")
+
+
+def _stage_lane(stage: Stage, starts: Sequence[int], begin: int, glyphs: Glyphs) -> Lane:
     end = None if stage.finish_ms is None else stage.finish_ms - begin
-    sign = "x" if stage.status == "FAILED" else "#" if glyphs.ascii else "█"
+    style = _STYLES.get(stage.status, "bar")
+    signs = ("x", "x") if stage.status == "FAILED" else _waves_signs(glyphs)
+    moments = [stage.submit_ms or begin, *starts[1:MOST_WAVES]]
+    spans = [
+        Span(moment - begin, end, style, signs[k % 2]) for k, moment in enumerate(moments)
+    ]  # each over the one before
     label = f"{stage.stage}.{stage.attempt} {stage.name}"
-    text = f"{stage.completed_tasks:,} tasks"
-    span = Span((stage.submit_ms or begin) - begin, end, _STYLES.get(stage.status, "bar"), sign)
-    return Lane(cut(harmless(label), 28, glyphs.ellipsis), [span], text)
+    count = f" in {len(starts):,} waves" if len(starts) > 1 else ""
+    return Lane(cut(harmless(label), 28, glyphs.ellipsis), spans, f"{stage.tasks:,} tasks{count}")
 
 
 def _at_once(tasks: pl.DataFrame, begin: int, end: int, points: int) -> list[float]:
@@ -110,25 +126,28 @@ def stage_tasks(shown: AppDetail, row: dict[str, Any], width: int, height: int, 
 
 
 def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
-    """Draw the tree of one plan: each node with its time, rows and size; the costliest stands out."""
+    """Draw the tree of one plan: each node with its time, rows and size; a costly one is marked, and says by what."""
     if not rows:
         return paragraph("no plan in the log", width, "dim")
-    worst = max((row["time_ms"] or 0 for row in rows), default=0)
-    out: list[Line] = []
+    mark = glyphs.severity["moderate"]
+    most = max(row["depth"] for row in rows)
+    step = max(1, min(2, (width // 3) // max(1, most)))  # deep plans stay readable
+    out: list[Line] = [[("plan  ", "title"), (f"{mark} costly by its own time, its rows or its bytes", "dim")]]
     for row in rows:
-        indent = "  " * min(row["depth"], max(0, width // 4))
-        numbers = ", ".join(
-            text
-            for text in (
-                units.duration(row["time_ms"]) if row["time_ms"] else "",
-                f"{row['rows']:,} rows" if row["rows"] is not None else "",
-                units.size(row["bytes"]) if row["bytes"] else "",
-            )
-            if text
-        )
-        style = "moderate" if worst and row["time_ms"] == worst else ""
-        name = cut(harmless(row["name"]), max(8, width - len(indent) - 30), glyphs.ellipsis)
-        out.append([(f"{indent}{name}  ", style), (numbers, "dim")])
+        indent = " " * min(step * row["depth"], width // 3)
+        costly = [part for part in str(row["costly"]).split(", ") if part]
+        numbers: list[tuple[str, str]] = []
+        for what, text in (
+            ("time", units.duration(row["time_ms"]) if row["time_ms"] else ""),
+            ("rows", f"{row['rows']:,} rows" if row["rows"] is not None else ""),
+            ("bytes", units.size(row["bytes"]) if row["bytes"] else ""),
+        ):
+            if text:
+                share = f" ({row['share']:.0f}% of all)" if what == "time" and what in costly else ""
+                numbers += [(text + share, "moderate" if what in costly else "dim"), (", ", "dim")]
+        sign = (f"{mark} ", "moderate") if costly else ("  ", "")
+        name = cut(harmless(row["name"]), max(8, width - len(indent) - 32), glyphs.ellipsis)
+        out.append([(indent, ""), sign, (f"{name}  ", "moderate" if costly else ""), *numbers[:-1]])
     return out
 
 

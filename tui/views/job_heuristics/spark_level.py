@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 
 from engine import units
-from tui.views.base import Level
 from tui.views.job_heuristics import drawing, spark_drawing
-from tui.views.job_heuristics.level import advice_spec
+from tui.views.job_heuristics.level import advice_spec, predicted_cell
+from tui.views.job_heuristics.scenario import USE, Knob, OpenJob, ScenarioControls
 from tui.widgets.drawing.fragments import Line
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
@@ -23,9 +23,23 @@ if TYPE_CHECKING:
 SECTIONS = ("verdicts", "insights", "stages", "timeline", "executors", "sql", "advice", "what if", "history", "notes")
 
 
-class SparkLevel(Level):
+TAKES = {
+    "spark.executor.instances": "executors",
+    "spark.dynamicAllocation.maxExecutors": "executors",
+    "spark.executor.cores": "executor_cores",
+    "spark.executor.memory": "executor_mb",
+    "spark.sql.shuffle.partitions": "shuffle_partitions",
+    "spark.default.parallelism": "shuffle_partitions",
+}
+"""Which advice the scenario can take, and as which parameter."""
+_AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
+
+
+class SparkLevel(OpenJob):
     """The open application. Every section draws from ``Result.detail.app`` and the tables of that application."""
 
+    PREFIX, SECTIONS, TAKES = "app", SECTIONS, TAKES
+    ADVISING: ClassVar = {"advice": "#app-advice", "insights": "#app-insights"}
     SCOPED_CSS = False
     DEFAULT_CSS = """
     SparkLevel { layout: vertical; }
@@ -34,11 +48,17 @@ class SparkLevel(Level):
     SparkLevel .app-list { height: 45%; }
     SparkLevel .app-panel { height: 1fr; border-top: hkey $panel; }
     .-ascii SparkLevel .app-panel { border-top: ascii $panel; }
+    SparkLevel #app-scenario { height: 1fr; }
+    SparkLevel #app-controls { width: 46%; height: 1fr; }
+    SparkLevel #app-model { height: auto; max-height: 4; }
+    .-narrow SparkLevel #app-scenario { layout: vertical; }
+    .-narrow SparkLevel .-predicted #app-model, .-narrow SparkLevel .-predicted #app-scale { display: none; }
+    .-narrow SparkLevel #app-controls { width: 1fr; height: 6; }
     """
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id)
-        self.job_id = job_id
+        self._placed = False
 
     def compose(self) -> ComposeResult:
         """Head and sections."""
@@ -61,9 +81,12 @@ class SparkLevel(Level):
         sections.add("executors", both("executors", "executors"))
         sections.add("sql", both("sql", "sql"))
         sections.add("advice", both("job-recommendations", "advice"))
+        effects = LiveTable(name=f"{name}/what_if", id="app-what-if", renderers={"predicted": predicted_cell})
+        model = Vertical(effects, drawing.Drawing(id="app-model"))
         sections.add("what if", Vertical(
-            above("what_if", "app-what-if"),
+            Horizontal(ScenarioControls(id="app-controls"), model, id="app-scenario"),
             LiveTable(name=f"{name}/other_executors", id="app-scale"),
+            id="app-what",
         ))  # fmt: skip
         sections.add("history", Vertical(
             above("history", "job-runs"),
@@ -92,8 +115,7 @@ class SparkLevel(Level):
         if shown is None:
             text = "reading it" if self.pane.dirty else "not in the data any more"
             return [[(f"{self.job_id}: {text}", "title")]]
-        found = result.detail.rows(result.detail.listing, self.job_id)
-        row: dict[str, Any] = found.row(0, named=True) if found.height else {}
+        row = result.detail.listed(self.job_id)
         severity, app = row.get("severity") or "", shown.app
         first: Line = [
             (f"{row.get('name') or '(no name)'}  ", "title"),
@@ -116,30 +138,62 @@ class SparkLevel(Level):
             self._draw(self.pane.result)
 
     def _draw(self, result: Result) -> None:
-        if self._shown(result) is None:
+        shown = self._shown(result)
+        if shown is None:
             return
-        section = SECTIONS[self.query_one("#app-sections", Sections).chosen]
+        section = self.section
         tables = {
             "verdicts": (("#app-verdicts", "explained"),),
             "insights": (("#app-insights", "insights"),),
             "stages": (("#app-stages", "stages"),),
             "executors": (("#app-executors", "executors"),),
             "sql": (("#app-sql", "sql"),),
-            "what if": (("#app-what-if", "what_if"), ("#app-scale", "other_executors")),
+            "what if": (("#app-scale", "other_executors"),),
             "history": (("#job-runs", "history"), ("#app-changes", "conf_changes")),
         }
         for selector, table in tables.get(section, ()):
             self.pane.show_table(selector, result, table)
         if section == "advice":
-            mine = result.detail.rows(result.tables["recommendations"], self.job_id)
+            mine = result.detail.rows("recommendations", self.job_id)
             self.query_one("#app-advice", LiveTable).show(mine, advice_spec(self.pane.spec("recommendations")))
+        if section == "verdicts" and not self._placed and shown.verdicts:
+            # Why the application is bad is what it was opened for.
+            self._placed = True
+            worst = max(shown.verdicts, key=lambda verdict: units.rank(verdict.severity))
+            self.query_one("#app-verdicts", LiveTable).move_to_key((worst.heuristic,))
+        if section == "what if":
+            self._draw_what_if(result, shown)
         self._panel(section, result)
+
+    def _draw_what_if(self, result: Result, shown: AppDetail) -> None:
+        from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+        from engine.job_heuristics.insight.spark.advice import DEFAULT_PARTITIONS
+        from engine.job_heuristics.insight.spark.resources import MB, heap_bytes, partitions_key
+
+        app, held = shown.app, shown.held
+        knobs = [
+            Knob("executors", "executors", max(1, held.count), 1, max(100, 4 * held.count)),
+            Knob("executor_cores", "cores of each", max((one.cores for one in held.held), default=1), 1, 32),
+            Knob("executor_mb", "memory of each MB", max(256, heap_bytes(app) // MB), 256, 65536, 512),
+            Knob("shuffle_partitions", "shuffle partitions",
+                 max(1, app.number(partitions_key(app), DEFAULT_PARTITIONS)), 1, 10_000),
+        ]  # fmt: skip
+        rules = default_rules().of("spark").with_gates
+        limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
+        controls = self.query_one(ScenarioControls)
+        controls.fill(knobs, limits, limits[0])
+        controls.follow()
+        self.query_one("#app-what-if", LiveTable).display = shown.prediction is not None
+        self.query_one("#app-what").set_class(shown.prediction is not None, "-predicted")
+        self.pane.show_table("#app-what-if", result, "what_if")
+        words = USE if shown.prediction is None else shown.assumed
+        self.query_one("#app-model", drawing.Drawing).show(lambda width, glyphs: drawing.paragraph(words, width, "dim"))
 
     @on(LiveTable.Highlighted)
     def _moved(self) -> None:
         result = self.pane.result
         if result is not None and self._shown(result) is not None:
-            self._panel(SECTIONS[self.query_one("#app-sections", Sections).chosen], result)
+            self._panel(self.section, result)
 
     def _panel(self, section: str, result: Result) -> None:
         """Draw what belongs to the row under the cursor, or the whole section."""
@@ -177,11 +231,18 @@ class SparkLevel(Level):
             verdict = next((v for v in shown.verdicts if v.heuristic == row["heuristic"]), None)
             return spark_drawing.verdict(verdict, width, glyphs)
         out = drawing.paragraph(str(row.get("reason") or row.get("text") or ""), width)
-        setting = f"{row['key']}={row.get('setting') or row.get('value') or ''}" if row.get("key") else ""
-        return [*out, [], [(setting, "ok")]]
+        if row.get("status") in _AS_OF_NOW:
+            out += drawing.paragraph(
+                f"As of now: the application runs, and this {_AS_OF_NOW[row['status']]}.", width, "key"
+            )
+        if row.get("key"):
+            key, setting = str(row["key"]), str(row.get("setting") or row.get("value") or "")
+            hint = "   key t takes it into the what-if scenario" if key in TAKES and setting[:1].isdigit() else ""
+            out += [[], [(f"{key}={setting}" if setting != "more" else f"{key}: more", "ok"), (hint, "dim")]]
+        return out
 
     def _notes(self, result: Result, width: int) -> list[Line]:
-        found = result.detail.rows(result.tables["jobs"], self.job_id)
+        found = result.detail.rows("jobs", self.job_id)
         row: dict[str, Any] = found.row(0, named=True) if found.height else {}
         out: list[Line] = [drawing.heading("assumptions"), *drawing.paragraph(row.get("notes") or "none", width)]
         if row.get("upstream_says"):

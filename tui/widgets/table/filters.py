@@ -145,7 +145,7 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
     if term.word:
         wanted = term.word.lower()
         parts = [
-            _text(column, frame.schema[column.name]).str.to_lowercase().str.contains(wanted, literal=True)
+            _holds_word(_text(column, frame.schema[column.name]), wanted)
             for column in visible
             if column.kind in WORD_KINDS
             and (not frame.schema[column.name].is_nested() or _is_list_of_texts(frame.schema[column.name]))
@@ -154,6 +154,13 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
     else:
         matches = _first_comparison(_find_columns(spec, frame, term.column, visible), frame, term).fill_null(False)
     return ~matches if term.negated else matches
+
+
+def _holds_word(texts: pl.Expr, wanted: str) -> pl.Expr:
+    """Return the condition that texts contain a word of small letters, in letters of any case."""
+    if wanted.isascii():  # the same, without a copy of all texts in small letters
+        return texts.str.contains_any([wanted], ascii_case_insensitive=True)
+    return texts.str.to_lowercase().str.contains(wanted, literal=True)
 
 
 def _first_comparison(columns: Sequence[Column], frame: pl.DataFrame, term: Term) -> pl.Expr:

@@ -87,9 +87,12 @@ class Grid(ScrollView, Painter):
         renderers: Mapping[str, Renderer] | None = None,
         row_style: RowStyle | None = None,
         choice: Choice | None = None,
+        empty: str = "no rows",
         id: str | None = None,
     ) -> None:
+        """``empty``: what stands in the place of rows where there are none."""
         super().__init__(name=name, id=id)
+        self.empty = empty
         self.spec = spec
         self.renderers: dict[str, Renderer] = dict(renderers or {})
         self.row_style = row_style
@@ -293,7 +296,7 @@ class Grid(ScrollView, Painter):
             return line
         window = self.window
         if window is None or row >= window.height:
-            why = "computing" + self.glyphs.ellipsis if self.waiting else windows.without_rows(window)
+            why = "computing" + self.glyphs.ellipsis if self.waiting else windows.without_rows(window, self.empty)
             return fit_line([(why, "dim")] if row == 0 else [], self._width)
         start = row
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)

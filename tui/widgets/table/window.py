@@ -84,7 +84,7 @@ def _has_values(frame: pl.DataFrame, name: str) -> bool:
     values = frame.get_column(name)
     if not frame.height or values.null_count() == frame.height:
         return not frame.height
-    return values.dtype != pl.String or bool((values != "").any())
+    return values.dtype not in (pl.String, pl.Categorical) or bool((values != "").any())
 
 
 def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
@@ -99,8 +99,8 @@ def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
         return inner.last() if dtype.inner is not None and dtype.inner.is_numeric() else inner.len()
     if dtype.is_float():
         return values.fill_nan(None)
-    if dtype == pl.String:
-        return values.str.to_lowercase()
+    if dtype in (pl.String, pl.Categorical):
+        return values.cast(pl.String).str.to_lowercase()
     if dtype.is_nested():
         return values.struct.json_encode()
     return values
@@ -220,7 +220,7 @@ def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | N
             key = frame.select(_sort_key(column, frame.schema[column.name]).alias("key")).to_series()
             rows = (
                 pl.DataFrame({"key": key.gather(rows), "row": rows})
-                .sort(["key", "row"], descending=[choice.descending, False], nulls_last=True)
+                .sort("key", descending=choice.descending, nulls_last=True, maintain_order=True)
                 .get_column("row")
             )
     elif choice.descending and not choice.sort:
@@ -302,13 +302,13 @@ def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE,
     return fit_line(join([*line, (" " * width, "header")]), width)
 
 
-def without_rows(window: Window | None) -> str:
-    """Return why there are no rows."""
+def without_rows(window: Window | None, text: str) -> str:
+    """Return why there are no rows: ``text``, or that the filter leaves none."""
     if window is None:
         return ""
     if window.choice.filter and window.frame.height:
         return f"none of {window.frame.height:,} rows matches {window.choice.filter!r} (Esc removes the filter)"
-    return "no rows"
+    return text
 
 
 def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Glyphs, *, sorting: bool) -> str:

@@ -190,5 +190,6 @@ HEURISTICS = (
         describe=_describe,
         advise=_advise,
         throws=_throws,
+        sure=_measure,
     ),
 )

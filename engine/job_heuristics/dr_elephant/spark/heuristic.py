@@ -19,6 +19,11 @@ RATES = (0.1, 0.3, 0.5, 0.5)
 """Limits of failure rates: SEVERE cannot occur."""
 
 
+def nothing_sure(app: App, rule: Rule) -> Mapping[str, float]:
+    """Return no lowest value: all may still become anything."""
+    return {}
+
+
 def _no_advice(level: int, job: Any) -> str:
     return ""
 
@@ -28,13 +33,15 @@ class SparkHeuristic(Heuristic):
     """A heuristic of Spark applications.
 
     ``measure`` gives its measures for one application; ``describe`` Dr. Elephant's labels and values, from the severity
-    0-4; ``advise`` what to do; ``throws`` the exception of Dr. Elephant, empty where there is none.
+    0-4; ``advise`` what to do; ``throws`` the exception of Dr. Elephant, empty where there is none. ``sure``: of a running
+    application, how low each measure may end (0 where it does not say); if it is ``measure`` itself they stay as they are.
     """
 
     measure: Callable[[App, Rule], Mapping[str, float]]
     describe: Callable[[App, Rule, int], Mapping[str, Any]]
     advise: Callable[[int, App], str]
     throws: Callable[[App], str]
+    sure: Callable[[App, Rule], Mapping[str, float]] = nothing_sure
     application: str = SPARK
     advice: Callable[[int, Any], str] = _no_advice
 
@@ -50,7 +57,20 @@ def tree_of(rule: Rule, apps: Sequence[App]) -> Tree:
     """Return the readings of a rule's gates over ``apps``."""
     heuristic = rule.heuristic
     assert isinstance(heuristic, SparkHeuristic)
-    measured = [heuristic.measure(app, rule) for app in apps]
+    return _tree(rule, [heuristic.measure(app, rule) for app in apps])
+
+
+def surely(rule: Rule, app: App, level: int) -> tuple[int, int]:
+    """Return the lowest and highest severity at which a verdict of a running application may end; now it is at ``level``."""
+    heuristic = rule.heuristic
+    assert isinstance(heuristic, SparkHeuristic)
+    if heuristic.sure is heuristic.measure:
+        return level, level
+    lowest = dict.fromkeys(heuristic.measure(app, rule), 0.0) | dict(heuristic.sure(app, rule))
+    return int(_tree(rule, [lowest]).levels()[0]), 4
+
+
+def _tree(rule: Rule, measured: Sequence[Mapping[str, float]]) -> Tree:
     names = measured[0] if measured else ()
     measures: dict[str, Array] = {name: np.array([each[name] for each in measured], dtype=np.float64) for name in names}
     return rule.tree(rule.subject(measures))

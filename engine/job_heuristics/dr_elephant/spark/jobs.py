@@ -44,6 +44,11 @@ def _measure(app: App, rule: Rule) -> Mapping[str, float]:
     }
 
 
+def _sure(app: App, rule: Rule) -> Mapping[str, float]:
+    """Tasks of jobs that have ended stay what they are."""
+    return {"tasks": max((task_failure_rate(job) for job in app.jobs if job.status != "RUNNING"), default=0.0)}
+
+
 def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
     good, failed = _counts(app)
     rates = [(job, task_failure_rate(job)) for job in app.jobs]
@@ -83,5 +88,6 @@ HEURISTICS = (
         describe=_describe,
         advise=_advise,
         throws=lambda app: "",
+        sure=_sure,
     ),
 )

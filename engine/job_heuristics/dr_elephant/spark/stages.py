@@ -47,6 +47,17 @@ def _measure(app: App, rule: Rule) -> Mapping[str, float]:
     }
 
 
+def _sure(app: App, rule: Rule) -> Mapping[str, float]:
+    """Tasks of stages that have ended stay what they are; run time only grows, and is divided by a fixed number of executors
+    where one is set."""
+    ended = [stage for stage in app.stages if stage.status in ("COMPLETE", "FAILED") and not stage.active_tasks]
+    asked = whole(app.properties.get(_INSTANCES))
+    return {
+        "tasks": max(map(task_failure_rate, ended), default=0.0),
+        "runtime": max((runtime_ms(stage, asked) for stage in app.stages), default=0) if asked else 0,
+    }
+
+
 def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
     good, failed = _counts(app)
     executors = _executors(app)
@@ -102,5 +113,6 @@ HEURISTICS = (
         describe=_describe,
         advise=_advise,
         throws=_throws,
+        sure=_sure,
     ),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from engine.job_heuristics.model.spark.app import DRIVER, App, Executor
@@ -15,6 +16,8 @@ Ints = NDArray[np.int64]
 MB = 2**20
 _SIZE = re.compile(r"\s*(\d{1,15})\s*([bkmgtp]?)b?\s*", re.IGNORECASE | re.ASCII)
 _FACTOR = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SPAN = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d|)\s*", re.IGNORECASE | re.ASCII)
+_SPANS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
 LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1
 """Spark's memory overhead where none is set: a tenth of the memory, at least 384 MB."""
@@ -28,6 +31,12 @@ def spark_bytes(text: str | None, default: str, unit: str = "m") -> int:
     if found is None:
         return spark_bytes(default, "0b", unit)
     return min(int(found.group(1)) * _FACTOR[(found.group(2) or unit).lower()], MOST_MB * MB)
+
+
+def spark_ms(text: str | None, default: int) -> int:
+    """Read a time as Spark does: ``3s``; without a unit in ms. What cannot be read is the default."""
+    found = _SPAN.fullmatch(text) if text is not None else None
+    return default if found is None else int(int(found.group(1)) * _SPANS[found.group(2).lower() or "ms"])
 
 
 def _mb(app: App, who: str) -> int:
@@ -54,6 +63,11 @@ def heap_bytes(app: App) -> int:
     """Return the heap of an executor (of the driver in local mode), in bytes."""
     who = DRIVER if is_local(app) else "executor"
     return spark_bytes(app.properties.get(f"spark.{who}.memory"), "1g")
+
+
+def partitions_key(app: App) -> str:
+    """Return the property that sets the number of tasks of stages that read shuffled data."""
+    return "spark.sql.shuffle.partitions" if app.sql else "spark.default.parallelism"
 
 
 def is_local(app: App) -> bool:
@@ -152,6 +166,21 @@ def resources(app: App) -> Resources:
 def _local_cores(app: App) -> int:
     found = _LOCAL.match(app.properties.get("spark.master") or "")
     return int(found.group(1)) if found and found.group(1).isdigit() else 1
+
+
+def busy_ms(app: App) -> dict[str, int]:
+    """Return for how long at least one task ran, by executor; tasks that still run count up to now."""
+    columns = ("executor", "launch_ms", "finish_ms")
+    running = app.running.select("executor", "launch_ms", finish_ms=pl.lit(app.end_ms or 0, pl.Int64))
+    spans = pl.concat([app.tasks.select(columns), running]).sort("executor", "launch_ms")
+    before = pl.col("finish_ms").cum_max().shift(1).over("executor")  # end of all tasks that began earlier
+    begun = pl.max_horizontal("launch_ms", before)
+    return dict(
+        spans.with_columns(ms=(pl.col("finish_ms") - begun).clip(lower_bound=0))
+        .group_by("executor")
+        .agg(pl.col("ms").sum())
+        .iter_rows()
+    )
 
 
 def job_intervals(app: App) -> list[tuple[int, int]]:

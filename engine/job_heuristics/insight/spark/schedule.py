@@ -8,7 +8,7 @@ Graham 1966). See docs/models/job-heuristics.md, "Spark: other executors".
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapreplace
 
 import polars as pl
@@ -23,9 +23,10 @@ NEAR = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Jobs that ran at the same time: their stages in the order they can run, each with places of its parents among them
-    and the ms of its tasks."""
+    """Jobs that ran at the same time: their stages in the order they can run, each with its id, places of its parents among
+    them and the ms of its tasks."""
 
+    stages: tuple[int, ...]
     parents: tuple[tuple[int, ...], ...]
     tasks: tuple[tuple[int, ...], ...]
 
@@ -33,7 +34,7 @@ class Group:
         """Return the ms from the group's begin to its end on ``slots``."""
         if slots < 1:
             return 0
-        free = [0] * slots
+        free = [0] * min(slots, sum(map(len, self.tasks)))  # more slots than tasks change nothing
         ends: list[int] = []
         for parents, tasks in zip(self.parents, self.tasks, strict=True):
             ready = max((ends[parent] for parent in parents), default=0)
@@ -100,6 +101,10 @@ class Schedule:
     def _enough(self, executors: int) -> bool:
         return self.time_ms(executors) <= NEAR * self.time_ms(2 * executors)
 
+    def with_groups(self, groups: tuple[Group, ...]) -> Schedule:
+        """Return the same application with other tasks."""
+        return replace(self, groups=groups, _known={})
+
     def utilisation(self, executors: int) -> float:
         """Return the share of slots that work, on ``executors``."""
         whole = self.time_ms(executors) * executors * self.slots_each
@@ -154,4 +159,4 @@ def _group(wanted: set[int], stages: dict[int, list[Stage]], tasks: dict[int, tu
         )
         for stage in order
     )
-    return Group(parents, tuple(tasks[stage] for stage in order))
+    return Group(tuple(order), parents, tuple(tasks[stage] for stage in order))

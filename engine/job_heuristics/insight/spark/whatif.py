@@ -67,7 +67,7 @@ def predict(app: App, scenario: Scenario, rules: Rules) -> Prediction:
     if scenario.cores is not None:
         cpus = max(1, app.number("spark.task.cpus", 1))
         slots = max(1, scenario.cores // cpus)
-    other = replace(now, groups=_repartitioned(now, scenario.partitions), _known={}) if scenario.partitions else now
+    other = repartitioned(now, scenario.partitions) if scenario.partitions else now
     count = scenario.executors or now.executors
     change = other.time_ms(count, slots) - now.time_ms(now.executors)
     changed = changed_app(app, scenario, (app.runtime_ms or 0) + change, count)
@@ -116,8 +116,8 @@ def _dealt(workers: list[Executor], count: int, cores: int | None) -> tuple[Exec
     )
 
 
-def _repartitioned(now: Schedule, partitions: int) -> tuple[Group, ...]:
-    """Return the groups with ``partitions`` tasks in each stage that depends on another: the same work, as unevenly spread,
+def repartitioned(now: Schedule, partitions: int) -> Schedule:
+    """Return the schedule with ``partitions`` tasks in each stage that depends on another: the same work, as unevenly spread,
     and the start of each task costs what the shortest one took, at most 50 ms."""
     groups = []
     for group in now.groups:
@@ -134,5 +134,5 @@ def _repartitioned(now: Schedule, partitions: int) -> tuple[Group, ...]:
             total = spread.sum()
             scaled = spread * (work.sum() / total) if total else spread
             tasks.append(tuple((scaled + start).astype(np.int64).tolist()))
-        groups.append(Group(group.parents, tuple(tasks)))
-    return tuple(groups)
+        groups.append(Group(group.stages, group.parents, tuple(tasks)))
+    return now.with_groups(tuple(groups))

@@ -110,6 +110,16 @@ NO_PEAKS: dict[str, int] = dict.fromkeys(PEAKS, 0)
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored RDD: bytes in memory and on disk at most, blocks that were stored, and dropped again."""
+
+    memory: int = 0
+    disk: int = 0
+    blocks: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AppAttempt:
     """One attempt of an application; ``end_ms`` None: its log holds no end."""
 
@@ -141,6 +151,7 @@ class App:
 
     Jobs, stages and executors descend by number (executors by name), as the history server lists them. ``tasks``: ended
     attempts of tasks (columns of SPARK_TASKS), ``running``: those not ended (SPARK_TASK_STARTS), in the order of the log.
+    ``stored``: RDDs of which updates of blocks were logged.
     """
 
     app_id: str
@@ -162,6 +173,7 @@ class App:
     sql_metrics: Mapping[int, int] = field(default_factory=dict)
     batches: pl.DataFrame | None = None
     cpus: Mapping[int, int] = field(default_factory=dict)
+    stored: Mapping[int, Stored] = field(default_factory=dict)
     upstream_error: str = ""
     notes: tuple[str, ...] = ()
     file: int | None = None

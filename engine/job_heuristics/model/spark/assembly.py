@@ -149,7 +149,7 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
         bool(conf.height), summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
         _sql(frames["spark_sql"]), _sums(frames["spark_sql_metrics"]), frames["spark_batches"],
         {number: cpus for number, cpus in profiles.iter_rows() if number is not None},
-        _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
+        summary.stored, _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
     )  # fmt: skip
 
 
@@ -235,6 +235,8 @@ def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inpu
     bad = _first(events, "BAD")
     if not log.known:
         return "history server: the log does not name its application, so that it is not listed"
+    if log.old:
+        return "history server: does not list the folders that Spark 1.0 to 1.2 wrote"
     if log.gap:
         return "history server: java.lang.IllegalArgumentException: Found missing event log file"
     if bad["name"]:

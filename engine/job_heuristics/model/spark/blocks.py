@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.job_heuristics.model.spark.app import Executor
+from engine.job_heuristics.model.spark.app import Executor, Stored
 
 
 @dataclass
@@ -18,6 +18,8 @@ class _Rdd:
 
     holders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     used: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    memory: int = 0
+    disk: int = 0
 
 
 class Blocks:
@@ -31,6 +33,8 @@ class Blocks:
             for number in cached.split(","):
                 self._since.setdefault(int(number), seq)
         self._rdds: dict[int, _Rdd] = {}
+        self.stored: dict[int, Stored] = {}
+        """What each RDD held at most, also of those that are no longer stored."""
 
     def follow(self, seq: int, row: Mapping[str, Any], active: Mapping[str, Executor], one: Executor | None) -> None:
         """Take one row of SPARK_BLOCKS. ``one``: its executor if it is there; ``active``: all that are, for a whole RDD."""
@@ -45,6 +49,7 @@ class Blocks:
             return
         rdd = self._rdds.setdefault(number, _Rdd())
         name, holders = row["executor"], rdd.holders[row["block"]]
+        self._remember(number, rdd, row)
         change = int(row["stored"] and name not in holders) - int(not row["stored"] and name in holders)
         (holders.add if row["stored"] else holders.discard)(name)
         if one is not None:
@@ -54,6 +59,15 @@ class Blocks:
                 used[:] = max(0, used[0] + memory), max(0, used[1] + disk)
             else:
                 rdd.used.pop(name, None)
+
+    def _remember(self, number: int, rdd: _Rdd, row: Mapping[str, Any]) -> None:
+        """Note how much an RDD holds, and that a block of it was dropped."""
+        rdd.memory, rdd.disk = max(0, rdd.memory + (row["memory"] or 0)), max(0, rdd.disk + (row["disk"] or 0))
+        was, held = self.stored.get(number, Stored()), bool(rdd.holders[row["block"]])
+        self.stored[number] = Stored(
+            max(was.memory, rdd.memory), max(was.disk, rdd.disk), was.blocks + int(row["stored"] and not held),
+            was.dropped + int(held and not row["stored"]),
+        )  # fmt: skip
 
     def _forget(self, number: int, active: Mapping[str, Executor]) -> None:
         """Take a whole RDD from the executors that hold it."""

@@ -8,14 +8,14 @@ once by their places in the log.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.model.spark.app import DRIVER, NO_SUMS, Executor, Ints, SparkJob, Stage
+from engine.job_heuristics.model.spark.app import DRIVER, NO_SUMS, Executor, Ints, SparkJob, Stage, Stored
 from engine.job_heuristics.model.spark.blocks import Blocks
 from engine.job_heuristics.tables.spark_input import METRIC_NAMES, PEAKS
 
@@ -47,6 +47,7 @@ class Summary:
     stages: tuple[Stage, ...]
     executors: tuple[Executor, ...]
     running: pl.DataFrame
+    stored: Mapping[int, Stored]
 
 
 def ids(text: str | None) -> tuple[int, ...]:
@@ -61,12 +62,14 @@ def summarise(events: Events) -> Summary:
     replay.run(events)
     stages = [live.summed(tasks) for live in replay.stages.values()]
     jobs = list(replay.jobs.values())
-    executors = _executors(events, tasks)
+    blocks = Blocks(events.stages)
+    executors = _executors(events, tasks, blocks)
     return Summary(
         tuple(sorted(jobs, key=lambda job: -job.number)),
         tuple(sorted(stages, key=lambda stage: (-stage.stage, -stage.attempt))),
         tuple(sorted(executors, key=lambda executor: executor.name)),
         tasks.open,
+        blocks.stored,
     )
 
 
@@ -349,22 +352,19 @@ class _Replay:
 # -- executors -------------------------------------------------------------------------------------------------------
 
 
-def _executors(events: Events, tasks: _Tasks) -> list[Executor]:
+def _executors(events: Events, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
     """Return the executors; of one that was removed and came again what followed."""
-    blocks = Blocks(events.stages) if events.blocks.height else None
     executors: dict[str, Executor] = {}
     spans: dict[str, tuple[int, int]] = {}
     rows = [(row["seq"], 0, row) for row in events.executors.iter_rows(named=True)]
-    if blocks is not None:
-        rows += [(row["seq"], 1, row) for row in events.blocks.iter_rows(named=True)]
-        rows.sort(key=lambda each: each[0])
+    rows += [(row["seq"], 1, row) for row in events.blocks.iter_rows(named=True)]
+    rows.sort(key=lambda each: each[0])
     for seq, kind, row in rows:
         name = row["executor"]
         live = executors.get(name) if name is not None else None
         if live is not None and not live.active:
             live = None
         if kind == 1:
-            assert blocks is not None
             blocks.follow(seq, row, {n: e for n, e in executors.items() if e.active} if name is None else {}, live)
         elif row["event"] == "REMOVED":
             if live is not None:

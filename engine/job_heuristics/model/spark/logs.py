@@ -15,6 +15,8 @@ from engine.job_heuristics.reading.spark.event_log import GROWING
 _PART = re.compile(r"events_(\d{1,9})_(.+?)(\.compact)?$")
 """Name of a part of a rolling log, without codec."""
 _CODEC = re.compile(r"\.(?:zstd|zst|lz4|snappy|lzf|gz|gzip)(?=$|\.compact$|\.inprogress$)")
+OLD = "EVENT_LOG_1"
+"""Name of the log that Spark 1.0 to 1.2 wrote into a folder per application; its events do not name the application."""
 _YARN = re.compile(r"(application_\d+_\d+)(?:_(\d+))?$")
 
 Part = tuple[int, str | None]
@@ -36,11 +38,13 @@ class LogPart:
     start_ms: int | None
     ended: bool
     mtime_ms: int
+    old: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One log: its parts in order, those that a compacted one replaces left out. ``gap``: a part is missing."""
+    """One log: its parts in order, those that a compacted one replaces left out. ``gap``: a part is missing; ``old``: a folder
+    of Spark 1.0 to 1.2."""
 
     app_id: str
     attempt: str | None
@@ -51,6 +55,7 @@ class Log:
     mtime_ms: int
     known: bool
     gap: bool
+    old: bool
 
     @property
     def files(self) -> set[int]:
@@ -89,6 +94,8 @@ def _part(inputs: Inputs, file: int, log: str | None, facts: Mapping[str, object
     bare = _CODEC.sub("", _CODEC.sub("", name))
     growing = bare.endswith(GROWING)
     bare = bare.removesuffix(GROWING)
+    if bare == OLD:
+        bare = folder.rpartition("/")[2]
     rolling = _PART.match(bare)
     number = int(rolling.group(1)) + (0.5 if rolling.group(3) else 0.0) if rolling else 0.0
     text = rolling.group(2) if rolling else bare
@@ -96,7 +103,7 @@ def _part(inputs: Inputs, file: int, log: str | None, facts: Mapping[str, object
     return LogPart(
         (file, log), (folder, f"events_{text}" if rolling else name), number, text, growing or bool(rolling),
         _text(facts.get("app")), _text(facts.get("attempt")), start if isinstance(start, int) else None,
-        bool(facts.get("ended")), info.mtime_ms,
+        bool(facts.get("ended")), info.mtime_ms, name.startswith(OLD),
     )  # fmt: skip
 
 
@@ -127,7 +134,7 @@ def _joined(parts: list[LogPart]) -> Log:
     return Log(
         app_id, attempt, tuple(part.part for part in parts), first.start_ms, ended,
         not ended and any(part.growing for part in parts), max(part.mtime_ms for part in parts),
-        first.start_ms is not None or first.app_id is not None, gap,
+        first.start_ms is not None or first.app_id is not None, gap, any(part.old for part in parts),
     )  # fmt: skip
 
 

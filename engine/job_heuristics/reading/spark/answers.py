@@ -31,7 +31,7 @@ class SparkAnswer:
     id = "spark-rest"
     title = "Answers of Spark's history server (JSON): application, jobs, stages, executors, environment"
     append = False
-    version = 1
+    version = 2
     closes = True
     tables: tuple[Table, ...] = (SPARK_ANSWERS,)
 
@@ -66,20 +66,35 @@ class SparkAnswer:
                 reason = "an entry of another kind" if found is None else "no application in the answer or its path"
                 problems.append(Problem.at(source.path, "bad-record", reason))
                 continue
-            rows.append((clean(name, 300), attempt, *found))
+            what, fields = found
+            try:
+                packed = msgspec.msgpack.encode(fields)
+            except OverflowError:
+                fields = {key: value for key, value in fields.items() if _fits(value)}
+                packed = msgspec.msgpack.encode(fields)
+                problems.append(Problem.at(source.path, "bad-number", "fields with numbers beyond 64 bit are left out"))
+            rows.append((clean(name, 300), attempt, what, packed))
         columns = dict(zip(SPARK_ANSWERS.schema.names(), zip(*rows, strict=True), strict=True)) if rows else {}
         return Reading({SPARK_ANSWERS.name: columns} if rows else {}, problems, len(data))
 
 
-def _entry(entry: Any) -> tuple[str, bytes] | None:
-    """Return what an entry is, and its fields packed."""
+def _fits(value: Any) -> bool:
+    try:
+        msgspec.msgpack.encode(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _entry(entry: Any) -> tuple[str, dict[str, Any]] | None:
+    """Return what an entry is, and its fields."""
     if not isinstance(entry, dict):
         return None
     if isinstance(entry.get("sparkProperties"), list):
-        return "property", msgspec.msgpack.encode({"sparkProperties": entry["sparkProperties"]})
+        return "property", {"sparkProperties": entry["sparkProperties"]}
     for what, fields in _KINDS:
         if all(field in entry for field in fields):
-            return what, msgspec.msgpack.encode({k: v for k, v in entry.items() if k not in _LONG})
+            return what, {k: v for k, v in entry.items() if k not in _LONG}
     return None
 
 

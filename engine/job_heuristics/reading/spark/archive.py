@@ -32,7 +32,7 @@ class Archive:
     id = "spark-archive"
     title = "Archives of Spark event logs as the history server gives them (.zip)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = SPARK_INPUTS
 
     def __init__(self) -> None:

@@ -14,6 +14,8 @@ from engine.job_heuristics.reading.json_fields import decode_json
 S = TypeVar("S", bound=msgspec.Struct)
 NO_EVENT = "bad-event"
 """Kind of the problem with a line that is no event."""
+MOST_ODD = 8 << 20
+"""Bytes of an odd event that is taken apart field by field, which takes ten times as much memory and more."""
 ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -30,6 +32,9 @@ def event(line: bytes, kind: type[S], problem: Callable[[str, str], None]) -> S 
         return found
     except ERRORS:
         pass
+    if len(line) > MOST_ODD:
+        problem(NO_EVENT, f"no event: {len(line) >> 20} MB of another form than {kind.__name__} has")
+        return None
     try:
         value, lost = decode_json(line)
     except ERRORS as error:

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from engine.job_heuristics.reading.spark.decoding import NO_EVENT
+from engine.job_heuristics.reading.spark.events import Event
 from engine.job_heuristics.reading.spark.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.tables.spark_input import SPARK_INPUTS
+from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table
 
-_HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.)')
+_HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.|DBCEventLogging)')
+_DATABRICKS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:com\.databricks\.|DBCEventLogging)')
+_DATABRICKS_PART = re.compile(r"eventlog-\d{4}-\d\d-\d\d--\d\d-\d\d(?:\.|$)")
 _NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
+_OBJECT = msgspec.json.Decoder(Event)
 PREFIX = b'{"Event":"'
 """How Spark begins each line."""
+MOST_LINE = 64 << 20
+"""Bytes of a line that are read. The longest lines of real logs, plans of huge queries, have some MB; its parts take several
+times as much memory."""
 GROWING = ".inprogress"
 """How the name of a log ends while its application runs."""
 
 
-def read_lines(rows: LogRows, data: bytes) -> None:
+def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
     """Read complete lines; ``rows.line`` counts them."""
     start = len(PREFIX)
-    for line in data.split(b"\n"):
+    for line in lines:
         rows.line += 1
+        if len(line) > MOST_LINE:
+            rows.problem("long-line", f"an event of {len(line) >> 20} MB is left out: more than {MOST_LINE >> 20} MB")
+            continue
         if line.startswith(PREFIX):
             name = line[start : line.find(b'"', start, start + 300)]
         else:
@@ -46,11 +58,12 @@ def read_lines(rows: LogRows, data: bytes) -> None:
 def is_whole(line: bytes) -> bool:
     """Whether a last line without its end is a whole event."""
     try:
-        return isinstance(msgspec.json.decode(line), dict)
+        _OBJECT.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     except RecursionError:
         return line.rstrip().endswith(b"}")
+    return True
 
 
 def is_growing(name: str) -> bool:
@@ -64,7 +77,7 @@ class EventLog:
     id = "spark-event-log"
     title = "Spark event logs, 1.3 to 4.x: single files and rolling folders, also packed by zstd, lz4, snappy or lzf"
     append = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = SPARK_INPUTS
     ends_cut = True
 
@@ -73,16 +86,27 @@ class EventLog:
         return _HEAD.match(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read new lines. ``state``: the number of lines read, and the length of a last line that is not complete."""
-        state = dict(state) if isinstance(state, dict) else {"line": 0}
+        """Read new lines. ``state``: the number of lines read, and the length of a last line that is not complete, or that it
+        is a log of Databricks."""
+        fresh = not isinstance(state, dict)
+        state = {"line": 0} if fresh else dict(state)
         rows = LogRows(source.path, int(state.get("line", 0)))
-        end = data.rfind(b"\n") + 1
-        if end:
-            read_lines(rows, data[: end - 1])
-        tail = data[end:]
+        if fresh and data and (_DATABRICKS.match(data) or _DATABRICKS_PART.match(source.name)):
+            state["foreign"] = True
+            rows.line = 1
+            rows.problems.append(
+                Problem.at(source.path, "databricks-log", "a part of an event log of Databricks, which does not say of which "
+                           "application it is: not read", line=1)
+            )  # fmt: skip
+        if state.get("foreign"):
+            return Reading({}, rows.problems, len(data), state)
+        lines = data.split(b"\n")
+        tail = lines.pop()
+        end = len(data) - len(tail)
+        read_lines(rows, lines)
         if final and tail and not tail.isspace() and state.get("cut") != len(tail):
             if is_whole(tail):
-                read_lines(rows, tail)
+                read_lines(rows, (tail,))
                 rows.line -= 1  # its line end comes later
                 end = len(data)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,7 +17,6 @@ from engine.job_heuristics.reading.spark.gathered import MOST_TEXT, Gathered
 from engine.job_heuristics.tables import spark_input as tables
 from engine.text import clean, decode
 
-_TASK_ID = re.compile(rb'"Task ID"\s*:\s*(\d{1,14})[,}\s]')
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])
 _WHOLE = re.compile(r"-?\d{1,17}$")
@@ -34,14 +34,15 @@ class LogRows(Gathered):
 
     def __init__(self, path: str, line: int = 0) -> None:
         super().__init__(path, line)
-        self._started: dict[int, tuple[int, bytes]] = {}
-        """Line and bytes of the start of each task that has not ended yet."""
+        self._started: dict[int, tuple[int, spark.TaskStart]] = {}
+        """Line and event of the start of each task that has not ended yet."""
         self._unknown: Counter[str] = Counter()
         self._peaks: dict[str, list[spark.Memory]] = {}
         self._sums: dict[int, int] = {}
-        self._plans: dict[int, tuple[int, bytes]] = {}
-        """Line and bytes of the newest plan of each SQL execution."""
+        self._plans: dict[int, tuple[int, spark.SqlStart]] = {}
+        """Line and event of the newest plan of each SQL execution."""
         self._tasks = self.rows[tables.SPARK_TASKS.name]
+        self._task_start = msgspec.json.Decoder(spark.TaskStart).decode
         self._task_end = msgspec.json.Decoder(spark.TaskEnd).decode
 
     def finish(self) -> None:
@@ -49,10 +50,14 @@ class LogRows(Gathered):
         for name, times in sorted(self._unknown.items()):
             self.app_event("UNKNOWN", name=clean(name, 200), number=times)
         last = self.line
-        for decode_late, lines in ((self._open_task, self._started), (self._plan, self._plans)):
-            for line, data in lines.values():
-                self.line = line
-                decode_late(data)
+        for line, start in self._started.values():
+            self.line = line
+            self._add(tables.SPARK_TASK_STARTS.name, *self._task(start, start.info))
+        for line, planned in self._plans.values():
+            self.line = line
+            plan = plans.packed(bytes(planned.plan), self.problem)
+            if plan is not None:
+                self._add(tables.SPARK_SQL.name, "PLAN", planned.execution, None, planned.time, None, None, plan)
         self.line = last
         for executor, peaks in self._peaks.items():
             self._add(
@@ -229,16 +234,13 @@ class LogRows(Gathered):
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     def task_start(self, line: bytes) -> None:
-        """SparkListenerTaskStart: decoded only if the task does not end in what is read at once."""
-        found = _TASK_ID.search(line)
-        if found is None:
-            self._open_task(line)
-        else:
-            self._started[int(found.group(1))] = (self.line, line)
-
-    def _open_task(self, line: bytes) -> None:
-        if found := event(line, spark.TaskStart, self.problem):
-            self._add(tables.SPARK_TASK_STARTS.name, *self._task(found, found.info))
+        """SparkListenerTaskStart: a row only if the task does not end in what is read at once."""
+        try:
+            found: spark.TaskStart | None = self._task_start(line)
+        except ERRORS:
+            found = event(line, spark.TaskStart, self.problem)
+        if found is not None:
+            self._started[found.info.id] = (self.line, found)
 
     def _task(self, found: spark.TaskStart | spark.TaskEnd, info: spark.TaskInfo) -> tuple[Any, ...]:
         names = self._names
@@ -299,7 +301,7 @@ class LogRows(Gathered):
     def sql_start(self, line: bytes) -> None:
         """SparkListenerSQLExecutionStart."""
         if found := event(line, spark.SqlStart, self.problem):
-            self._plans[found.execution] = (self.line, line)
+            self._plans[found.execution] = (self.line, found)
             root = found.root if found.root != found.execution else None
             text = clean(found.description, MOST_TEXT)
             self._add(tables.SPARK_SQL.name, "START", found.execution, root, found.time, text, None, None)
@@ -307,12 +309,7 @@ class LogRows(Gathered):
     def sql_plan(self, line: bytes) -> None:
         """SparkListenerSQLAdaptiveExecutionUpdate: of several within what is read at once the last one is decoded."""
         if found := event(line, spark.SqlStart, self.problem):
-            self._plans[found.execution] = (self.line, line)
-
-    def _plan(self, line: bytes) -> None:
-        found = event(line, spark.SqlStart, self.problem)
-        if found is not None and (plan := plans.packed(bytes(found.plan), self.problem)) is not None:
-            self._add(tables.SPARK_SQL.name, "PLAN", found.execution, None, found.time, None, None, plan)
+            self._plans[found.execution] = (self.line, found)
 
     def sql_end(self, line: bytes) -> None:
         """SparkListenerSQLExecutionEnd."""
@@ -341,10 +338,10 @@ class LogRows(Gathered):
         states = [each for each in operators if isinstance(each, dict)] if isinstance(operators, list) else []
         self._add(
             tables.SPARK_BATCHES.name, clean(str(progress.get("name") or progress.get("id") or "?"), 300),
-            _whole(progress.get("batchId")), None, _whole(progress.get("batchDuration")),
+            _whole(progress.get("batchId")), _when(progress.get("timestamp")), _whole(progress.get("batchDuration")),
             _whole(progress.get("numInputRows")), _rate(progress.get("inputRowsPerSecond")),
             _rate(progress.get("processedRowsPerSecond")), sum(_whole(each.get("numRowsTotal")) or 0 for each in states),
-            sum(_whole(each.get("memoryUsedBytes")) or 0 for each in states), None,
+            sum(_whole(each.get("memoryUsedBytes")) or 0 for each in states),
         )  # fmt: skip
 
 
@@ -360,6 +357,15 @@ def _error(reason: spark.Reason) -> str:
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**46 else None
+
+
+def _when(value: Any) -> int | None:
+    """Return the epoch ms of a time that a streaming query writes: ``2025-10-09T08:53:20.000Z``."""
+    try:
+        when = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return int(when.timestamp() * 1000) if when is not None and when.tzinfo is not None and when.year >= 1970 else None
 
 
 def _rate(value: Any) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from engine.job_heuristics.reading.spark.decoding import event
 from engine.job_heuristics.reading.spark.events import Event, Int
 from engine.text import clean
 
@@ -42,7 +43,6 @@ class PlanNode(msgspec.Struct, array_like=True, frozen=True, gc=False):
     metrics: list[tuple[str, int, str]]
 
 
-_TREE = msgspec.json.Decoder(Node)
 _LIST = msgspec.msgpack.Decoder(list[PlanNode])
 
 
@@ -50,13 +50,8 @@ def packed(plan: bytes, problem: Callable[[str, str], None]) -> bytes | None:
     """Flatten the JSON of a plan; None where it has none that can be read."""
     if not plan:
         return None
-    try:
-        root = _TREE.decode(plan)
-    except RecursionError:
-        problem("deep-plan", "a SQL plan that is nested too deeply is left out")
-        return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        problem("bad-record", f"a SQL plan that cannot be read: {error}")
+    root = event(plan, Node, problem)
+    if root is None:
         return None
     nodes: list[PlanNode] = []
     stack: list[tuple[int, Node]] = [(0, root)]

@@ -12,6 +12,7 @@ from engine.broker_load.reading.metric_scrape import MetricScrape
 from engine.broker_load.tables import raw_metrics
 from engine.reading import Source
 from engine.result import Result
+from tests.bench import feeds
 from tests.engine.broker_load.cruise_control.test_golden import brokers_match, replicas_match, samples_match
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
@@ -117,9 +118,6 @@ def test_what_is_given_twice_with_other_values_is_a_problem() -> None:
     assert [problem.kind for problem in reading.problems] == ["duplicate-series"]
     found = reading.rows["metrics"]
     assert isinstance(found, pl.DataFrame) and found["value"].to_list() == [5.0, 65.0]
-    clusters = answer(*(({**metric, "cluster": name}, TWO) for name in ("eu", "us")))
-    reading = MetricScrape().read(Source("/m/a.json", "a.json", 0, len(clusters)), clusters, None, True)
-    assert "mixed-clusters" in [problem.kind for problem in reading.problems]
 
 
 def test_pods_containers_and_ids() -> None:
@@ -156,3 +154,11 @@ def test_brokers_of_the_whole_cluster() -> None:
     listed = MetricScrape().read(Source("/m/e.prom", "e.prom", 0, 0), text, None, True).rows["broker_list"]
     assert isinstance(listed, pl.DataFrame)
     assert listed.select("broker", "host").rows() == [(1, "k1.example.com"), (2, "k2")]
+
+
+def test_memory_is_bounded_by_the_points_of_an_answer(tmp_path: Path) -> None:
+    """In a process of its own: beside the file's bytes less than Python's own decoder takes (eight times them)."""
+    path = tmp_path / "kafka.json"
+    points = feeds.write(path, 12)
+    _, megabytes = feeds.measure("read", path)
+    assert points > 400_000 and megabytes < 8 * 12

@@ -192,3 +192,24 @@ def test_pieces_give_the_same_rows(seed: int) -> None:
     whole = list(zip(*read(LOG).rows["spark_task_ends"].values(), strict=True))
     start = list(read(LOG).rows["spark_task_ends"]).index("start_seq")
     assert [(*r[:start], *r[start + 1 :]) for r in gathered] == [(*r[:start], *r[start + 1 :]) for r in whole]
+
+
+def test_a_folder_of_spark_1_is_named_by_its_folder() -> None:
+    old = LOG.replace(f'"App ID":"{APP}",'.encode(), b"").replace(
+        b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}\n', b""
+    )
+    folders = {f"/logs/wordcount-{k}/EVENT_LOG_1": old for k in (1, 2)}
+    found = apps(folders)
+    assert set(found) == {"wordcount-1", "wordcount-2"}
+    assert facts(found["wordcount-1"])[:4] == facts(apps({f"/{APP}": LOG})[APP])[:4]
+    assert "Spark 1.0 to 1.2" in found["wordcount-1"].upstream_error
+
+
+@pytest.mark.parametrize("name", ("eventlog", "eventlog-2026-01-05--10-30"))
+def test_parts_of_databricks_logs_are_a_problem_and_no_application(name: str) -> None:
+    head = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":0}\n' if name == "eventlog" else b""
+    store = Store()
+    store.put(f"/0105/{name}", head + LOG[:4000], final=False)
+    store.put(f"/0105/{name}", head + LOG, final=True)
+    assert [(p.kind, p.line) for p in store.problems] == [("databricks-log", 1)]
+    assert not current_apps(store.inputs(), Context(0)).apps

@@ -95,6 +95,83 @@ def test_digests_of_an_exporter_are_complete_too() -> None:
     assert result.summary["trust_grade"] == "good"
 
 
+# --- as an exporter's series ---------------------------------------------------------------------------------------------
+
+STEP = {at: n for n, at in enumerate(TIMES)}
+CALLS, SECONDS = "pg_stat_statements_calls_total", "pg_stat_statements_seconds_total"
+
+
+def statements() -> dict[tuple[str, str], list[tuple[int, float]]]:
+    return {
+        (name, queryid): [(at, calls_of(queryid, n) * factor) for at, n in STEP.items()]
+        for queryid in CLASSES
+        for name, factor in ((CALLS, 1), (SECONDS, 0.01))
+    }
+
+
+def counted(**parts: float) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Series of the CPU of each class by name, each with its share of it."""
+    return {
+        (name, queryid): [(at, share * calls_of(queryid, n) * COST_US[queryid] / 1e6) for at, n in STEP.items()]
+        for queryid in CLASSES
+        for name, share in parts.items()
+    }
+
+
+def container(pod: str = "db1", factor: float = 1.02) -> bytes:
+    """The CPU of a pod's containers, of which only that of the database counts, and its limit."""
+    used = [sum(calls_of(q, n) * COST_US[q] for q in CLASSES) / 1e6 for n in STEP.values()]
+    lines = []
+    for name, share in (("postgres", factor), ("", factor + 5), ("POD", 1), ("postgres-exporter", 3), ("pgbouncer", 2)):
+        labels = f'pod="{pod}",container="{name}",instance="node7:10250"'
+        lines += [f'container_cpu_usage_seconds_total{{cpu="total",{labels}}} {value * share} {at * 1000}\n'
+                  for at, value in zip(TIMES, used, strict=True)]  # fmt: skip
+        lines.append(f'kube_pod_container_resource_limits{{resource="cpu",{labels}}} 4 {TIMES[0] * 1000}\n')
+        lines.append(f'kube_pod_container_resource_limits{{resource="memory",{labels}}} 9e9 {TIMES[0] * 1000}\n')
+    return "".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"pg_stat_kcache_exec_user_time": 0.6, "pg_stat_kcache_exec_system_time": 0.3, "pg_stat_kcache_plan_user_time": 0.1,
+         "pg_stat_kcache_plan_system_time": 0.0},
+        {"pg_stat_kcache_user_time_seconds_total": 0.75, "pg_stat_kcache_system_time_seconds_total": 0.25},
+        {"pgwatch_pg_stat_kcache_exec_total_time": 1.0},
+    ],
+)  # fmt: skip
+def test_counters_of_an_exporter_are_the_profile_too(parts: dict[str, float]) -> None:
+    """The query that an operator wrote for the exporter may have no users or databases, and may be asked for apart."""
+    apart = answer(counted(**parts)).replace(b', "datname": "shop"', b"")
+    result = compute({"classes.json": answer(statements()), "kcache.json": apart, "cpu.prom": container()}, draws=20)
+    rows = result.tables["classes"].select("queryid", "y_total", "cpu_measured_us").rows()
+    assert {queryid for queryid, *_ in rows} == set(CLASSES)
+    for queryid, total, measured in rows:
+        assert total == measured == pytest.approx(calls_of(queryid, len(TIMES) - 1) * COST_US[queryid], rel=1e-9)
+    assert result.summary["counted_share"] == pytest.approx(1 / 1.02) and not result.problems
+    assert result.summary["y_source"].startswith("cadvisor") and result.summary["cores"] == 4
+
+
+def test_each_server_has_the_counters_of_its_own() -> None:
+    files = {}
+    for number, host in enumerate((b"db1", b"db2"), 1):
+        series = answer(counted(pg_stat_kcache_exec_total_time=float(number)) | statements())
+        files[f"{number}.json"] = series.replace(b"db1:9187", host + b":9187")
+        files[f"cpu-{number}.prom"] = container(host.decode(), 1.02 * number)
+    for number in (1, 2):
+        result = compute(files, source=f"db{number}", draws=0)
+        assert result.summary["counted_share"] == pytest.approx(1 / 1.02), number
+        for queryid, measured in result.tables["classes"].select("queryid", "cpu_measured_us").rows():
+            assert measured == pytest.approx(number * calls_of(queryid, len(TIMES) - 1) * COST_US[queryid])
+
+
+def test_half_of_a_counter_is_none() -> None:
+    half = answer(counted(pg_stat_kcache_exec_user_time=0.6) | statements())
+    result = compute({"a.json": half, "cpu.prom": container()}, draws=20)
+    assert [problem.kind for problem in result.problems] == ["half-counted"]
+    assert not result.tables["classes"]["cpu_measured_us"].count()
+
+
 def test_odd_rows_are_problems() -> None:
     good = kcache(3).decode().splitlines()
     data = "\n".join(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from engine import units
-from engine.job_heuristics.insight.spark.insight import Insight, level
+from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.insight.spark.sql import PlanRow, children, size_below
 from engine.job_heuristics.model.spark.app import App
 
 MB, GB, TB = 1 << 20, 1 << 30, 1 << 40
 SMALL_FILE, MANY_FILES, GOOD_FILE = 3 * MB, 100, 128 * MB
 BROADCAST_LIMIT = GB
+LARGE_SCAN = GB
+"""Bytes below which a scan of all partitions is no matter."""
 _ASYMMETRIC = ((10 * MB, 0), (100 * MB, 10 * GB), (GB, 300 * GB), (5 * GB, TB))
 """A side below the first size should be broadcast if the other one is above the second."""
 ROWS_LIMIT = 10**10
@@ -24,6 +26,7 @@ def insights(app: App, plans: Mapping[int, list[PlanRow]]) -> Iterator[Insight]:
         subject = f"sql {number}"
         for at, node in enumerate(rows):
             yield from _files(subject, node)
+            yield from _full_scan(subject, node)
             yield from _partial_read(subject, rows, at)
             yield from _joins(subject, rows, at)
 
@@ -45,6 +48,29 @@ def _files(subject: str, node: PlanRow) -> Iterator[Insight]:
             )  # fmt: skip
 
 
+def _full_scan(subject: str, node: PlanRow) -> Iterator[Insight]:
+    """Find scans that read every partition of a partitioned table, or that leave out few files. Spark counts partitions for
+    partitioned tables alone; what is pruned is counted by dynamic pruning and by table formats with statistics."""
+    if not node.name.startswith("Scan"):
+        return
+    metrics = node.metrics
+    partitions, size = metrics.get("number of partitions read", 0), metrics.get("size of files read", 0)
+    if partitions > 1 and "PartitionFilters: []" in node.text and size >= LARGE_SCAN:
+        yield Insight(
+            "full scan", subject, f"{partitions:,} partitions", "a filter", level(size, LARGE_SCAN, 100 * GB, TB, 10 * TB),
+            f"{node.name} reads all {partitions:,} partitions ({units.size(size)}): no filter names the columns that the "
+            "table is partitioned by.",
+        )  # fmt: skip
+    files = metrics.get("number of files read", 0)
+    every = metrics.get("static number of files read", 0) or files + metrics.get("number of files pruned", 0)
+    if files > MANY_FILES and every > files and files / every > 0.9:
+        yield Insight(
+            "file pruning", subject, f"{1 - files / every:.1%}", "10 %", 1,
+            f"{node.name} could leave out only {every - files:,} of {every:,} files: sort the table by the columns that are "
+            "filtered or joined.",
+        )  # fmt: skip
+
+
 def _partial_read(subject: str, rows: list[PlanRow], at: int) -> Iterator[Insight]:
     node = rows[at]
     if not node.name.startswith("Filter"):
@@ -58,12 +84,11 @@ def _partial_read(subject: str, rows: list[PlanRow], at: int) -> Iterator[Insigh
         return
     kept = node.rows / scan.rows
     read = scan.metrics.get("size of files read", 0)
-    whole = "PartitionFilters: []" in scan.text
     if kept < 0.1:
         yield Insight(
             "partial read", subject, f"{kept:.1%}", "10 %", level(1 - kept, 0.9, 0.95, 0.99),
-            f"Of {scan.rows:,} rows ({units.size(read)}) that {scan.name} read, the filter above it kept {node.rows:,}"
-            + ("; no partition was left out." if whole else "."),
+            f"Of {scan.rows:,} rows ({units.size(read)}) that {scan.name} read, the filter above it kept {node.rows:,}: "
+            "partition or sort the table by what is filtered.",
         )  # fmt: skip
 
 

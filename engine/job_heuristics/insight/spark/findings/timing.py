@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import polars as pl
 
 from engine import units
-from engine.job_heuristics.insight.spark.insight import Insight, level
+from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.insight.spark.resources import Resources, is_local, job_intervals
 from engine.job_heuristics.insight.spark.schedule import Schedule
+from engine.job_heuristics.insight.spark.skew import StageTasks
 from engine.job_heuristics.model.spark.app import App
 
 APP = "application"
 DRIVER_SHARES = (0.3, 0.5, 0.7, 0.9)
 IDLE_SHARES = (0.5, 0.65, 0.8, 0.9)
+HOUR_MS = 3_600_000
 RAMP_MS = 30_000
 """From the start of the first job to its first task: executors came late."""
 _WANTED_REASONS = ("idle", "decommission", "Executor killed by driver", "shut down", "shutdown")
 """Words in the reason of executors that were given back."""
 
 
-def insights(app: App, held: Resources, plan: Schedule) -> Iterator[Insight]:
+def insights(
+    app: App, held: Resources, plan: Schedule, tasks: Mapping[tuple[int, int], StageTasks]
+) -> Iterator[Insight]:
     """Yield the insights on time and executors."""
     runtime = app.runtime_ms or 0
     if runtime > 0:
         share = plan.driver_ms / runtime
         yield Insight(
             "driver time", APP, units.text("ms", plan.driver_ms), "30 % of the time", level(share, *DRIVER_SHARES),
-            f"For {share:.0%} of the time no Spark job ran: the driver worked alone and executors waited.",
+            f"For {share:.0%} of the time no Spark job ran: the driver worked alone and executors waited. Between jobs it "
+            "collects results, lists files, or runs plain code of the program.",
         )  # fmt: skip
     if plan.groups and plan.executors:
         yield from _schedule(app, plan, runtime)
-    yield from _cores(app, held)
+    yield from _cores(app, held, tasks)
     yield from _executors(app, held)
     yield from _batches(app)
 
@@ -56,7 +63,7 @@ def _schedule(app: App, plan: Schedule, runtime: int) -> Iterator[Insight]:
     )  # fmt: skip
 
 
-def _cores(app: App, held: Resources) -> Iterator[Insight]:
+def _cores(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
     if not held.slot_ms:
         return
     busy = sum(one.executor.task_ms for one in held.held)
@@ -67,18 +74,38 @@ def _cores(app: App, held: Resources) -> Iterator[Insight]:
         "spark.dynamicAllocation.enabled" if idle >= IDLE_SHARES[0] and not is_local(app) else "",
         "true" if idle >= IDLE_SHARES[0] and not is_local(app) else "",
     )  # fmt: skip
+    parts = core_split(app, held, tasks)
+    words = ", ".join(f"{ms / held.core_ms:.0%} {what}" for what, ms in parts.items() if ms)
+    yield Insight(
+        "core hours", APP, f"{held.core_ms / HOUR_MS:,.2f} h", "", 0,
+        f"Of {held.core_ms / HOUR_MS:,.2f} core hours {words}.",
+    )  # fmt: skip
+
+
+def core_split(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks]) -> dict[str, int]:
+    """Return for what the cores were there, in core ms that add up to all of them: tasks that succeeded, tasks that did not,
+    slots with nothing left to do while the last tasks of a stage ran, other slots without a task while jobs ran, and the
+    driver's time outside of jobs."""
     times, cores = held.timeline([one.cores for one in held.held])
     inside = 0
     for begin, end in job_intervals(app):
         for k in range(len(times) - 1):
             inside += int(cores[k]) * max(0, min(end, int(times[k + 1])) - max(begin, int(times[k])))
-    used = sum(one.executor.run_ms for one in held.held)
-    hours = 3_600_000
-    yield Insight(
-        "core hours", APP, f"{held.core_ms / hours:.2f}", "", 0,
-        f"Of {held.core_ms / hours:.2f} core hours {used / hours:.2f} ran tasks, {max(0, inside - used) / hours:.2f} had "
-        f"none while jobs ran (skew, waves, dependencies), {max(0, held.core_ms - inside) / hours:.2f} passed outside of jobs.",
-    )  # fmt: skip
+    inside = min(inside, held.core_ms)
+    each = held.core_ms / held.slot_ms  # cores of a slot
+    took = (pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0)
+    ended = app.tasks.filter(pl.col("reason") != "Resubmitted")
+    good = int(ended.filter(pl.col("reason") == "Success").select(took.sum()).item()) if app.tasks.height else 0
+    whole = int(ended.select(took.sum()).item()) if app.tasks.height else sum(one.executor.task_ms for one in held.held)
+    parts, left = {}, inside
+    for what, ms in (
+        ("in tasks that succeeded", good if app.tasks.height else whole),
+        ("in attempts that failed or were killed", whole - good if app.tasks.height else 0),
+        ("idle while the last tasks of a stage ran (skew)", sum(one.tail_ms for one in tasks.values())),
+    ):
+        parts[what] = min(left, int(ms * each))
+        left -= parts[what]
+    return parts | {"idle for other reasons while a job ran": left, "outside of jobs (driver)": held.core_ms - inside}
 
 
 def _executors(app: App, held: Resources) -> Iterator[Insight]:
@@ -104,9 +131,11 @@ def _executors(app: App, held: Resources) -> Iterator[Insight]:
     launched = app.tasks["launch_ms"].min() if app.tasks.height else None
     if first is not None and isinstance(launched, int):
         late = launched - first
+        dynamic = late >= RAMP_MS and (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true"
         yield Insight(
             "ramp-up", APP, units.duration(max(0, late)), units.duration(RAMP_MS), level(late, RAMP_MS, 60_000, 300_000, 900_000),
             f"From the start of the first job to its first task {units.duration(max(0, late))} passed.",
+            "spark.dynamicAllocation.initialExecutors" if dynamic else "", str(held.count) if dynamic else "",
         )  # fmt: skip
 
 
@@ -119,10 +148,31 @@ def _batches(app: App) -> Iterator[Insight]:
         came, done = float(rates["input_per_s"].sum()), float(rates["processed_per_s"].sum())
         ratio = came / done if done else 0.0
         longest = part["duration_ms"].max()
-        state = part["state_rows"].drop_nulls()
-        growing = len(state) >= 3 and int(state[-1]) > 2 * max(1, int(state[len(state) // 2]))
+        busy = _trigger_share(part)
+        growing = [word for word, column in (("rows", "state_rows"), ("memory", "state_bytes")) if _grows(part[column])]
+        words = f" They take {busy:.0%} of the time from one to the next." if busy is not None else ""
+        if growing:
+            words += f" The {' and '.join(growing)} of its state keep growing: a watermark would drop what is old."
         yield Insight(
-            "streaming", f"query {str(query)[:20]}", f"{ratio:.2f}", "1", max(level(ratio, 0.9, 1.0, 1.2, 1.5), 2 * growing),
+            "streaming", f"query {str(query)[:20]}", f"{ratio:.2f}", "1",
+            max(level(ratio, 0.9, 1.0, 1.2, 1.5), level(busy or 0, 0.8, 0.95), 2 * bool(growing)),
             f"{part.height:,} batches, the longest {units.duration(longest or 0)}; in the last {rates.height} rows came at "  # type: ignore[arg-type]
-            f"{ratio:.2f} times the rate at which they were processed" + ("; its state keeps growing." if growing else "."),
+            f"{ratio:.2f} times the rate at which they were processed.{words}",
+            "spark.sql.streaming.stateStore.providerClass" if growing else "",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider" if growing else "",
         )  # fmt: skip
+
+
+def _trigger_share(batches: pl.DataFrame) -> float | None:
+    """Return the median duration of the last batches over the median time from the start of one to that of the next."""
+    last = batches.select("time_ms", "duration_ms").drop_nulls().tail(21)
+    steps = last["time_ms"].diff().drop_nulls()
+    step = steps.median() if len(steps) >= 3 else None
+    took = last["duration_ms"].median()
+    return float(took) / float(step) if step and took is not None else None  # type: ignore[arg-type]
+
+
+def _grows(values: pl.Series) -> bool:
+    """Whether the last value is more than twice that in the middle of at least three."""
+    known = values.drop_nulls()
+    return len(known) >= 3 and int(known[-1]) > 2 * max(1, int(known[len(known) // 2]))

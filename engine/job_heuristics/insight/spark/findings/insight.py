@@ -6,12 +6,17 @@ from dataclasses import dataclass
 
 from engine.job_heuristics.tables.result import SEVERITIES
 
+CERTAIN, GROWS, PROVISIONAL = "certain", "can only get worse", "provisional"
+
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """What was looked at. ``subject``: application, stage 3, sql 0, executor 7, query x; ``value`` beside its ``limit`` in
-    words; ``level`` 0 (fine) to 4; ``reason`` with the application's numbers; ``key`` and ``setting`` to change, empty
-    where there is none; ``certain`` False: the application runs, and it may still change."""
+    """What was looked at.
+
+    ``subject``: application, stage 3, sql 0, executor 7, host y or query x. ``value`` beside its ``limit`` in words.
+    ``level``: 0 (fine) to 4. ``reason``: with the application's numbers. ``key`` and ``setting``: to change, empty where no
+    property helps. ``status``: whether it may change while the application runs.
+    """
 
     topic: str
     subject: str
@@ -21,7 +26,7 @@ class Insight:
     reason: str
     key: str = ""
     setting: str = ""
-    certain: bool = True
+    status: str = CERTAIN
 
     @property
     def severity(self) -> str:

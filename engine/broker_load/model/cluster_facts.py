@@ -1,0 +1,155 @@
+"""What exporters know of a cluster: where replicas are and who leads, messages by partition, bytes by broker.
+
+kafka_exporter names the leader of each partition, and each broker the partitions it leads; which brokers hold a replica is known
+by the sizes that they report. See "Topology from exporters" in docs/models/broker-load.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.model import ticks
+from engine.broker_load.model.topology import Floats, Topology
+from engine.broker_load.reading.metric_names import GONE_MS
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.inputs import TOPOLOGY
+from engine.inputs import Inputs
+
+_PARTITION = ["topic", "partition"]
+
+
+def facts(inputs: Inputs, until_ms: int | None) -> pl.DataFrame:
+    """Return the rows of ``cluster_facts`` that began until ``until_ms`` (None: all), none of them lasting longer."""
+    rows = inputs.table("cluster_facts")
+    if until_ms is None or not rows.height:
+        return rows
+    last = pl.min_horizontal("last_ms", pl.lit(until_ms, pl.Int64))
+    return rows.filter(pl.col("time_ms") <= until_ms).with_columns(last.alias("last_ms"))
+
+
+def leaders(facts: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.DataFrame:
+    """Return who leads which partition since when (``time_ms``, ``leader``), of partitions that still are there.
+
+    ``ids``: brokers by host, for brokers that say it of themselves; kafka_exporter's word goes before theirs.
+    """
+    named = facts.filter(pl.col("fact") == raw_metrics.LEADER).with_columns(
+        pl.col("value").cast(pl.Int32, strict=False)
+    )
+    named = named.rename({"value": "leader"}).filter(pl.col("leader") >= -1)
+    own = facts.filter((pl.col("fact") == raw_metrics.LEADS) & (pl.col("value") > 0))
+    if own.height:
+        own = ticks.by_broker(own, ids).rename({"broker": "leader"})
+        own = own.join(named.select(_PARTITION).unique(), on=_PARTITION, how="anti", maintain_order="left")
+    columns = ["time_ms", "last_ms", *_PARTITION, "leader"]
+    rows = pl.concat([named.select(columns), own.select(columns)]) if own.height else named.select(columns)
+    there = pl.col("last_ms").max().over(_PARTITION) >= pl.col("last_ms").max() - GONE_MS
+    rows = rows.filter(there).sort(*_PARTITION, "time_ms", "last_ms", maintain_order=True)
+    again = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in (*_PARTITION, "leader"))
+    return rows.filter(~again.fill_null(False)).drop("last_ms")
+
+
+def counts(facts: pl.DataFrame, fact: int) -> pl.DataFrame:
+    """Return the newest number of replicas, or of those in sync, of each partition (``count``; ``partition`` is null where it
+    is said of a topic). Of a partition's brokers only its leader counts them, the others say 0."""
+    rows = facts.filter((pl.col("fact") == fact) & (pl.col("value") > 0))
+    if fact == raw_metrics.REPLICAS:
+        rows = pl.concat([rows, facts.filter((pl.col("fact") == raw_metrics.LEADS) & (pl.col("value") > 0))])
+    newest = rows.sort("last_ms", "time_ms", maintain_order=True).unique(_PARTITION, keep="last", maintain_order=True)
+    return newest.select(*_PARTITION, pl.col("value").cast(pl.Int64).alias("count"))
+
+
+def holders(inputs: Inputs, past: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.DataFrame:
+    """Return the brokers (``brokers``, sorted) that report a size of each partition, each in its newest tick of ``past``.
+
+    ``topic`` is the name with dots as underscores, as Kafka's metrics have it.
+    """
+    sized = past.filter("sized")
+    newest = sized.filter(pl.col("time_ms") == pl.col("time_ms").max().over("host", "broker"))
+    rows = inputs.of("metrics", set(newest["file"].unique().to_list())).filter(pl.col("metric") == raw_metrics.SIZE)
+    rows = rows.join(newest.select("host", "broker", "time_ms").unique(), on=["host", "broker", "time_ms"], how="semi",
+                     nulls_equal=True)  # fmt: skip
+    rows = ticks.by_broker(rows, ids).with_columns(_dotless())
+    return rows.group_by(_PARTITION).agg(pl.col("broker").unique().sort().alias("brokers"))
+
+
+def placements(leads: pl.DataFrame, facts: pl.DataFrame, held: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Return rows of the table ``topology`` made of ``leads`` (see ``leaders``) and the brokers that hold replicas: the leader
+    first, then the others by id, for the order is not known.
+
+    All replicas count as in sync where as many are, else the leader alone does.
+    """
+    rows = leads.with_columns(_dotless().alias("name"))
+    if held is not None:
+        rows = rows.join(held.rename({"topic": "name"}), on=["name", "partition"], how="left", maintain_order="left")
+    else:
+        rows = rows.with_columns(pl.lit(None, pl.List(pl.Int32)).alias("brokers"))
+    leader = pl.when(pl.col("leader") >= 0).then(pl.concat_list("leader")).otherwise(pl.lit([], pl.List(pl.Int32)))
+    others = pl.col("brokers").fill_null(pl.lit([], pl.List(pl.Int32))).list.set_difference(leader).list.sort()
+    rows = rows.with_columns(leader.alias("isr"), pl.concat_list(leader, others).alias("replicas"))
+    in_sync = counts(facts, raw_metrics.IN_SYNC).rename({"count": "synced"})
+    rows = rows.join(in_sync, on=_PARTITION, how="left", maintain_order="left")
+    whole = pl.col("synced").fill_null(0) >= pl.col("replicas").list.len()
+    rows = rows.with_columns(pl.when(whole | pl.col("synced").is_null()).then("replicas").otherwise("isr").alias("isr"))
+    none = pl.lit([], pl.List(pl.Int32))
+    frame = TOPOLOGY.frame(rows.select("time_ms", *_PARTITION, "leader", "replicas", "isr", none.alias("offline")))
+    return frame.sort("time_ms", *_PARTITION)
+
+
+def unknown(placed: pl.DataFrame, facts: pl.DataFrame) -> str:
+    """Return what no exporter can say of a topology made of ``placed``, in words."""
+    wanted = counts(facts, raw_metrics.REPLICAS)
+    by_topic = wanted.filter(pl.col("partition").is_null()).select("topic", pl.col("count").alias("of_topic"))
+    newest = placed.unique(_PARTITION, keep="last", maintain_order=True)
+    known = newest.join(wanted, on=_PARTITION, how="left").join(by_topic, on="topic", how="left")
+    known = known.select(pl.col("replicas").list.len().alias("found"), pl.coalesce("count", "of_topic").alias("count"))
+    short = known.filter(pl.col("count") > pl.col("found")).height
+    alone = known.filter(pl.col("count").is_null() & (pl.col("found") <= 1)).height
+    synced = facts.filter(pl.col("fact") == raw_metrics.IN_SYNC).height > 0
+    parts = ["in which order replicas are assigned" + ("" if synced else ", which are in sync")]
+    if short or alone:
+        parts.insert(
+            0, f"where the followers of {short + alone} of {known.height} partitions are (no broker reports a size)"
+        )
+    return (
+        "the topology is made from exporters' series: leaders as reported, followers by the sizes they report; no exporter "
+        f"says {' and '.join(parts)}, so failover is approximate; kafka-topics --describe would say it"
+    )
+
+
+def message_rates(facts: pl.DataFrame, topology: Topology, start_ms: int, end_ms: int) -> Floats | None:
+    """Return the messages per second [P] by which the ends of partitions' logs grew between two moments, NaN unknown; None where
+    no exporter reports them. An end that fell is that of a topic created again, and counts from 0."""
+    rows = facts.filter(pl.col("fact") == raw_metrics.END_OFFSET)
+    rows = rows.filter((pl.col("time_ms") <= end_ms) & (pl.col("last_ms") >= start_ms))
+    if not rows.height:
+        return None
+    series = ["host", *_PARTITION]
+    rows = rows.sort(*series, "time_ms", maintain_order=True)
+    rise = pl.col("value") - pl.col("value").shift(1).over(series)
+    grown = rows.with_columns(pl.when(rise < 0).then("value").otherwise(rise).fill_null(0.0).alias("rise")).group_by(series).agg(
+        pl.col("rise").sum(),
+        pl.max_horizontal(pl.col("time_ms").min(), pl.lit(start_ms)).alias("from"),
+        pl.min_horizontal(pl.col("last_ms").max(), pl.lit(end_ms)).alias("to"),
+    )  # fmt: skip
+    rates = (
+        grown.filter(pl.col("to") > pl.col("from"))
+        .select(*_PARTITION, (pl.col("rise") / (pl.col("to") - pl.col("from")) * 1000.0).alias("rate"))
+        .group_by(_PARTITION).agg(pl.col("rate").max())
+    )  # fmt: skip
+    wanted = pl.DataFrame({"topic": topology.topic_names, "partition": topology.partition})
+    found = wanted.join(rates, on=_PARTITION, how="left", maintain_order="left")["rate"]
+    return np.asarray(found.fill_null(np.nan).to_numpy(), np.float64)
+
+
+def disk_totals(facts: pl.DataFrame) -> pl.DataFrame:
+    """Return ``broker``, ``log_dir`` and ``size`` (bytes) of all replicas on each broker, as kminion reports them last."""
+    rows = facts.filter(pl.col("fact") == raw_metrics.BROKER_BYTES).sort("last_ms", "time_ms", maintain_order=True)
+    newest = rows.unique("broker", keep="last", maintain_order=True).sort("broker")
+    return newest.select("broker", pl.lit("(all of them)").alias("log_dir"), pl.col("value").alias("size"), "time_ms")
+
+
+def _dotless() -> pl.Expr:
+    return pl.col("topic").str.replace_all(".", "_", literal=True)

@@ -1,0 +1,48 @@
+"""The manifest of a fleet result: the one small file by which a folder of Parquet tables is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.report import instant
+from engine.tables import Table
+from engine.text import clean
+
+_BEGINS = re.compile(rb'\{"loadlens": "[^"]{1,40}", "view": "job-heuristics", "at": "')
+
+
+class Manifest:
+    """``manifest/part-….txt`` beside the folders ``table=NAME`` of a fleet result; the tables are read when they are needed."""
+
+    id = "fleet-result"
+    title = "Result of loadlens fleet: its folder of Parquet tables, known by its manifest"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (FLEET_RESULTS,)
+    closes = True
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise by its first keys, as they are written."""
+        return _BEGINS.match(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one row."""
+        try:
+            document = json.loads(data)
+            jobs = document["rows"]["jobs"]
+            row: dict[str, list[Any]] = {
+                "version": [clean(document["loadlens"], 40)],
+                "at_ms": [instant(document["at"])],
+                "parameters": [json.dumps(dict(document["parameters"]))],
+                "findings": [json.dumps({str(level): int(n) for level, n in document.get("findings", {}).items()})],
+                "jobs": [jobs if isinstance(jobs, int) and 0 <= jobs < 2**62 else 0],
+            }
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = f"no manifest of a fleet result: {type(error).__name__} {error}"
+            return Reading(problems=[Problem.at(source.path, "bad-document", reason)], complete=False)
+        return Reading({"fleet_results": row}, consumed=len(data))

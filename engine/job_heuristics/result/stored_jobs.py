@@ -1,0 +1,256 @@
+"""The jobs of fleet results: listed in memory, everything else about them asked from disk."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from engine.job_heuristics.reading.fleet.stored_tables import FleetResult, StoredTable
+from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PROBLEMS
+from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS
+from engine.job_heuristics.tables.result import JOBS
+from engine.problems import Problem, fold
+from engine.result import LEVELS, Finding, Level, TooLarge
+from engine.tables import Table
+
+NOT_LISTED = frozenset({"launch_ms", "maps_finished", "reduces_finished", "attempts_running", "source", "notes"})
+"""Columns of LISTING that no list of a million jobs needs; a report has them from table jobs."""
+REPEATED = ("user", "queue", "job_type", "state", "severity", "upstream_says")
+"""Texts of the list that few jobs do not share: each is held once."""
+RESULT = "_result"
+"""Column of the list beside those of LISTING: the number of the fleet result that a job is taken from."""
+MOST_JOBS = 5_000_000
+"""Jobs that are listed; 300 MB of memory a million."""
+MOST_FINDINGS = 1000
+"""Findings that are listed, the worst; the others are counted by level."""
+MOST_ADVISED = 10_000
+"""Recommendations that are listed, those that save most."""
+MOST_PROBLEMS = 1000
+"""Problems of each fleet result that are listed."""
+
+Check = Callable[[float], None]
+"""Called between files with the fraction that is done; raises Cancelled where the work is no longer wanted."""
+
+
+@dataclass(frozen=True)
+class StoredJobs:
+    """The jobs of ``results``; of several with one job the newest counts.
+
+    ``listing``: LISTING rows in its order, without ``NOT_LISTED``, with ``RESULT``. ``repeated``: whether a job is in several
+    results. ``problems``: of the tables, and those that the runs wrote down.
+    """
+
+    results: tuple[FleetResult, ...]
+    listing: pl.DataFrame = field(repr=False)
+    repeated: bool
+    advised: pl.DataFrame = field(repr=False)
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+
+    def has(self, job_id: str) -> bool:
+        """Whether ``job_id`` is one of the jobs."""
+        return bool((self.listing["job_id"] == job_id).any())
+
+    def rows(self, table: Table, job_id: str) -> pl.DataFrame:
+        """Return the rows of one job in ``table``."""
+        number = self.listing.filter(pl.col("job_id") == job_id)[RESULT]
+        if not number.len():
+            return table.empty()
+        return StoredTable(self.results[number[0]], table).rows(where=("job_id", job_id))
+
+    def paths(self, job_id: str) -> list[str]:
+        """Return the paths of the files that a job was computed from, as the run that did it had them."""
+        return self.rows(FILES, job_id)["path"].drop_nulls().unique().sort().to_list()
+
+    def table(self, table: Table) -> pl.DataFrame:
+        """Return all rows of ``table``, in the order of JOBS. Raises TooLarge."""
+        frames, height = [table.empty()], 0
+        for number, result in enumerate(self.results):
+            for frame in StoredTable(result, table).whole():
+                mine = self._counting(frame, number) if self.repeated else frame
+                height += mine.height
+                if height > MOST_JOBS:
+                    raise TooLarge(f"table {table.name} has more than {MOST_JOBS:,} rows: read {result.folder} itself")
+                frames.append(mine)
+        order = JOBS.sorted(self.listing.select("submit_ms", "job_id"))["job_id"]
+        place = pl.DataFrame({"job_id": order, "_place": pl.int_range(order.len(), dtype=pl.UInt32, eager=True)})
+        rows = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
+        return rows.sort("_place", maintain_order=True, nulls_last=True).drop("_place")
+
+    def _counting(self, frame: pl.DataFrame, number: int) -> pl.DataFrame:
+        """Return the rows of jobs that are taken from the result of this ``number``."""
+        mine = self.listing.filter(pl.col(RESULT) == number).select("job_id")
+        return frame.join(mine, on="job_id", how="semi", maintain_order="left")
+
+
+def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
+    """Read the list of jobs of ``results``, what a check would name, and the best advice."""
+    problems: list[Problem] = []
+    with ThreadPoolExecutor(1) as pool:
+        best = pool.submit(_best_advice, results, problems)  # while the list is put in order
+        listing, repeated = _listing(results, problems, check)
+        jobs = StoredJobs(results, listing, repeated, _named(best.result(), listing), (), ())
+    check(0.9)
+    findings = tuple(_findings(jobs, problems))
+    for result in results:
+        problems += _problems_of(result)
+    return replace(jobs, findings=findings, problems=fold(problems))
+
+
+def _listing(results: tuple[FleetResult, ...], problems: list[Problem], check: Check) -> tuple[pl.DataFrame, bool]:
+    """Return the rows of LISTING of all results in its order, and whether a job was in several of them."""
+    frames = [slim(LISTING.empty().select(_LISTED), 0)]
+    tables = [StoredTable(result, LISTING) for result in results]
+    height = 0
+    # Two at a time: while one is decoded here, the next is checked in the process for that.
+    with ThreadPoolExecutor(2) as pool:
+        read = deque(pool.submit(_slim_frames, table, number) for number, table in enumerate(tables))
+        try:
+            for number in range(len(tables)):
+                check(0.7 * number / len(tables))
+                for frame in read.popleft().result():
+                    height += frame.height
+                    if height <= MOST_JOBS:
+                        frames.append(frame)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    if height > MOST_JOBS:
+        reason = f"of {height:,} jobs of fleet results {MOST_JOBS:,} are listed"
+        problems.append(Problem.at(results[-1].folder, "too-many-jobs", reason))
+    for table in tables:
+        problems += table.problems
+    jobs = sum(frame["job_id"].drop_nulls().len() for frame in frames)
+    listed = in_listed_order(frames)
+    return listed, listed.height < jobs
+
+
+_LISTED = tuple(name for name in LISTING.schema if name not in NOT_LISTED)
+
+
+def _slim_frames(table: StoredTable, number: int) -> list[pl.DataFrame]:
+    return [slim(frame, number) for frame in table.whole(_LISTED)]
+
+
+def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Return LISTING rows as they are listed, taken from the result of this ``number`` (-1: from histories)."""
+    texts = (pl.col(name).cast(pl.Categorical) for name in REPEATED)
+    return listing.select(_LISTED).with_columns(*texts, pl.lit(number, pl.Int32).alias(RESULT))
+
+
+def in_listed_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of all frames in the order of LISTING, of several with one job the last.
+
+    A few columns at a time, so that memory never holds two whole lists; ``frames`` is empty afterwards.
+    """
+    ids = pl.concat([frame["job_id"] for frame in frames]).rechunk()
+    order = _order(frames, _last_of_each(ids))
+    parts = []
+    while frames[0].width:
+        names = frames[0].columns[:_AT_A_TIME]
+        parts.append(pl.concat([frame.select(names) for frame in frames]).rechunk()[order])
+        frames[:] = [frame.drop(names) for frame in frames]
+    return pl.concat(parts, how="horizontal")
+
+
+_AT_A_TIME = 2
+"""Columns that are put in order at a time."""
+
+
+def _last_of_each(ids: pl.Series) -> pl.Series:
+    """Return the places of the last occurrence of each id, sorted by id."""
+    places = pl.DataFrame({"id": ids, "at": pl.int_range(ids.len(), dtype=pl.UInt32, eager=True)})
+    if ids.null_count():
+        places = places.drop_nulls("id")
+    if ids.n_unique() < ids.len():
+        places = places.unique("id", keep="last", maintain_order=True)
+    return places["at"] if places["id"].is_sorted() else places.sort("id")["at"]
+
+
+def _order(frames: list[pl.DataFrame], places: pl.Series) -> pl.Series:
+    """Return ``places``, which are sorted by job, in the order of LISTING: one stable sort after another, of numbers, is several
+    times as fast as one by all columns."""
+    for name in ("submit_ms", "rank", "wasted_mb_s"):
+        keys = pl.concat([frame[name] for frame in frames]).rechunk().gather(places)
+        by = pl.DataFrame({"key": keys, "at": places})
+        places = by.sort("key", descending=True, nulls_last=True, maintain_order=True)["at"]
+    return places
+
+
+def _best_advice(results: tuple[FleetResult, ...], problems: list[Problem]) -> pl.DataFrame:
+    """Return the rows of RECOMMENDATIONS that save most, with the number of their result in ``RESULT``."""
+    best = RECOMMENDATIONS.empty().with_columns(pl.lit(0, pl.Int32).alias(RESULT))
+    for number, result in enumerate(results):
+        table = StoredTable(result, RECOMMENDATIONS)
+        for frame in table.frames(top=("saving_mb_s", MOST_ADVISED)):
+            both = pl.concat([best, frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT))])
+            order = ("saving_mb_s", "job_id", "rank")
+            best = both.sort(order, descending=[True, False, False], nulls_last=True).head(MOST_ADVISED)
+        problems += table.problems
+    return best
+
+
+def _named(best: pl.DataFrame, listing: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of recommendations with the ``name`` of each job, without those of results that the job is not taken from."""
+    named = listing.select("job_id", RESULT, "name").join(best, on=["job_id", RESULT], how="semi")
+    return best.join(named, on=["job_id", RESULT], how="inner", maintain_order="left").drop(RESULT)
+
+
+def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
+    """Yield the worst findings in the order of jobs, and for each level how many more there are."""
+    listed: list[tuple[Level, str, str]] = []
+    tables = [StoredTable(result, FINDINGS) for result in jobs.results]
+    for level in reversed(LEVELS[1:]):
+        before = len(listed)
+        for number, table in enumerate(tables):
+            if len(listed) == MOST_FINDINGS or not jobs.results[number].findings.get(level):
+                continue
+            for frame in table.frames(where=("level", level), first=MOST_FINDINGS - len(listed)):
+                mine = frame.drop_nulls().with_columns(job_id=_job_of_subject())
+                if jobs.repeated:
+                    mine = jobs._counting(mine, number)
+                mine = mine.head(MOST_FINDINGS - len(listed))
+                listed += [(level, subject, text) for _, subject, text, _ in mine.iter_rows()]
+        rest = _number(jobs, tables, level) - (len(listed) - before)
+        if rest > 0:
+            text = f"{rest:,} more verdicts of this level; the list of jobs and table heuristics have them"
+            yield Finding(level, "jobs of fleet results", text, rest=rest)
+    for table in tables:
+        problems += table.problems
+    yield from _in_order(jobs, listed)
+
+
+def _number(jobs: StoredJobs, tables: list[StoredTable], level: Level) -> int:
+    """Return how many findings of a level there are: as the manifests say, unless a job counts in one of several results."""
+    if not jobs.repeated:
+        return sum(result.findings.get(level, 0) for result in jobs.results)
+    return sum(
+        jobs._counting(frame.with_columns(job_id=_job_of_subject()), number).height
+        for number, table in enumerate(tables)
+        for frame in table.frames(["level", "subject"], where=("level", level))
+    )
+
+
+def _job_of_subject() -> pl.Expr:
+    return pl.col("subject").str.split(" ").list.first()
+
+
+def _in_order(jobs: StoredJobs, listed: Iterable[tuple[Level, str, str]]) -> list[Finding]:
+    rows = list(listed)
+    ids = pl.Series("job_id", [subject.partition(" ")[0] for _, subject, _ in rows], dtype=pl.String)
+    known = jobs.listing.select("submit_ms", "job_id").join(ids.unique().to_frame(), on="job_id", how="semi")
+    place = {job: at for at, job in enumerate(JOBS.sorted(known)["job_id"].to_list())}
+    found = [Finding(level, subject, text, ("jobs", (subject.partition(" ")[0],))) for level, subject, text in rows]
+    return sorted(found, key=lambda finding: place.get(finding.subject.partition(" ")[0], len(place)))
+
+
+def _problems_of(result: FleetResult) -> Iterator[Problem]:
+    """Yield what the run that wrote a result found wrong with its files."""
+    table = StoredTable(result, PROBLEMS)
+    for frame in table.frames(first=MOST_PROBLEMS):
+        for path, line, kind, reason, count in frame.iter_rows():
+            yield Problem.at(path or result.folder, kind or "problem", reason or "", line=line, count=count or 1)
+    yield from table.problems

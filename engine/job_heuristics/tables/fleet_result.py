@@ -1,0 +1,53 @@
+"""Tables of a fleet result (docs/fleet.md): those of a report of each job on its own, and what else is written beside them."""
+
+from __future__ import annotations
+
+from engine.job_heuristics.tables.columns import count, text, time
+from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS
+from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS
+from engine.tables import Table
+
+FLEET_RESULTS = Table(
+    "fleet_results",
+    "One row per fleet result: what its manifest says",
+    (
+        text("version", "version of loadlens that computed it"),
+        time("at_ms", "when it was computed"),
+        text("parameters", "options that it was computed with, JSON"),
+        text("findings", "number of findings by level, JSON"),
+        count("jobs", "number of jobs in it"),
+    ),
+)
+PROBLEMS = Table(
+    "problems",
+    "What was wrong with the files",
+    (
+        text("path", "the file"),
+        count("line", "line, if it has lines"),
+        text("kind", "kind of problem"),
+        text("reason", "what is wrong"),
+        count("count", "number of occurrences"),
+    ),
+    order=("path", "kind", "reason"),
+)
+FINDINGS = Table(
+    "findings",
+    "What a check would name",
+    (
+        text("level", "how bad it is"),
+        text("subject", "which job, and which of its verdicts"),
+        text("text", "what was found"),
+    ),
+    order=("subject", "level", "text"),
+)
+FILES = Table(
+    "files",
+    "One row per job and file that it was computed from",
+    (text("job_id", "job id", kind="id"), text("path", "the file, as the run that computed it could open it")),
+    key=("job_id",),
+    order=("job_id", "path"),
+)
+PER_JOB = (JOBS, HEURISTICS, RECOMMENDATIONS, COSTS, DIFFERENCES)
+"""Tables of a report that hold rows of each job on its own."""
+WRITTEN = (*PER_JOB, LISTING, PROBLEMS, FINDINGS, FILES)
+"""All tables of a fleet result but the roll-up."""
