@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,6 +277,11 @@ class Store:
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """Return the rows of ``files`` in one table, without provisional ones."""
         return _joined([*_of((*self._away[name], *self._firm[name]), files)], self._empty[name])
+
+    def firm_rows(self) -> Callable[[str, frozenset[int]], pl.DataFrame]:
+        """Return a function that gives the rows as ``firm`` does now, whatever happens later."""
+        chunks = {name: (*self._away[name], *self._firm[name]) for name in self.tables}
+        return lambda name, files: _joined([*_of(chunks[name], files)], self._empty[name])
 
     def snapshot(self) -> Snapshot:
         """Return the tables as of now."""
