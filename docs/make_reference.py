@@ -66,7 +66,8 @@ def tables() -> Iterator[str]:
             yield f"What the system has, and its rules: [{entry.name}](../models/{entry.name}.md)."
         yield ""
         for table in entry.load().tables:
-            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\nMade in `{table.made_in.replace('.', '/')}`.\n"
+            makers = ", ".join(f"`{maker.replace('.', '/')}`" for maker in table.makers)
+            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\nMade in {makers}.\n"
             origins = _origins(table)
             yield "| column | unit | meaning | decided in |\n|---|---|---|---|"
             yield from (

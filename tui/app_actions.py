@@ -16,6 +16,8 @@ from tui.widgets.status import KeyBar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from textual.widget import Widget
+
     from engine.settings import Settings
     from tui.glyphs import Glyphs
     from tui.screens.palette_entries import Found
@@ -93,7 +95,11 @@ class AppActions(App[None]):
         """Show the keys and what they do."""
         from tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.pane))
+        self.push_screen(HelpScreen(*self.help_subject()))
+
+    def help_subject(self) -> tuple[Widget | None, str]:
+        """Return what is on screen, and the scope of its own keys."""
+        return self.pane, self.pane.entry.name if self.pane is not None else ""
 
     def action_problems(self) -> None:
         """Show the problems of all inputs."""

@@ -154,6 +154,8 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     answer_tables.add(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:
         _add_without_topology(inputs, at_ms, parameters.interval_ms, bool(observed.size), builder)
+    if not builder.headline and builder.frames.get("brokers", BROKERS.empty()).height:
+        builder.headline += summary.of_brokers(builder.frames["brokers"])
     detail = detail_of(inputs, context, model, cluster, observed, fit, parameters)
     return _Standing(model, cluster, builder, detail)
 

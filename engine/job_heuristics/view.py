@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from engine import units
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.gauges import GAUGES
 from engine.job_heuristics.tables import insight as insight_tables
@@ -169,15 +170,15 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
         ),
         Headline(
             "used",
-            f"{used / 1024 / 3600:,.1f} GB·h",
+            _gb_hours(used),
             "containers of the attempts that count, ended tasks",
-            short=("used", f"{used / 1024 / 3600:,.1f} GB·h"),
+            short=("used", _gb_hours(used)),
         ),
         Headline(
             "wasted",
-            f"{wasted / 1024 / 3600:,.1f} GB·h ({share})",
+            f"{_gb_hours(wasted)} ({share})",
             "memory above 1.5 x the largest peak of each side",
-            short=("wasted", f"{wasted / 1024 / 3600:,.1f} GB·h"),
+            short=("wasted", _gb_hours(wasted)),
         ),
         Headline(
             "failed",
@@ -186,6 +187,12 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
             short=("failed", f"{summary['jobs_failed']:,}"),
         ),
     )
+
+
+def _gb_hours(mb_s: float) -> str:
+    """Format megabyte-seconds as GB hours, small amounts with more digits."""
+    hours = mb_s / 1024 / 3600
+    return f"{hours:,.1f} GB·h" if hours >= 0.95 or not hours else f"{units.gb_hours(mb_s)} GB·h"
 
 
 def _notes(parameters: JobParameters, chosen: heuristic_conf.Rules) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ CLASSES = Table(
     ),
     key=("class",),
     title="Query classes",
-    made_in="result.result_tables",
+    made_in="result.result_tables insight.grouping",
     rules={
         "insight.profile": (
             "y_total=total y_low=interval y_high=interval x_total cost_per_time=costs "
@@ -265,9 +265,11 @@ COMPARISON = Table(
     made_in="insight.window_comparison",
     rules={
         "insight.window_comparison": (
-            "calls_before=calls_ calls_now=calls_ latency_before_us=latency_ latency_now_us=latency_ "
-            "y_before=y_ y_now=y_"
+            "x_before=x_ x_now=x_ calls_before=calls_ calls_now=calls_ latency_before_us=latency_ "
+            "latency_now_us=latency_ y_before=y_ y_now=y_ y_change y_change_low y_change_high"
         ),
+        "workloads.workload": "x_before=x x_now=x calls_before=calls calls_now=calls",
+        "insight.all_methods": "y_before=Fits y_now=Fits y_change=Fits y_change_low=Fits y_change_high=Fits",
     },
 )
 

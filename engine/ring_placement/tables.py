@@ -188,7 +188,7 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
     _text("address", "Address and port", priority=5, hidden=True),
     Column("heartbeat_ms", pl.Int64, "Last heartbeat", kind="time_ms", title="heartbeat", priority=5, hidden=True),
 ), key=("instance",), order=("-load_before", "instance"), title="Nodes",
-   made_in="result.layout_tables",
+   made_in="result.layout_tables result.replica_tables",
     rules={
         "reading": "instance",
         "pyroscope.ring": "state",
@@ -246,7 +246,7 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
 ), key=("tenant", "dataset", "fingerprint", "offset", "token"),
    order=("tenant", "dataset", "fingerprint", "offset", "shard", "token"),
    title="Placements",
-   made_in="result.placements_table",
+   made_in="result.placements_table result.replica_tables",
     rules={
         "reading": "tenant dataset fingerprint token",
         "scenarios.segment_writers": "bytes_per_s=_weights limits_from",
@@ -390,7 +390,7 @@ TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario
     Column("read_partitions", pl.List(pl.Int64), "Partitions that its queries need", kind="text", title="read partitions",
            priority=4),
 ), key=("tenant",), order=("-write_lost_share", "reads_ok", "-load", "tenant"), title="Tenants",
-   made_in="result.replica_tables",
+   made_in="result.replica_tables result.segment_tenants",
     rules={
         "reading": "tenant",
         "insight.replica_facts": "write_lost_load=lost_load instances_down spread=spreads instances read_instances",

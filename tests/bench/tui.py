@@ -32,7 +32,7 @@ def _start(home: Path) -> list[Line]:
     text, used = [], []
     for _ in range(6):
         with Terminal(["-m", "tui", str(folder)], home, (200, 50), env=_installed(home)) as t:
-            text.append(t.see("This tab reads"))
+            text.append(t.see("Overview"))
             used.append(_cpu(t.process.pid))
             t.send(b"q")
             t.ended()

@@ -43,6 +43,7 @@ def declarations(package: str) -> dict[int, str]:
     return {id(value): name for module in modules for name, value in vars(module).items() if isinstance(value, Table)}
 
 
+@cache
 def names_used(module: ModuleType) -> set[str]:
     """Names and attributes that the code of a module mentions, imports left aside."""
     tree = ast.walk(ast.parse(inspect.getsource(module)))
@@ -55,8 +56,46 @@ def names_used(module: ModuleType) -> set[str]:
 
 @pytest.mark.parametrize(("package", "table"), TABLES)
 def test_a_table_is_made_where_it_says(package: str, table: Table) -> None:
-    maker = importlib.import_module(f"{package}.{table.made_in}")
-    assert declarations(package)[id(table)] in names_used(maker)
+    for maker in table.makers:
+        assert declarations(package)[id(table)] in names_used(importlib.import_module(f"{package}.{maker}")), maker
+
+
+@cache
+def makers(package: str) -> dict[int, set[str]]:
+    """The modules that call ``frame`` of each table, by the table's identity; readers and declarations left aside."""
+    found: dict[int, set[str]] = {}
+    for name in graph().find_descendants(package):
+        short = name.removeprefix(f"{package}.")
+        if short.partition(".")[0] in ("reading", "tables"):
+            continue
+        module = importlib.import_module(name)
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=constant), attr="frame")):
+                    made = getattr(module, constant, None)
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=part), attr=constant), attr="frame")
+                ):
+                    made = getattr(getattr(module, part, None), constant, None)
+                case _:
+                    continue
+            if isinstance(made, Table):
+                found.setdefault(id(made), set()).add(short)
+    return found
+
+
+@pytest.mark.parametrize(("package", "table"), TABLES)
+def test_every_module_that_makes_rows_of_a_table_is_named(package: str, table: Table) -> None:
+    assert makers(package).get(id(table), set()) <= set(table.makers)
+
+
+def test_the_makers_of_tables_are_found() -> None:
+    """Under another name, as an attribute of a module, and in several modules."""
+    jobs = importlib.import_module("engine.job_heuristics.tables.result")
+    assert "dr_elephant.spark.verdict_tables" in makers("engine.job_heuristics")[id(jobs.HEURISTICS)]
+    assert {"insight.cost", "insight.spark.cost"} <= makers("engine.job_heuristics")[
+        id(importlib.import_module("engine.job_heuristics.tables.insight").COSTS)
+    ]
 
 
 @cache

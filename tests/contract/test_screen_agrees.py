@@ -59,7 +59,8 @@ def _job_heuristics(result: Any) -> None:
 
 
 def _query_profile(result: Any) -> None:
-    classes, intervals = result.tables["classes"], result.tables["intervals"]
+    classes = result.tables["classes"]
+    intervals = result.tables["intervals"].filter(pl.col("window") == "now")
     headline = {line.label: line.value for line in result.headline}
     assert headline["intervals"] == f"{intervals['used'].sum()} of {intervals.height}"
     assert headline["attributed"] == f"{100 * classes['y_share'].sum():.1f} %"

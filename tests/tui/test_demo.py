@@ -71,8 +71,7 @@ def test_signals_leave_nothing(demo: Terminal, temporary: Path, number: signal.S
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-@pytest.mark.parametrize("later", [0.0, 0.05, 0.1])
+@pytest.mark.parametrize(("number", "later"), [(signal.SIGTERM, 0.0), (signal.SIGHUP, 0.05), (signal.SIGINT, 0.1)])
 def test_signals_while_it_starts_leave_nothing(
     demo: Terminal, temporary: Path, number: signal.Signals, later: float
 ) -> None:

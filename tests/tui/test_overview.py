@@ -66,6 +66,10 @@ def test_all_views_are_on_the_first_screen_without_a_key(tmp_path: Path) -> None
             lines = s.text().splitlines()
             assert "0 Overview" in lines[0] and "2 Fake view 1" in lines[0], "a tab's title counts what calls"
             assert "reads files that are not there" in s.text()
+            await s.press("question_mark")
+            shown = "\n".join(plain(line) for line in s.app.screen.query_one("HelpText").content(100))
+            assert "Go to what changed" in shown and "How bad it is." in shown and "What is the matter" in shown
+            await s.press("escape")
             row = next(line for line in lines if line.startswith(" Fake view"))
             assert "▁" in row and "5 s" in row
             assert s.app.pane is None and not s.app.tabs.panes, "no tab is made for it"

@@ -14,6 +14,8 @@ from tui.tabs import OVERVIEW, Tabs
 from tui.widgets.sections import TitleBar
 
 if TYPE_CHECKING:
+    from textual.widget import Widget
+
     from tui.engine_client import EngineClient
     from tui.overview.control import Overview
     from tui.overview.rows import Target
@@ -40,6 +42,10 @@ class OverviewActions(AppActions):
         """Show all views at once."""
         if self.tabs.several:
             await self.show_tab(OVERVIEW)
+
+    def help_subject(self) -> tuple[Widget | None, str]:
+        """Return what is on screen, the overview too, and the scope of its own keys."""
+        return (self.tabs.overview, "overview") if self.tabs.active == OVERVIEW else super().help_subject()
 
     async def action_next_finding(self, by: int) -> None:
         """Go to the next finding of any view, worst first, or to the one before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -15,23 +15,22 @@ from tui.widgets.drawing.fragments import Line, fit, wrap
 from tui.widgets.sections import on_screen
 from tui.widgets.table.table import LiveTable
 
-if TYPE_CHECKING:
-    from tui.views.base import ViewPane
-
 
 class HelpText(ScrollCanvas, can_focus=True):
     """Keys with their sentences, then columns, signs and notes."""
 
-    def __init__(self, pane: ViewPane | None) -> None:
+    def __init__(self, shown: Widget | None, scope: str) -> None:
         super().__init__()
-        self._view = pane.entry.name if pane is not None else ""
-        self._tables = [table for table in (pane.query(LiveTable) if pane is not None else ()) if on_screen(table)]
+        self._view = scope
+        self._tables = [table for table in (shown.query(LiveTable) if shown is not None else ()) if on_screen(table)]
 
     def content(self, width: int) -> list[Line]:
         """Return the lines: keys, columns and signs of the shown tab, then keys of tables, of every tab, of all."""
         all_actions = host_of(self).actions_by_id.values()
         out: list[Line] = []
-        for scope in (self._view, "table", "pane", "app"):
+        shared = self._view in actions.SCOPES
+        tab, signs = ((), ()) if shared else (("pane",), actions.view_signs(self._view))
+        for scope in (self._view, "table", *tab, "app"):
             scoped = [action for action in all_actions if action.scope == scope]
             if not scoped:
                 continue
@@ -41,7 +40,7 @@ class HelpText(ScrollCanvas, can_focus=True):
             out.append([("", "")])
             if scope == self._view:
                 out += self._glossary(width)
-                out += [[(part, "")] for text in actions.view_signs(scope) for part in (*wrap(text, width), "")]
+                out += [[(part, "")] for text in signs for part in (*wrap(text, width), "")]
         if not any(action.scope == self._view for action in all_actions):
             out = self._glossary(width) + out
         out.append([("Signs", "key")])
@@ -95,16 +94,16 @@ NOTES = (
 
 
 class HelpScreen(Box[None]):
-    """The box of the help; ``pane``: the shown tab."""
+    """The box of the help on ``shown``, the tab on screen, whose own keys are those of ``scope``."""
 
     heading = "Help: keys, columns, signs"
     keys = "j/k scroll   Esc close"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "close", show=False)]
 
-    def __init__(self, pane: ViewPane | None) -> None:
+    def __init__(self, shown: Widget | None, scope: str) -> None:
         super().__init__()
-        self._pane = pane
+        self._shown, self._scope = shown, scope
 
     def content(self) -> list[Widget]:
         """Return the text."""
-        return [HelpText(self._pane)]
+        return [HelpText(self._shown, self._scope)]

@@ -58,7 +58,7 @@ def counts(facts: pl.DataFrame, fact: int) -> pl.DataFrame:
     if fact == raw_metrics.REPLICAS:
         rows = pl.concat([rows, facts.filter((pl.col("fact") == raw_metrics.LEADS) & (pl.col("value") > 0))])
     newest = rows.sort("last_ms", "time_ms", maintain_order=True).unique(_PARTITION, keep="last", maintain_order=True)
-    return newest.select(*_PARTITION, pl.col("value").cast(pl.Int64).alias("count"))
+    return newest.select(*_PARTITION, pl.col("value").cast(pl.Int64, strict=False).alias("count"))
 
 
 def holders(inputs: Inputs, past: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.DataFrame:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import polars as pl
+
 from engine.broker_load.cruise_control import balance, goals
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
@@ -70,6 +72,20 @@ def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[s
 def _some(ids: list[int]) -> str:
     """Return the first few ids."""
     return ", ".join(map(str, ids[:6])) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
+
+
+def of_brokers(brokers: pl.DataFrame) -> list[Headline]:
+    """Return headline numbers of rows of ``BROKERS`` where there is no model to give others."""
+    dead = brokers.filter(pl.col("state") == "DEAD").height
+    alive = f"{brokers.height - dead}/{brokers.height} alive" if dead else str(brokers.height)
+    shown = [Headline("brokers", alive, level="critical" if dead else "")]
+    busiest = brokers.with_columns(
+        cpu=pl.coalesce("cpu_pct", "measured_cpu_pct"), name=pl.coalesce("host", pl.col("broker").cast(pl.String))
+    )
+    for label, column in (("most CPU", "cpu"), ("fullest disk", "disk_pct")):
+        worst = busiest.drop_nulls(column).sort(column, descending=True, maintain_order=True).head(1)
+        shown += [Headline(label, f"{row[column]:.1f} % of {row['name']}") for row in worst.iter_rows(named=True)]
+    return shown
 
 
 def _headline(model: Model, builder: ResultBuilder, over: str) -> None:

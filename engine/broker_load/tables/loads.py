@@ -54,7 +54,7 @@ BROKERS = Table(
     ),
     key=("broker", "source"),
     order=("broker", "source"),
-    made_in="result.broker_tables",
+    made_in="result.broker_tables result.answer_tables insight.brokers_without_topology insight.log_directories",
     rules={
         "reading": "broker",
         "model.topology": "host rack",
@@ -67,8 +67,8 @@ BROKERS = Table(
         "model.broker_capacity": "cores nw_in_cap_kbs=nw_in nw_out_cap_kbs=nw_out disk_cap_mb=disk capacity_estimated=estimated",
         "model.measured": "measured_cpu_pct=cpu cpu_trend",
         "insight.answer_differences": "source",
-        "insight.log_directories": "source",
-        "insight.brokers_without_topology": "source",
+        "insight.log_directories": "source disk_mb replicas",
+        "insight.brokers_without_topology": "source disk_mb leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs replicas",
     },
 )  # fmt: skip
 
@@ -99,7 +99,7 @@ REPLICAS = Table(
              "% of a core", hidden=True),
     ),
     key=("topic", "partition", "broker", "source"),
-    made_in="result.partition_tables",
+    made_in="result.partition_tables insight.answer_differences insight.log_directories",
     rules={
         "reading": "topic partition broker",
         "cruise_control.replica_loads": "cpu_pct_cores=cpu disk_mb=disk nw_in_kbs=nw_in nw_out_kbs=nw_out",
@@ -108,8 +108,8 @@ REPLICAS = Table(
             "split=partitions_sharing cpu_low=bounds cpu_high=bounds nw_in_low_kbs=bounds "
             "nw_in_high_kbs=bounds nw_out_low_kbs=bounds nw_out_high_kbs=bounds"
         ),
-        "insight.answer_differences": "source",
-        "insight.log_directories": "source",
+        "insight.answer_differences": "source cpu_pct_cores leader nw_out_kbs=nw_out",
+        "insight.log_directories": "source disk_mb offline",
         "model.topology": "position=replicas leader offline",
     },
 )  # fmt: skip
@@ -163,7 +163,7 @@ SAMPLES = Table(
     "Partition samples: the leader's values, one row per partition and sampling interval.",
     (TOPIC, PARTITION, Column("leader", pl.Int32, "Broker id of the leader."), TIME, *NINE),
     key=("topic", "partition", "time_ms"),
-    made_in="result.partition_tables",
+    made_in="result.partition_tables cruise_control.samples",
     rules={
         "reading": "topic partition",
         "cruise_control.samples": "",
@@ -175,7 +175,7 @@ BROKER_SAMPLES = Table(
     "Broker samples of the newest sampling intervals, with Cruise Control's record version.",
     (BROKER, text("host", "Host name."), integer("version", "4 or 5."), TIME, *NINE),
     key=("broker", "time_ms"),
-    made_in="result.partition_tables",
+    made_in="cruise_control.samples",
     rules={
         "reading": "broker",
         "cruise_control.samples": "",
@@ -289,9 +289,10 @@ DIRECTORIES = Table(
     ),
     key=("broker", "log_dir", "source"),
     order=("broker", "log_dir", "source"),
-    made_in="insight.log_directories",
+    made_in="insight.log_directories result.answer_tables",
     rules={
         "reading": "broker log_dir",
-        "insight.answer_differences": "leaders=directories source",
+        "insight.log_directories": "replicas disk_mb capacity_mb disk_pct error source",
+        "insight.answer_differences": "replicas=directories leaders=directories source",
     },
 )  # fmt: skip

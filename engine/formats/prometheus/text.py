@@ -34,9 +34,13 @@ _QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
 """Working columns while a scrape is parsed: no label can have such a name."""
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
+_VALUE = rb"[-+]?(?:\.?[0-9]|(?i:nan|inf)\b)"
 _HEAD = re.compile(
-    rb"^\s*(?:#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\s*\{[^\n]*\})?\s+[-+0-9NIni]|"
-    rb'\{(?:__name__=)?"[^\n]*\}\s+[-+0-9NIni])'
+    rb"^\s*(?:#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\s*\{[^\n]*\})?\s+"
+    + _VALUE
+    + rb'|\{(?:__name__=)?"[^\n]*\}\s+'
+    + _VALUE
+    + rb")"
 )
 
 

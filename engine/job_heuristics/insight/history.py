@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,20 +129,24 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
     return HISTORY.frame(runs.select([c for c in HISTORY.schema if c in runs.columns])).reverse()
 
 
-def conf_difference(conf: pl.DataFrame, before: str, after: str) -> list[tuple[str, str | None, str | None]]:
-    """Return properties that differ between two jobs: (key, value before, value after), None where unset; sorted by
-    key.
+def run_before(runs: pl.DataFrame, job_id: str) -> str | None:
+    """Return the job in ``runs`` (HISTORY rows, newest first) that ran before ``job_id``, None without one."""
+    ids: list[str] = runs["job_id"].to_list()
+    at = ids.index(job_id) if job_id in ids else len(ids)
+    return ids[at + 1] if at + 1 < len(ids) else None
+
+
+def conf_difference(
+    before: Mapping[str, str | None], after: Mapping[str, str | None]
+) -> list[tuple[str, str | None, str | None]]:
+    """Return properties that differ between the configurations of two jobs, of either kind: (key, value before, value
+    after), None where unset; sorted by key.
 
     What names the run itself (ids, paths of this run, time stamps) differs always and is left out.
     """
-    conf_of = {
-        job: dict(zip(*(part[c].to_list() for c in ("key", "value")), strict=True))
-        for job in (before, after)
-        for part in [conf.filter(pl.col("job_id") == job)]
-    }
     differences = []
-    for key in sorted(conf_of[before].keys() | conf_of[after].keys()):
-        a, b = conf_of[before].get(key), conf_of[after].get(key)
+    for key in sorted(before.keys() | after.keys()):
+        a, b = before.get(key), after.get(key)
         if (
             a != b
             and not _ALWAYS.search(key)
@@ -153,6 +158,10 @@ def conf_difference(conf: pl.DataFrame, before: str, after: str) -> list[tuple[s
 
 _ALWAYS = re.compile(
     r"^(?:mapreduce\.job\.(?:dir|jar|id|working\.dir|submithost\w*|cache\.files\.timestamps|credentials\.binary)"
-    r"|mapreduce\.(?:workflow\.\w+|client\.submit\.\w+)|yarn\.app\.\w+\.id|.*\.timestamps?)$"
+    r"|mapreduce\.(?:workflow\.\w+|client\.submit\.\w+)|yarn\.app\.\w+\.id|.*\.timestamps?"
+    r"|spark\.(?:app\.(?:id|startTime|submitTime)|driver\.port|yarn\.app\.id))$"
 )
-_RUN_ID = re.compile(r"(?:application|job|attempt)_\d{6,}_\d+|\b\d{13}\b")
+_RUN_ID = re.compile(
+    r"(?:application|job|attempt)_\d{6,}_\d+|\bapp-\d{14}-\d+|\bspark-(?:application-\d+|[0-9a-f]{32})\b|\b\d{13}\b"
+)
+"""Ids of runs and times in ms inside a value; ``app-`` is Spark's own cluster, ``spark-`` Kubernetes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import polars as pl
@@ -48,7 +48,7 @@ def of_job(
         EXPLAINED.name: _explained(job_detail),
         PHASES.name: _phases(job_detail),
         HISTORY.name: runs,
-        CONF_CHANGES.name: _conf_changes(model, parameters.compare or _previous(runs, job_id), job_id),
+        CONF_CHANGES.name: _conf_changes(model, parameters.compare or history.run_before(runs, job_id), job_id),
     }
     if job_detail.prediction is not None:
         tables[WHAT_IF.name] = _what_if(job_detail)
@@ -113,24 +113,20 @@ def _runs(model: Model, jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
     return history.history(runs, sizes, job_id)
 
 
-def _previous(runs: pl.DataFrame, job_id: str) -> str | None:
-    ids: list[str] = runs["job_id"].to_list()
-    at = ids.index(job_id) if job_id in ids else len(ids)
-    return ids[at + 1] if at + 1 < len(ids) else None
-
-
 def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
     if not other or other == job_id or other not in model.parts:
         return CONF_CHANGES.empty()
-    differences = history.conf_difference(model.only((other, job_id)).conf, other, job_id)
-    return CONF_CHANGES.frame(
-        {
-            "key": [k for k, _, _ in differences],
-            "before": [a for _, a, _ in differences],
-            "after": [b for _, _, b in differences],
-            "other_job_id": [other] * len(differences),
-        }
+    conf = model.only((other, job_id)).conf
+    before, after = (
+        dict(conf.filter(pl.col("job_id") == job).select("key", "value").iter_rows()) for job in (other, job_id)
     )
+    return conf_changes(before, after, other)
+
+
+def conf_changes(before: Mapping[str, str | None], after: Mapping[str, str | None], other: str) -> pl.DataFrame:
+    """Make CONF_CHANGES of two configurations; ``other``: the job that ``before`` belongs to."""
+    rows = [(*difference, other) for difference in history.conf_difference(before, after)]
+    return CONF_CHANGES.frame({name: [row[k] for row in rows] for k, name in enumerate(CONF_CHANGES.schema)})
 
 
 def _what_if(job_detail: detail.JobDetail) -> pl.DataFrame:

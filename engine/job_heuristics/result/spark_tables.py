@@ -25,6 +25,7 @@ from engine.job_heuristics.insight.spark.whatif import Scenario, numbers, predic
 from engine.job_heuristics.model.spark.app import App, SqlExecution
 from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.result.job_tables import conf_changes
 from engine.job_heuristics.result.labels import labels
 from engine.job_heuristics.result.spark_detail import AppDetail, AppVerdict
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, WHAT_IF
@@ -62,7 +63,7 @@ def of_app(
     tables = {
         EXPLAINED.name: _explained(detail),
         HISTORY.name: runs,
-        CONF_CHANGES.name: _conf_changes(apps, parameters.compare or _before(runs, app_id), app_id),
+        CONF_CHANGES.name: _conf_changes(apps, parameters.compare or history.run_before(runs, app_id), app_id),
         **facts.tables,
     }
     if detail.prediction is not None:
@@ -260,26 +261,10 @@ def _runs(apps: Apps, jobs: pl.DataFrame, app_id: str) -> pl.DataFrame:
     return history.history(alike, inputs, app_id)
 
 
-def _before(runs: pl.DataFrame, app_id: str) -> str | None:
-    ids: list[str] = runs["job_id"].to_list()
-    at = ids.index(app_id) if app_id in ids else len(ids)
-    return ids[at + 1] if at + 1 < len(ids) else None
-
-
-_OF_A_RUN = ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.yarn.app.id")
-"""Properties that name the run itself."""
-
-
 def _conf_changes(apps: Apps, other: str | None, app_id: str) -> pl.DataFrame:
     if not other or other == app_id or other not in apps.apps:
         return CONF_CHANGES.empty()
-    before, after = apps.apps[other].properties, apps.apps[app_id].properties
-    rows = [
-        (key, before.get(key), after.get(key), other)
-        for key in sorted(before.keys() | after.keys())
-        if before.get(key) != after.get(key) and key not in _OF_A_RUN
-    ]
-    return CONF_CHANGES.frame(_columns(CONF_CHANGES, rows))
+    return conf_changes(apps.apps[other].properties, apps.apps[app_id].properties, other)
 
 
 def _what_if(detail: AppDetail) -> pl.DataFrame:

@@ -36,6 +36,10 @@ RECOMMENDATIONS = Table(
             "topic=Advice key value=Advice current saving_mb_s saving_percent=saving_mb_s wait_change_ms heuristic "
             "severity_now=now severity_after=after text=Advice"
         ),
+        "insight.spark.advice": (
+            "topic=Advice key value=Advice current=Advice saving_mb_s saving_percent wait_change_ms=Advice heuristic=Advice "
+            "severity_now=now severity_after=after text=Advice"
+        ),
     },
 )
 
@@ -54,9 +58,11 @@ COSTS = Table(
     ),
     key=("job_id", "cause"),
     title="cost",
-    made_in="insight.cost",
+    made_in="insight.cost insight.spark.cost",
     rules={
         "reading": "job_id",
+        "insight.cost": "cause attempts mb_ms mb_s vcore_s share price",
+        "insight.spark.cost": "cause attempts mb_ms mb_s=mb_ms vcore_s=core_ms share=total price",
     },
 )
 
@@ -114,9 +120,11 @@ EXPLAINED = Table(
     ),
     key=("heuristic",),
     title="verdicts",
-    made_in="result.job_tables",
+    made_in="result.job_tables result.spark_tables",
     rules={
         "dr_elephant.verdicts": "",
+        "dr_elephant.spark": "severity=tree advice",
+        "insight.spark.whatif": "predicted=levels",
         "insight.decision": "value limits reason worse better margin",
         "insight.certainty": "status likely chance",
         "insight.whatif": "predicted=levels",
@@ -168,7 +176,9 @@ HISTORY = Table(
         "reading": "job_id",
         "dr_elephant.verdict_tables": "severity",
         "dr_elephant.metrics": "used_mb_s wasted_mb_s runtime_ms",
+        "dr_elephant.spark.metrics": "used_mb_s wasted_mb_s",
         "model.assembly": "name submit_ms state",
+        "model.spark.app": "name submit_ms=start_ms state runtime_ms",
     },
 )
 
@@ -187,7 +197,7 @@ CONF_CHANGES = Table(
     made_in="result.job_tables",
     rules={
         "reading": "key",
-        "insight.history": "before after other_job_id=runs_like",
+        "insight.history": "before after other_job_id=run_before",
     },
 )
 
@@ -203,9 +213,10 @@ WHAT_IF = Table(
     ),
     key=("what",),
     title="what if",
-    made_in="result.job_tables",
+    made_in="result.job_tables result.spark_tables",
     rules={
         "insight.whatif": "what now predicted=predict change direction=change",
+        "insight.spark.whatif": "now=numbers predicted=predict",
     },
 )
 

@@ -234,11 +234,11 @@ SPARK_BATCHES = Table(
 
 SPARK_ANSWERS = Table(
     "spark_answers",
-    "One row per application, Spark job, stage and executor of a saved answer of the history server",
+    "One row per application, Spark job, stage, executor and SQL execution of a saved answer of the history server",
     (
         text("app_id", "application id, from the answer or its path", kind="id"),
         text("attempt", "attempt of the application, from the path; null: the path names none"),
-        text("what", "application, job, stage, executor or property"),
+        text("what", "application, job, stage, executor, sql or property"),
         Column("entry", pl.Binary, "its fields as MessagePack", hidden=True),
     ),
 )

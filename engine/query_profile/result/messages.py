@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from engine import units
 from engine.formats.sql_text import label
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.insight.profile import Profile
@@ -135,6 +136,12 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         ]  # fmt: skip
         if math.isfinite(profile.active_cpus):
             items.insert(1, Headline("active CPUs", busy, "average over the window", short=("CPUs", busy)))
+    elif (elapsed := float(profile.x_total.sum())) > 0:
+        total = units.text("s", elapsed / 1e6)
+        items += [
+            Headline("time of all classes", total, short=("time", total)),
+            Headline("CPU", "not known: ranked by time", level="low", short=("CPU", "not known")),
+        ]
     left_out = f"{left} left out" if left else ""
     level: Level = "low" if left else ""
     short = ("used", f"{count}, {left} left out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -249,6 +250,10 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
         Headline("Verdict", str(summary["verdict"]), f"passes from {percent(parameters.pass_share)}", level),
         Headline("Matched", f"{summary['matched']} of {summary['total']} ({percent(summary['share'])})", basis),
     ]
+    missing = Headline("Missing", str(summary["missing"]), "on one side only")
+    most = summary["missing"] > summary["total"]  # then a verdict on the rest says little
+    if most:
+        shown.insert(1, replace(missing, level="moderate", short=("missing", missing.value)))
     if summary["geometric_mean"] is not None:
         basis = f"of {summary['geometric_mean_of']} ratios"
         shown.append(Headline("geometric mean", worse_by(summary["geometric_mean"]), basis))
@@ -259,5 +264,4 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
         ]
     elif parameters.mode == "published" and summary.get("similarity") is not None:
         shown.append(Headline("Similarity", f"{summary['similarity']:.2f}", "mean over the compared metrics"))
-    shown.append(Headline("Missing", str(summary["missing"]), "on one side only"))
-    return tuple(shown)
+    return tuple(shown if most else [*shown, missing])

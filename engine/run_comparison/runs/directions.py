@@ -25,28 +25,34 @@ _LOWER_NAME = re.compile(
 )
 
 
-def better_direction(
-    name: str, unit: str, stated: str = "", rules: Sequence[DirectionRule] = (), quantity: str = ""
-) -> str:
-    """Return ``lower`` or ``higher``, whichever values of a metric are better.
+def better_direction(name: str, unit: str, quantity: str = "") -> str:
+    """Return ``lower`` or ``higher``, whichever values of a metric are better by its unit and name.
 
-    The operator's ``rules`` decide first, then what its tool ``stated``. A rate is better when higher, unless its
-    ``quantity`` is failures: words in the names of what was run (benchmarks, requests, files) do not turn it round. Without
-    a rate, words in the whole ``name`` decide. Latencies and everything unknown are better when lower.
+    A rate is better when higher, unless its ``quantity`` is failures: words in the names of what was run (benchmarks,
+    requests, files) do not turn it round. Without a rate, words in the whole ``name`` decide. Latencies and everything
+    unknown are better when lower.
     """
-    lowered = name.lower()
-    for rule in rules:
-        if fnmatchcase(lowered, rule.pattern) or fnmatchcase(lowered, f"*{rule.pattern}*"):
-            return rule.better
-    if stated:
-        return stated
     if _RATE_UNIT.search(unit):
         return "lower" if _TROUBLE.search(f"{quantity} {unit}") else "higher"
     return "higher" if _HIGHER_NAME.search(name) and not _LOWER_NAME.search(name) else "lower"
 
 
+def _by_rule(name: str, rules: Sequence[DirectionRule]) -> str:
+    """Return what the first of the operator's ``rules`` that fits says, empty where none does."""
+    lowered = name.lower()
+    fitting = (
+        rule.better for rule in rules if fnmatchcase(lowered, rule.pattern) or fnmatchcase(lowered, f"*{rule.pattern}*")
+    )
+    return next(fitting, "")
+
+
 _VERB_IS_QUANTITY = frozenset({"csv", "k6", "kube-burner"})
 """Tools whose ``verb`` is the name of a metric, not of a benchmark or request."""
+
+
+def _further_name(key: MetricKey) -> str:
+    """Return the part of the name that ``metric`` is (``availability``); labels (``path=/retries``) say what was run."""
+    return "" if "=" in key.metric else key.metric
 
 
 def _quantity(key: MetricKey) -> str:
@@ -54,11 +60,12 @@ def _quantity(key: MetricKey) -> str:
     verb = key.verb if key.kind in _VERB_IS_QUANTITY else ""
     if key.kind == "jmh":
         verb = key.verb.partition(":")[2]  # a secondary metric of the benchmark before the colon
-    return " ".join((verb, key.resource, key.metric, key.bucket))
+    return " ".join((verb, key.resource, _further_name(key), key.bucket))
 
 
 def directions_of(keys: Sequence[MetricKey], stated: Iterable[Direction], rules: Sequence[str]) -> list[str]:
-    """Return ``lower`` or ``higher`` for each metric. ``stated``: by files, each of metrics of its own tool only."""
+    """Return ``lower`` or ``higher`` for each metric: as the operator's ``rules`` say, else as its tool ``stated`` in a file
+    (of metrics of its own only), else as its kind of report or its unit and name have it."""
     by_unit, by_verb = {}, {}
     for direction in stated:
         if direction.field == "unit":
@@ -69,8 +76,12 @@ def directions_of(keys: Sequence[MetricKey], stated: Iterable[Direction], rules:
     directions = []
     for key in keys:
         kind = BY_NAME.get(key.kind)
-        by_file = by_unit.get((key.kind, key.unit)) or by_verb.get((key.kind, key.verb))
-        name = " ".join((key.kind, key.report, key.verb, key.resource, key.metric, key.bucket))
-        by_tool = by_file or (kind.better if kind else "")
-        directions.append(better_direction(name, key.unit, by_tool, parsed, _quantity(key)))
+        begin = (key.kind, key.report, key.verb, key.resource)
+        directions.append(
+            _by_rule(" ".join((*begin, key.metric, key.bucket)), parsed)
+            or by_unit.get((key.kind, key.unit))
+            or by_verb.get((key.kind, key.verb))
+            or (kind.better if kind else "")
+            or better_direction(" ".join((*begin, _further_name(key), key.bucket)), key.unit, _quantity(key))
+        )
     return directions

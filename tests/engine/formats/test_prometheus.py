@@ -75,12 +75,17 @@ def test_recognises_expositions_only() -> None:
     """By content, whatever the name."""
     assert looks_like(EXPOSITION)
     assert looks_like(b"up 1\n")
+    for value in (b".5", b"-3", b"+Inf", b"-inf", b"NaN", b"nan 1760000000000"):
+        assert looks_like(b"up " + value + b"\n"), value
     for other in (
         b"a,b\n1,2\n",
         b"",
         b"{}",
         b"# Time: 2024\n# User@Host: a\nselect 1;\n",
         b"\xff\xfe\x00",
+        b"Results information follows\nServer is nginx\n",
+        b"Concurrency infinite\nsome name\n",
+        b"option -n\noption -c\n",
     ):
         assert not looks_like(other)
 

@@ -59,8 +59,9 @@ class BrokersSection(Frame):
         if frame is not None and grouping == "brokers":
             import polars as pl
 
+            hottest = -pl.coalesce("cpu_pct", "measured_cpu_pct")  # without a model there is no headroom
             frame = frame.sort(
-                pl.col("state") == "ALIVE", "headroom_pct", "broker", nulls_last=True, maintain_order=True
+                pl.col("state") == "ALIVE", "headroom_pct", hottest, "broker", nulls_last=True, maintain_order=True
             )
             killed = pl.col("broker").is_in(list(result.summary.get("failed_brokers", ())))
             state = (
@@ -69,6 +70,8 @@ class BrokersSection(Frame):
             frame = frame.with_columns(state.alias("state"))
         pane.show_table("#bl-brokers", result, grouping, frame)
         pane.show_table("#bl-top-topics", result, "topics")
+        topics = result.tables.get("topics")
+        self.query_one("#bl-top-topics", LiveTable).display = topics is not None and topics.height > 0
         self.query_one("#bl-worst", Facts).show(what_if.worst_failure(result))
         self.refresh_facts()
 

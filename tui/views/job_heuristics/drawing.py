@@ -46,6 +46,10 @@ def strip_line(strip: str) -> list[Fragment]:
     return join((letter, LETTERS.get(letter, "dim") if letter != "." else "dim") for letter in strip)
 
 
+LEGEND = ". none  L low  M moderate  S severe  C critical"
+"""What the letters of a severity strip mean."""
+
+
 def letter(word: str | None) -> str:
     """The letter of a severity word in a strip."""
     return next((sign for sign, style in LETTERS.items() if style == level(word)), " ")

@@ -154,6 +154,7 @@ class JobLevel(OpenJob):
             (f"{state}  ", "key" if state == "RUNNING" else ""),
             ("", ""),
             *drawing.strip_line(str(row.get("strip") or "")),
+            (f"  {drawing.LEGEND}", "dim"),
         ]
         maps, reduces = shown.facts.job.maps, shown.facts.job.reduces
         second: Line = [

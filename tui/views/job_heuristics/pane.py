@@ -23,6 +23,7 @@ from tui.views.job_heuristics.stored_level import NEEDS_HISTORIES, StoredLevel
 from tui.views.overview import Overview
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
+from tui.widgets.drawing.plot import Draw, PlotView, Series, plot
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
@@ -99,6 +100,7 @@ class Pane(ViewPane):
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #job-summary { height: 1fr; }
+    #waste { height: 1fr; }
     #job-panel { max-width: 60; }
     .-narrow #job-panel { max-width: 100%; }
     """
@@ -118,8 +120,18 @@ class Pane(ViewPane):
                     LiveTable(name=f"{NAME}/jobs", id="jobs", renderers=JOB_CELLS),
                     [
                         Overview(
-                            LiveTable(name=f"{NAME}/best-advice", id="best-advice", renderers=ROLLUP_CELLS),
-                            [LiveTable(name=f"{NAME}/wasters", id="wasters", renderers=ROLLUP_CELLS)],
+                            LiveTable(
+                                name=f"{NAME}/best-advice",
+                                id="best-advice",
+                                renderers=ROLLUP_CELLS,
+                                empty="no setting is known that would save memory or time",
+                            ),
+                            [
+                                Overview(
+                                    LiveTable(name=f"{NAME}/wasters", id="wasters", renderers=ROLLUP_CELLS),
+                                    [PlotView(id="waste")],
+                                )
+                            ],
                             least=4,
                         )
                     ],
@@ -166,6 +178,7 @@ class Pane(ViewPane):
         if chosen == 0:
             self.query_one("#wasters", LiveTable).show(rollup.filter(rollup["by"] == GROUPS[0]), self._rollup_spec)
             self._advised(result, "#best-advice")
+            self.query_one("#waste", PlotView).show(_waste(result))
         elif chosen == 1:
             self.query_one("#rollup", LiveTable).show(rollup.filter(rollup["by"] == self.grouping), self._rollup_spec)
         elif chosen == 2:
@@ -365,6 +378,16 @@ class Pane(ViewPane):
         self.change(compare=None if row["job_id"] == self.open_job else row["job_id"])
 
 
+def _waste(result: Result) -> Draw | None:
+    """Return what draws how much of its memory each job wasted, in the order in which they ended; None with less than two."""
+    trend = result.trend
+    if trend is None or len(trend.values) < 2:
+        return None
+    title = "part of the memory used that each job wasted, in the order in which they ended"
+    line = Series(range(1, len(trend.values) + 1), trend.values, title, "bar")
+    return lambda width, height, glyphs: plot([line], width, height, glyphs, x_kind="count")
+
+
 def _summary_lines(
     row: dict[str, Any],
     verdicts: list[dict[str, Any]] | None,
@@ -393,6 +416,8 @@ def _summary_lines(
         width,
     )
     out.append([])
+    if verdicts:
+        out += drawing.paragraph(f"Letters of all verdicts, in order: {drawing.LEGEND}", width, "dim")
     for verdict in verdicts or ():
         style = drawing.level(verdict["severity"])
         quiet = style == "ok"
@@ -406,5 +431,7 @@ def _summary_lines(
         out.append([("no heuristic gave a result" if verdicts is not None else "reading its verdicts", "dim")])
     for one in advice:
         out += [[], [(f"{one['key']}=", ""), (str(one["value"]), "ok")]]
-        out += drawing.paragraph(f"saves {units.text('mb_s', one['saving_mb_s'])}: {one['text']}", width, "dim")
+        saving = one["saving_mb_s"] or 0.0
+        effect = f"{'saves' if saving >= 0 else 'costs'} {units.text('mb_s', abs(saving))}"
+        out += drawing.paragraph(f"{effect}: {one['text']}", width, "dim")
     return out

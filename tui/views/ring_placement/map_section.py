@@ -20,21 +20,23 @@ if TYPE_CHECKING:
 
 ABOVE = 12
 """Lines of the screen that the tables of the first section cannot have."""
+LEAST = 6
+"""Lines that the last table has at least."""
 
 
 class MapSection(Container):
-    """Time axis, shard map, nodes and detail; below the nodes the tenants, where the screen has room for both."""
+    """Time axis, shard map, nodes and detail; below the nodes the tenants and one table more, where the screen has room."""
 
     DEFAULT_CSS = """
     MapSection { height: 1fr; }
     #ring-tables { width: 1fr; }
-    #ring-top-tenants { height: 1fr; }
+    #ring-more { height: 1fr; }
     """
 
-    def __init__(self, nodes: LiveTable, tenants: LiveTable, *, id: str | None = None) -> None:
+    def __init__(self, nodes: LiveTable, tenants: LiveTable, more: LiveTable, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.table, self.tenants = nodes, tenants
-        self._rows = 0, 0
+        self.table, self.tenants, self.more = nodes, tenants, more
+        self._rows: tuple[int, ...] = (0, 0, 0)
 
     def compose(self) -> ComposeResult:
         """Its widgets."""
@@ -44,28 +46,34 @@ class MapSection(Container):
             with Vertical(id="ring-tables"):
                 yield self.table
                 yield self.tenants
+                yield self.more
             with DetailPanel():
                 yield Facts(id="ring-facts")
 
-    def show(self, nodes: pl.DataFrame, nodes_spec: Table, tenants: pl.DataFrame | None, tenants_spec: Table) -> None:
-        """Show the nodes and, where there are any, the tenants."""
-        self._rows = nodes.height, tenants.height if tenants is not None else 0
+    def show(self, *tables: tuple[pl.DataFrame | None, Table]) -> None:
+        """Show the rows of nodes, tenants and what stands below them, as far as there are any."""
+        self._rows = tuple(0 if frame is None else frame.height for frame, _ in tables)
         self._share()
-        self.table.show(nodes, nodes_spec)
-        if tenants is not None:
-            self.tenants.show(tenants, tenants_spec)
+        for table, (frame, spec) in zip((self.table, self.tenants, self.more), tables, strict=True):
+            if frame is not None:
+                table.show(frame, spec)
 
     def on_resize(self) -> None:
         """Another screen has other room."""
         self._share()
 
     def _share(self) -> None:
-        """Give the nodes the lines they need, at most three fifths if the tenants need the rest."""
-        nodes, tenants = self._rows
+        """Give the nodes the lines they need, at most three fifths if the tenants need the rest; then the tenants theirs."""
+        nodes, tenants, more = self._rows
         below = tenants > 0 and self.screen.has_class("-tall")
-        self.tenants.display = below
         room = self.app.size.height - ABOVE
-        self.table.styles.height = min(nodes + 2, max(room * 3 // 5, room - tenants - 1)) if below else "1fr"
+        height = min(nodes + 2, max(room * 3 // 5, room - tenants - 1))
+        last = more > 0 and (
+            not nodes or (below and room - height - tenants - 2 >= LEAST)
+        )  # without a ring all there is
+        self.tenants.display, self.more.display = below, last
+        self.table.styles.height = height if below or not nodes else "1fr"
+        self.tenants.styles.height = tenants + 2 if last else "1fr"
 
 
 class Explained(Container):

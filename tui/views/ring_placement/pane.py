@@ -28,7 +28,7 @@ from tui.views.ring_placement.cells import (
 from tui.views.ring_placement.drawing import ShardMap
 from tui.views.ring_placement.map_section import Explained, MapSection
 from tui.views.ring_placement.replica_drawing import PairMatrix
-from tui.views.ring_placement.tables import HINTS, KEY_HINTS, NUMBER, OTHER_KINDS, TABLES
+from tui.views.ring_placement.tables import BELOW, HINTS, KEY_HINTS, NUMBER, OTHER_KINDS, TABLES
 from tui.views.ring_placement.time_axis import TimeAxis
 from tui.widgets.drawing.canvas import glyphs_of
 from tui.widgets.facts import Fact, Facts
@@ -110,7 +110,8 @@ class Pane(scenario.ScenarioPane):
         )
         sections = Sections(id="ring-sections")
         tenants = LiveTable(name="ring-placement/tenants", id="ring-top-tenants", renderers=RENDERERS)
-        sections.add("Map", MapSection(nodes, tenants, id="ring-map"))
+        more = LiveTable(name="ring-placement/more", id="ring-more", renderers=RENDERERS)
+        sections.add("Map", MapSection(nodes, tenants, more, id="ring-map"))
         for title, table in TABLES:
             if table == "pairs":
                 sections.add(title, PairMatrix(id="ring-pairs"))
@@ -159,8 +160,11 @@ class Pane(scenario.ScenarioPane):
         nodes = kind_spec(self.spec("nodes"), view.kind, self._counted)
         spec = nodes_spec(nodes, limited, changed, longest, loaded)
         tenants = kind_spec(self.spec("tenants"), view.kind, self._counted)
-        section = self.query_one("#ring-map", MapSection)
-        section.show(result.tables["nodes"], spec, result.tables.get("tenants"), tenants)
+        name = next((name for name in BELOW if name in result.tables and result.tables[name].height), BELOW[-1])
+        more = kind_spec(self.spec(name), view.kind, self._counted)
+        self.query_one("#ring-map", MapSection).show(
+            (result.tables["nodes"], spec), (result.tables.get("tenants"), tenants), (result.tables.get(name), more)
+        )
 
     def _show_section(self, result: Result) -> None:
         sections = self.query_one("#ring-sections", Sections)

@@ -20,6 +20,9 @@ TABLES: tuple[tuple[str, str], ...] = (
 )
 """Sections beside the map, and the result table each shows; Pairs is a drawing."""
 
+BELOW = ("sweep", "shards", "observed")
+"""Tables of which the first with rows stands below nodes and tenants on a large screen."""
+
 OTHER_KINDS: Mapping[str, frozenset[str]] = {
     "segment-writer": frozenset({"partitions", "pairs", "restart", "sizes"}),
     "token-ring": frozenset({"partitions", "shards", "strategy", "comparison"}),

@@ -36,12 +36,27 @@ def means_cell(cell: Cell) -> Sequence[Fragment]:
     left, right = (cell.row.get(f"mean_{side}") for side in ("left", "right"))
     if left is None or right is None:
         return [("", "")]
-    unit = str(cell.row.get("unit") or "")
+    left, right, unit = _in_small_units(left, right, str(cell.row.get("unit") or ""))
     texts = [
-        f"{value:.1e}" if 0 < abs(value) < 1e-3 else units.text("number", value, 6).strip() for value in (left, right)
+        f"{value:.1e}" if 0 < abs(value) < 1e-3 else units.text("number", value, 5).strip() for value in (left, right)
     ]
     text = f"{texts[0]}{cell.glyphs.arrow}{texts[1]}"
-    return [((f"{text} {unit}" if len(text) + len(unit) < cell.width else text).rjust(cell.width), "")]
+    for shown in (unit, unit.partition("/")[0]):  # per operation goes without saying where there is no room
+        if len(text) + len(shown) < cell.width:
+            return [(f"{text} {shown}".rstrip().rjust(cell.width), "")]
+    return [(text.rjust(cell.width), "")]
+
+
+SMALLER = {"s": "ms", "sec": "ms", "ms": "µs", "us": "ns", "µs": "ns"}
+"""Units of time and the next smaller ones, a thousandth each."""
+
+
+def _in_small_units(left: float, right: float, unit: str) -> tuple[float, float, str]:
+    """Return two times below 1 in a smaller unit: ``0.0003 ms`` as ``300 ns``; anything else as it is."""
+    time, slash, per = unit.partition("/")
+    while 0 < max(abs(left), abs(right)) < 0.1 and time in SMALLER:
+        left, right, time = left * 1000, right * 1000, SMALLER[time]
+    return left, right, f"{time}{slash}{per}"
 
 
 def change_cell(cell: Cell) -> Sequence[Fragment]:

@@ -29,7 +29,7 @@ from tui.views.run_comparison.cells import (
 from tui.views.run_comparison.columns import screen_frame, screen_table
 from tui.views.run_comparison.plots import MetricPlots
 from tui.views.run_comparison.run_choice import RunChoice
-from tui.views.run_comparison.strip import SampleStrips
+from tui.views.run_comparison.strip import SampleStrips, legend
 from tui.views.run_comparison.thresholds import STEP, field_of, threshold_controls
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment
@@ -127,7 +127,20 @@ class Pane(RunChoice):
                             "verdict": verdict_cell,
                         },
                     ),
-                    [LiveTable(name="run-comparison/top-groups", id="top-groups", renderers=GROUP_CELLS)],
+                    [
+                        Overview(
+                            LiveTable(name="run-comparison/top-groups", id="top-groups", renderers=GROUP_CELLS),
+                            [
+                                LiveTable(
+                                    name="run-comparison/top-changes",
+                                    id="top-changes",
+                                    renderers={**self._naming(), "change": change_cell},
+                                    empty="no metric that drifts has a change point",
+                                )
+                            ],
+                            least=4,
+                        )
+                    ],
                     least=5,
                 ),
                 DetailPanel(Facts(id="facts"), MetricPlots(id="plots"), id="metrics-detail"),
@@ -178,6 +191,7 @@ class Pane(RunChoice):
         if section == 0:
             self._show("metrics", result)
             self._show("groups", result, "#top-groups")
+            self._show("change_points", result, "#top-changes")
             self.refresh_detail()
         elif section <= len(TABLES):
             self._show(TABLES[section - 1], result)
@@ -240,7 +254,8 @@ class Pane(RunChoice):
 
         if self.result is None:
             return []
-        return [tuple(fact) for fact in arithmetic(self.result.detail, row, self.parameters)]  # type: ignore[misc]
+        told = [tuple(fact) for fact in arithmetic(self.result.detail, row, self.parameters)]
+        return [*told, ("values", legend(self.glyphs), "dim")]  # type: ignore[list-item]
 
     @on(LiveTable.Highlighted, "#metrics")
     def refresh_detail(self) -> None:
@@ -269,6 +284,7 @@ class Pane(RunChoice):
 
     @on(LiveTable.Selected, "#missing")
     @on(LiveTable.Selected, "#change-points")
+    @on(LiveTable.Selected, "#top-changes")
     def open_named(self, event: LiveTable.Selected) -> None:
         """Show the metric of a row in another table."""
         table = event.table

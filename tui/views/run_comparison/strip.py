@@ -24,6 +24,12 @@ ASCII = {
 }  # fmt: skip
 
 
+def legend(glyphs: Glyphs) -> str:
+    """Say what the characters of a strip mean."""
+    table = ASCII if glyphs.ascii else UNICODE
+    return f"left above {table[1, 0]} (median {table[2, 0]}), right below {table[0, 1]} (median {table[0, 2]}), lowest to highest"
+
+
 def strip(left: Sequence[float], right: Sequence[float], width: int, glyphs: Glyphs) -> Line:
     """Draw a strip of exactly ``width`` cells over the common range; an empty sample leaves its half empty."""
     values = [*left, *right]

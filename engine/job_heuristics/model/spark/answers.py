@@ -12,7 +12,7 @@ import polars as pl
 
 from engine.incremental import Memo, Partials
 from engine.inputs import FILE, Inputs
-from engine.job_heuristics.model.spark.app import App, AppAttempt, Executor, SparkJob, Stage
+from engine.job_heuristics.model.spark.app import App, AppAttempt, Executor, SparkJob, SqlExecution, Stage
 from engine.job_heuristics.tables import spark_input as tables
 from engine.text import clean
 
@@ -67,6 +67,12 @@ def _app(app_id: str, rows: pl.DataFrame) -> App:
     chosen = answers[wanted]
     stages = {(_int(each, "stageId"), _int(each, "attemptId")): _stage(each) for each in chosen["stage"]}
     jobs = {_int(each, "jobId"): _job(each) for each in chosen["job"]}
+    by_number = {_int(each, "id"): _execution(each) for each in chosen["sql"]}
+    executions = tuple(by_number[number] for number in sorted(by_number))
+    for each in chosen["sql"]:
+        for job in _listed(each, "runningJobIds", "successJobIds", "failedJobIds"):
+            if job in jobs:
+                jobs[job].execution = _int(each, "id")
     executors = {name: _executor(name, each) for each in chosen["executor"] if (name := _text(each.get("id")))}
     pairs = [pair for each in chosen["property"] for pair in each["sparkProperties"]]
     properties = {
@@ -87,8 +93,8 @@ def _app(app_id: str, rows: pl.DataFrame) -> App:
         bool(pairs), tuple(sorted(jobs.values(), key=lambda job: -job.number)),
         tuple(sorted(stages.values(), key=lambda stage: (-stage.stage, -stage.attempt))),
         tuple(sorted(executors.values(), key=lambda executor: executor.name)), tables.SPARK_TASKS.empty().drop("log"),
-        tables.SPARK_TASK_STARTS.empty().drop("log"), upstream_error=_missing(chosen, attempts),
-        notes=("from saved answers of the history server: no single tasks",), file=int(rows[FILE][0]),
+        tables.SPARK_TASK_STARTS.empty().drop("log"), executions, upstream_error=_missing(chosen, attempts),
+        notes=("from saved answers of the history server: no single tasks, no plans",), file=int(rows[FILE][0]),
     )  # fmt: skip
 
 
@@ -159,6 +165,27 @@ def _job(entry: Mapping[str, Any]) -> SparkJob:
         _int(entry, "numFailedStages"), _int(entry, "numSkippedStages"),
         clean(_text(entry.get("description"))) or None,
     )  # fmt: skip
+
+
+def _listed(entry: Mapping[str, Any], *names: str) -> list[int]:
+    """Return the whole numbers of some fields that are lists."""
+    lists = [entry.get(name) for name in names]
+    return [number for each in lists if isinstance(each, list) for number in each if isinstance(number, int)]
+
+
+def _execution(entry: Mapping[str, Any]) -> SqlExecution:
+    start, status = _time(entry, "submissionTime"), _text(entry.get("status"))
+    end = None if start is None or status == "RUNNING" else start + _int(entry, "duration")
+    error = _text(entry.get("errorMessage")) or ("failed" if status == "FAILED" else "")
+    return SqlExecution(
+        _int(entry, "id"),
+        None,
+        clean(_text(entry.get("description")), 600),
+        start,
+        end,
+        clean(error, 600) or None,
+        None,
+    )
 
 
 def _stage(entry: Mapping[str, Any]) -> Stage:

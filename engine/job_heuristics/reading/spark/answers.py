@@ -18,6 +18,7 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("job", ("jobId", "stageIds")),
     ("stage", ("stageId", "attemptId", "executorRunTime")),
     ("executor", ("id", "hostPort", "totalDuration")),
+    ("sql", ("id", "status", "planDescription")),
     ("application", ("id", "name", "attempts")),
 )
 """What an entry is, and the fields by which it is known."""
@@ -26,10 +27,10 @@ _APP = re.compile(r"(?:application_\d+_\d+|app-\d{14}-\d+|local-\d+|spark-[0-9a-
 
 
 class SparkAnswer:
-    """One saved answer: applications, jobs, stages, executors or environment."""
+    """One saved answer: applications, jobs, stages, executors, SQL executions or environment."""
 
     id = "spark-rest"
-    title = "Answers of Spark's history server (JSON): application, jobs, stages, executors, environment"
+    title = "Answers of Spark's history server (JSON): application, jobs, stages, executors, SQL, environment"
     append = False
     version = 2
     closes = True
@@ -43,7 +44,11 @@ class SparkAnswer:
             return b'"runtime"' in head
         if b'"attempts"' in head and b'"sparkUser"' in head:
             return True
-        return any(all(b'"%s"' % field.encode() in head for field in fields) for _, fields in _KINDS[:3])
+        return any(
+            all(b'"%s"' % field.encode() in head for field in fields)
+            for what, fields in _KINDS
+            if what != "application"
+        )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the whole answer."""
@@ -98,7 +103,19 @@ def _entry(entry: Any) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-_LONG = frozenset({"details", "tasks", "executorSummary", "executorLogs", "accumulatorUpdates", "peakExecutorMetrics"})
+_LONG = frozenset(
+    {
+        "planDescription",
+        "nodes",
+        "edges",
+        "details",
+        "tasks",
+        "executorSummary",
+        "executorLogs",
+        "accumulatorUpdates",
+        "peakExecutorMetrics",
+    }
+)
 """Fields that are not needed and may be long."""
 
 

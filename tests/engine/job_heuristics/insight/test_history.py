@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.insight import history
-from engine.job_heuristics.tables.model import CONF_MODEL
 from engine.job_heuristics.tables.result import JOBS
 
 
@@ -90,25 +89,34 @@ def test_history_normalises_by_input_and_keeps_failed_runs_apart():
 
 
 def test_conf_difference_leaves_out_what_always_differs():
-    rows = {
-        "job_id": ["a"] * 5 + ["b"] * 5,
-        "key": ["k", "same", "gone", "mapreduce.job.dir", "path", "k", "same", "new", "mapreduce.job.dir", "path"],
-        "value": [
-            "1",
-            "x",
-            "g",
-            "/1",
-            "/s/job_1700000000000_0001/f",
-            "2",
-            "x",
-            "n",
-            "/2",
-            "/s/job_1700000000000_0002/f",
-        ],
-    }
-    found = history.conf_difference(CONF_MODEL.frame(rows), "a", "b")
-    assert found == [("gone", "g", None), ("k", "1", "2"), ("new", None, "n")]
-    assert history.conf_difference(CONF_MODEL.empty(), "a", "b") == []
+    before = {"k": "1", "same": "x", "gone": "g", "mapreduce.job.dir": "/1", "path": "/s/job_1700000000000_0001/f"}
+    after = {"k": "2", "same": "x", "new": "n", "mapreduce.job.dir": "/2", "path": "/s/job_1700000000000_0002/f"}
+    assert history.conf_difference(before, after) == [("gone", "g", None), ("k", "1", "2"), ("new", None, "n")]
+    assert history.conf_difference({}, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("application_1700000000000_0001", "application_1700000000000_0002"),
+        ("app-20260105100000-0001", "app-20260106100000-0017"),
+        ("spark-" + "0a" * 16, "spark-" + "1b" * 16),
+        ("local-1700000000000", "local-1700000000001"),
+    ],
+)
+def test_ids_of_spark_applications_inside_values_are_no_change(a, b):
+    confs = [
+        {"spark.app.id": one, "spark.ui.proxyBase": f"/proxy/{one}", "spark.driver.port": str(hash(one))}
+        for one in (a, b)
+    ]
+    assert history.conf_difference(*confs) == []
+
+
+def test_the_run_before_is_the_next_older_of_the_same_name():
+    jobs, inputs = jobs_of(["load 1", "other", "load 2"], [1] * 3, [1] * 3)
+    runs = history.history(jobs, inputs, "job_1_0002")
+    assert history.run_before(runs, "job_1_0002") == "job_1_0000"
+    assert history.run_before(runs, "job_1_0000") is None and history.run_before(runs, "nobody") is None
 
 
 def test_long_histories_show_the_runs_around_the_chosen_one():

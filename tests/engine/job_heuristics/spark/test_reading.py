@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-import time
 import zipfile
 from typing import Any
 
@@ -133,17 +132,6 @@ def test_crlf_and_blanks_are_read() -> None:
     assert facts(apps({f"/{APP}": spaced})[APP]) == facts(apps({f"/{APP}": LOG})[APP])
 
 
-def test_a_line_of_many_megabytes_takes_linear_time() -> None:
-    def took(size: int) -> float:
-        line = b'{"Event":"SparkListenerTaskEnd","Stage ID":0,"x":"' + b"[{\\\\" * (size // 4) + b'"}\n'
-        began = time.process_time()
-        read(line)
-        return time.process_time() - began
-
-    small, large = took(2_000_000), took(16_000_000)
-    assert large < 20 * small + 1
-
-
 def test_the_past_is_what_the_log_held_then() -> None:
     events = spark_log.events(PLAN, APP, 1_760_000_000_000)
     for at in (1_760_000_003_700, 1_760_000_005_500, 1_760_000_009_000):
@@ -213,3 +201,23 @@ def test_parts_of_databricks_logs_are_a_problem_and_no_application(name: str) ->
     store.put(f"/0105/{name}", head + LOG, final=True)
     assert [(p.kind, p.line) for p in store.problems] == [("databricks-log", 1)]
     assert not current_apps(store.inputs(), Context(0)).apps
+
+
+def test_answers_on_sql_name_executions_and_their_jobs() -> None:
+    sql = [
+        {"id": 1, "status": "FAILED", "description": "insert", "planDescription": "== Physical Plan ==", "duration": 250,
+         "submissionTime": "2025-10-09T08:53:21.000GMT", "successJobIds": [], "failedJobIds": [4], "nodes": []},
+        {"id": 0, "status": "COMPLETED", "description": "select \x1b[1m", "planDescription": "x", "duration": 1500,
+         "submissionTime": "2025-10-09T08:53:20.000GMT", "runningJobIds": [], "successJobIds": [3, 99, "x"]},
+        {"id": 2, "status": "RUNNING", "description": "count", "planDescription": "x", "duration": 9, "submissionTime": 7},
+    ]  # fmt: skip
+    jobs = [{"jobId": number, "name": "n", "stageIds": [1], "status": "SUCCEEDED"} for number in (3, 4)]
+    folder = f"/applications/{APP}"
+    files = {f"{folder}/sql.json": json.dumps(sql).encode(), f"{folder}/jobs.json": json.dumps(jobs).encode()}
+    app = apps(files)[APP]
+    assert [(job.number, job.execution) for job in app.jobs] == [(4, 1), (3, 0)]
+    table = VIEW.compute(inputs_of(files), JobParameters(job=APP), Context(0)).tables["sql"]
+    assert table.select("execution", "state", "took_ms", "jobs", "error").rows() == [
+        (0, "SUCCEEDED", 1500, "3", ""), (1, "FAILED", 250, "4", "failed"), (2, "RUNNING", None, "", ""),
+    ]  # fmt: skip
+    assert "\x1b" not in table["description"][0]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.run_comparison.parameters import parse_direction_rules
+from engine.run_comparison.reading.series import Direction
 from engine.run_comparison.runs.directions import better_direction, directions_of
 from engine.run_comparison.runs.measurements import MetricKey
 from tests.engine.run_comparison.folder import compute
@@ -48,8 +49,8 @@ def test_without_a_statement_unit_and_name_decide(tmp_path: Path) -> None:
     assert found["go-benchmark", "Queue", "B/s"] == "higher"
 
 
-def direction_of(kind: str, verb: str, unit: str, resource: str = "", report: str = "") -> str:
-    (found,) = directions_of([MetricKey(kind, report, verb, resource, "", "", "", unit, unit)], (), ())
+def direction_of(kind: str, verb: str, unit: str, resource: str = "", report: str = "", metric: str = "") -> str:
+    (found,) = directions_of([MetricKey(kind, report, verb, resource, "", "", metric, unit, unit)], (), ())
     return found
 
 
@@ -61,6 +62,24 @@ def test_names_that_people_gave_do_not_turn_a_rate_round() -> None:
     assert direction_of("locust", "/login-failed", "requests/s", "requests") == "higher"
 
 
+def test_labels_say_what_was_run_and_turn_nothing_round() -> None:
+    for label in ("url=http://shop/retries", "url=http://failover.example/, connections=8", 'path="a, b/errors"'):
+        assert direction_of("hey", "GET", "requests/s", "throughput", metric=label) == "higher", label
+        assert direction_of("csv", "throughput", "ops/s", metric=label) == "higher", label
+        assert direction_of("csv", "throughput", "", metric=label) == "higher", label
+    assert direction_of("hey", "GET", "ms", "connect", metric="url=http://shop/throughput") == "lower"
+
+
+def test_a_further_name_that_is_no_label_is_part_of_the_quantity() -> None:
+    assert direction_of("probes", "", "%", "etcd", metric="availability") == "higher"
+    assert direction_of("csv", "etcd", "1/s", metric="restarts") == "lower"
+
+
+def test_an_operators_rule_may_name_a_label() -> None:
+    key = MetricKey("hey", "", "GET", "connect", "", "", "url=http://shop/search", "mean", "ms")
+    assert directions_of([key], (), ("*shop/search*=higher",)) == ["higher"]
+
+
 def test_a_rate_of_failures_is_better_lower() -> None:
     assert direction_of("locust", "/login", "failures/s", "failures") == "lower"
     assert direction_of("go-benchmark", "Queue", "errors/s") == "lower"
@@ -69,12 +88,13 @@ def test_a_rate_of_failures_is_better_lower() -> None:
     assert direction_of("k6", "http_req_failed", "count/s") == "lower"
 
 
-def test_direction_by_rule_hint_unit_and_name() -> None:
+def test_direction_by_rule_unit_and_name() -> None:
     assert better_direction("SchedulingThroughput", "pods/s") == "higher"
     assert better_direction("GET pods", "ms") == "lower"
     assert better_direction("availability", "%") == "higher"
-    assert better_direction("anything", "x", "higher") == "higher"
-    assert better_direction("GET pods", "ms", "", parse_direction_rules(["get*=higher"])) == "higher"
+    pods = MetricKey("anything", "", "GET", "pods", "", "", "", "Perc50", "ms")
+    assert directions_of([pods], (), ("get*=higher",)) == ["higher"]
+    assert directions_of([pods], (Direction("anything", "verb", "GET", "higher"),), ()) == ["higher"]
     for wrong in ("x", "=lower", "x=worse"):
         with pytest.raises(ValueError, match="direction"):
             parse_direction_rules([wrong])

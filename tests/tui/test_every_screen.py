@@ -1,0 +1,121 @@
+"""Every screen of every view in three sizes: what the terminal shows is true, fits, and agrees with the tables below it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from tests.contract.samples import FED, view
+from tests.contract.samples import play as samples
+from tests.contract.test_screen_agrees import DERIVED
+from tests.tui.fakes import Stage, opened, play, screen_lines, still
+from tests.tui.process.test_type_ahead import NAMES, burst
+from tests.tui.shadow import Shadow
+
+SIZES = ((80, 24), (160, 45), (200, 50))
+SHARED = {"first screen": "", "help": "?", "zoomed": "z", "opened": "\r"}
+"""Keys into a state of the screen that every view has; Escape leads back."""
+OWN = {
+    "broker-load": {"a broker dies": " ", "failures": "]]]]", "topics at an earlier time": "]("},
+    "job-heuristics": {"roll-up": "]", "tasks": "\r]]", "published, earlier": "m("},
+    "query-profile": {"halves": "9", "WLR, earlier": "m(", "what if": "w"},
+    "run-comparison": {"change points": "]]]", "only worse, earlier": "m(", "benchmark tool": "i"},
+    "ring-placement": {"a node is gone": " t", "tenants, one node more": "]+", "what if": "w"},
+}
+"""Keys into states of one view."""
+MORE = {" ": "space", "]": "right_square_bracket", "(": "left_parenthesis", "!": "exclamation_mark", "+": "plus_sign"}
+
+
+def scenarios(name: str) -> dict[str, str]:
+    return {**SHARED, **OWN[name]}
+
+
+@lru_cache
+def data(name: str) -> Path:
+    """The one folder of sample files of a view; nothing changes them."""
+    folder = tempfile.TemporaryDirectory(prefix="loadlens-")
+    atexit.register(folder.cleanup)
+    still(samples(name, Path(folder.name) / "data", changes=1))
+    return Path(folder.name) / "data"
+
+
+async def keys(s: Stage, typed: str) -> None:
+    await burst(s, [({**NAMES, **MORE}.get(c, c), c if c.isprintable() else "") for c in typed])
+
+
+async def back(s: Stage) -> None:
+    """Return to the first screen, all parameters as at the start."""
+    await keys(s, "\x1b" * 5)
+    pane = s.app.pane
+    pane.at(None)
+    pane.action_reset()
+    for sections in pane.query("Sections"):
+        sections.choose(0)
+    pane.focus_content()
+
+
+async def quiet(s: Stage) -> None:
+    """Wait until nothing is computed any more, without notifications."""
+    while s.app.client.wanted:
+        await asyncio.sleep(0.005)
+    s.app.clear_notifications()
+    s.app.update_status()
+    await s.pilot.pause()
+
+
+async def true(s: Stage, shadow: Shadow, what: str) -> None:
+    """What was sent to the terminal is, once all frames are drawn, what a full repaint of the same state shows."""
+    for _ in range(2):
+        with contextlib.suppress(AssertionError):
+            await s.until(lambda: shadow.lines() == screen_lines(s.app), 5)
+        s.app.update_status()  # as every second: how many columns are hidden is known once the table is drawn
+        await s.pilot.pause()
+    sent = shadow.lines()
+    for widget in s.app.screen.walk_children(with_self=True):
+        widget._styles_cache.clear()
+        getattr(widget, "redraw", widget.refresh)()
+        widget.refresh()
+    await s.pilot.pause()
+    assert sent == screen_lines(s.app), what
+
+
+def fits(s: Stage, name: str, what: str) -> None:
+    """No line is too long, no widget sticks out, and the headline is what the tables hold."""
+    width, height = s.app.size
+    shown = screen_lines(s.app)
+    assert len(shown) == height and all(cell_len(line) <= width for line in shown), what
+    for widget, (region, clip) in s.app.screen._compositor.visible_widgets.items():
+        assert region.intersection(clip).right <= width and region.x >= 0, f"{what}: {widget}"
+    DERIVED.get(name, lambda result: None)(s.app.pane.result)
+    assert s.app.pane.error == "" and "Traceback" not in "\n".join(shown), what
+
+
+def test_there_are_enough() -> None:
+    assert sum(len(scenarios(name)) for name in FED) * len(SIZES) >= 100
+
+
+@pytest.mark.parametrize("name", FED)
+def test_every_screen(name: str, tmp_path: Path) -> None:
+    async def story() -> Any:
+        async with opened(data(name), view(name), tmp_path, SIZES[-1], once=True) as s:
+            shadow = Shadow(s.app)
+            for what, typed in scenarios(name).items():
+                await s.pilot.resize_terminal(*SIZES[0])
+                await keys(s, typed)
+                await quiet(s)
+                await true(s, shadow, what)
+                for size in SIZES:
+                    if size != s.app.size:
+                        await s.pilot.resize_terminal(*size)
+                    fits(s, name, f"{what} at {size[0]}x{size[1]}")
+                await back(s)
+
+    play(story)
