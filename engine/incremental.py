@@ -125,6 +125,11 @@ class Partials(_Stamps[K], Generic[K, P], Mapping[K, P]):
             self._accept(stamps, key, delta)
         return delta
 
+    def reduce(self, group: K, part: P) -> None:
+        """Let ``part`` stand for the result of ``group``: what is left of it when the rest is let go. It stays until the group's
+        stamp changes."""
+        self._parts[group] = part
+
     def __getitem__(self, group: K) -> P:
         """The result of ``group``. Raises KeyError."""
         return self._parts[group]

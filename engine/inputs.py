@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -47,6 +47,7 @@ class Inputs:
     _of: Callable[[str, Set[int]], pl.DataFrame] | None = field(repr=False, compare=False, default=None)
     _touched: Callable[[int], frozenset[int] | None] = field(repr=False, compare=False, default=lambda version: None)
     past: tuple[Inputs, ...] = field(repr=False, compare=False, default=())
+    _parts: Callable[[str, Set[int]], Iterable[pl.DataFrame]] | None = field(repr=False, compare=False, default=None)
     since_ms: int = field(repr=False, compare=False, default=0)
 
     def table(self, name: str) -> pl.DataFrame:
@@ -63,6 +64,25 @@ class Inputs:
             return self._of(name, files)
         return self.table(name).filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
 
+    def parts(self, name: str, files: Set[int]) -> Iterable[pl.DataFrame]:
+        """Return the rows of ``of(name, files)`` in parts, in the same order: rows that lie on disk need not all be in memory
+        at once. One file may be in several parts."""
+        return [self.of(name, files)] if self._parts is None else self._parts(name, files)
+
+    def batches(self, files: Iterable[int], most: int = 128 << 20) -> Iterator[frozenset[int]]:
+        """Yield ``files`` in sets of at most ``most`` bytes on disk, or of one file: for work that need not see all at once."""
+        batch: set[int] = set()
+        left = most
+        for number in files:
+            size = self.files[number].size
+            if batch and size > left:
+                yield frozenset(batch)
+                batch, left = set(), most
+            batch.add(number)
+            left -= size
+        if batch:
+            yield frozenset(batch)
+
     def filtered(self, keep: Callable[[str, pl.DataFrame], pl.DataFrame], mark: int) -> Inputs:
         """Return these inputs with ``keep(name, rows)`` for the rows of each table. Versions of files get ``mark`` (32 bits), so
         that stamps differ from those of other choices."""
@@ -74,7 +94,13 @@ class Inputs:
             return made[name]
 
         files = {number: replace(info, version=(info.version << 32) | mark) for number, info in self.files.items()}
-        return replace(self, files=files, _load=load, _of=lambda name, numbers: keep(name, self.of(name, numbers)))
+        return replace(
+            self,
+            files=files,
+            _load=load,
+            _of=lambda name, numbers: keep(name, self.of(name, numbers)),
+            _parts=lambda name, numbers: (keep(name, rows) for rows in self.parts(name, numbers)),
+        )
 
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
         """Return id and version of each of ``files`` that is there, sorted: equal stamps mean equal rows."""

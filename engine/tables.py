@@ -85,6 +85,8 @@ class Table:
     modules that decide columns, each with the names of those, or "" for all others. A module that has another name for a
     column says so: ``column=name``, the name of its function, field or constant. A column that none of them names is
     decided where the rows are made.
+
+    ``seldom``: rows of this input table are read once and then seldom, so that only the newest of many stay in memory.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Table:
     title: str = ""
     made_in: str = ""
     rules: Mapping[str, str] = field(default_factory=dict, compare=False)
+    seldom: bool = False
     schema: pl.Schema = field(init=False, repr=False, compare=False)
     """Polars schema of the table; do not change it."""
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)

@@ -25,7 +25,8 @@ class Context:
     ``now_ms``: the time of day (epoch ms; compute never asks a clock). ``at_ms``: compute on the data as they were then;
     None is live. ``memo``: lives as long as the session and holds values and partial results that save time
     (``engine.incremental``); a result must be equal with an empty one. ``stop``: asked by ``check`` between pieces of long
-    work. ``progress``: called with a fraction 0-1 and what is being done.
+    work. ``progress``: called with a fraction 0-1 and what is being done. ``memory``: bytes that this program may take; what a
+    view leaves out for that, a note says.
     """
 
     now_ms: int
@@ -33,6 +34,7 @@ class Context:
     memo: Memo = field(default_factory=Memo)
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[float, str], None] = lambda fraction, text: None
+    memory: int = 4 << 30
 
     def check(self) -> None:
         """Raise Cancelled if this computation is no longer wanted."""

@@ -135,7 +135,7 @@ def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context
 
 def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
     model = load_model.build(inputs, parameters, context, at_ms)
-    observed = _observe(inputs, model, at_ms, context)
+    observed = _observe(inputs, model, at_ms)
     training, fit = regression.train(observed), fitted_weights.fit(observed)
     builder = ResultBuilder(summary={"mode": parameters.mode}, problems=list(inputs.problems))
     if model is not None and parameters.weights == "fitted":
@@ -160,12 +160,12 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     return _Standing(model, cluster, builder, detail)
 
 
-def _observe(inputs: Inputs, model: Model | None, at_ms: int | None, context: Context) -> Observations:
+def _observe(inputs: Inputs, model: Model | None, at_ms: int | None) -> Observations:
     """Return the broker history: observations among the inputs, else one per broker and round."""
     given = observations.read(inputs.table("observations"), at_ms)
     if given.size or model is None:
         return given
-    return observations.observe(model.rounds, model.topology, model.capacities.cores, context)
+    return observations.observe(model.runs, model.topology, model.capacities.cores)
 
 
 def _with_fitted_weights(

@@ -32,6 +32,15 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
     max_unpacked_mb: Annotated[int, option("A compressed file is unpacked to at most this size", unit="MB", low=1)] = (
         1024
     )
+    memory_mb: Annotated[
+        int,
+        option(
+            "Memory this program may take; what goes beyond it is put on disk, or left out with a note; "
+            "0: half of the machine's or container's",
+            unit="MB",
+            low=0,
+        ),
+    ] = 0
     max_memory_mb: Annotated[
         int,
         option(

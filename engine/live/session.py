@@ -15,6 +15,7 @@ from typing import Any
 from engine.incremental import Memo
 from engine.inputs import Inputs
 from engine.live.cache.cache_session import CacheSession
+from engine.live.cache.location import make_rows_folder
 from engine.live.files.file_stats import FileStats
 from engine.live.files.first_scan import FirstScan, absolute
 from engine.live.files.scan import Changes, Scanner
@@ -24,9 +25,11 @@ from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower
 from engine.live.options import LiveSettings
 from engine.live.pool.reading_pool import ReadingPool
+from engine.live.row_files import RowFiles
 from engine.live.status import RootStatus, Status
 from engine.live.store import Store
 from engine.live.visits import Progress, Visits
+from engine.memory import limit
 from engine.problems import Problem, fold
 from engine.result import Result
 from engine.text import clean
@@ -34,6 +37,8 @@ from engine.view import Context, View
 
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 
+ROWS_SHARE = 8
+"""Part of the memory that the rows of one view may take: one in so many."""
 PATIENCE_S = 5.0
 """Seconds that a scan waits for files that another process reads, after all others."""
 
@@ -86,6 +91,8 @@ class Session:
         self._memos: dict[str, Memo] = {}
         self._inputs: dict[str, Inputs] = {}
         self._keeping: dict[str, frozenset[str]] = {}  # by view, its kinds of which earlier versions are kept
+        self.memory = limit(self.settings.memory_mb)
+        self._row_files = RowFiles(lambda: make_rows_folder(self.settings))
         self._cache: CacheSession | None = None
         if self.settings.cache and self.settings.cache_max_mb > 0:
             self._cache = CacheSession(self.settings, self.views, self._registry)
@@ -108,7 +115,8 @@ class Session:
             for view in views:
                 if view.name in self.views:
                     raise ValueError(f"the session has a view {view.name!r}")
-                store = Store(table for kind in view.kinds for table in kind.tables)
+                tables = (table for kind in view.kinds for table in kind.tables)
+                store = Store(tables, self._row_files, self.memory // ROWS_SHARE)
                 self._memos[view.name] = Memo()
                 self._compute_locks[view.name] = threading.Lock()
                 self._follower.admit(view.name, view.kinds, store)
@@ -300,6 +308,7 @@ class Session:
                 memo=self._memos[view],
                 stop=stop,
                 progress=progress,
+                memory=self.memory,
             )
             context.check()
             with _without_gc():
@@ -315,9 +324,8 @@ class Session:
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the live path itself: what cannot be read, missing roots, a failing watch or cache."""
         caching = self._cache.problem if self._cache is not None else None
-        return fold(
-            [*self._problems, *(problem for problem in (self._watcher.problem, caching) if problem is not None)]
-        )
+        found = (self._watcher.problem, caching, self._row_files.problem)
+        return fold([*self._problems, *(problem for problem in found if problem is not None)])
 
     @property
     def status(self) -> Status:

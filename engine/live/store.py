@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from engine.inputs import FILE
+from engine.live.row_files import RowFile, RowFiles
 from engine.tables import Rows, Table, height_of
 
 MERGE_ROWS = 50_000
@@ -21,17 +22,38 @@ MERGE_CHUNKS = 64
 """Chunks above which they are merged: more slow queries down."""
 
 
+SELDOM_BYTES = 64 << 20
+"""Memory that the rows of a table take that are seldom looked at again; a share of the memory for all, if that is less."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Rows of some files, in reading order: declared columns and ``file``. ``files`` may name files that gave no row."""
+    """Rows of some files, in reading order: declared columns and ``file``. ``files`` may name files that gave no row.
 
-    frame: pl.DataFrame
+    ``rows`` lie in memory or on disk; those on disk may have others beside them, of files that have ``gone``.
+    """
+
+    rows: pl.DataFrame | RowFile
     files: frozenset[int]
+    gone: bool = False
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows. Raises OSError if they cannot be read from disk."""
+        if isinstance(self.rows, pl.DataFrame):
+            return self.rows
+        frame = self.rows.load()
+        return frame.filter(pl.col(FILE).is_in(_implode(self.files))) if self.gone else frame
 
     @property
     def height(self) -> int:
-        """Number of rows."""
-        return self.frame.height
+        """Number of rows; those of files that have gone count where they are on disk."""
+        return self.rows.height
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory."""
+        return int(self.rows.estimated_size()) if isinstance(self.rows, pl.DataFrame) else 0
 
 
 class Snapshot:
@@ -46,27 +68,31 @@ class Snapshot:
         """Return the table ``name``. Raises KeyError."""
         frame = self._frames.get(name)
         if frame is None:
-            parts = [chunk.frame for chunk in self._chunks[name]]
-            frame = self._frames[name] = _joined(parts, self._empty[name])
+            chunks = self._chunks[name]
+            frame = _joined([chunk.frame for chunk in chunks], self._empty[name])
+            if not any(isinstance(chunk.rows, RowFile) for chunk in chunks):
+                self._frames[name] = frame
         # A caller that renames columns in place gets its own frame object; the columns are shared.
         return frame.clone()
 
     def of(self, name: str, files: Set[int]) -> pl.DataFrame:
         """Return the rows of ``files`` in the table ``name``. Raises KeyError."""
-        return _joined(_of(self._chunks[name], files), self._empty[name])
+        return _joined([*self.parts(name, files)], self._empty[name])
+
+    def parts(self, name: str, files: Set[int]) -> Iterator[pl.DataFrame]:
+        """Return the same rows in parts, so that not all of them need be in memory at once. Raises KeyError."""
+        return _of(self._chunks[name], files)
 
 
-def _of(chunks: Iterable[Chunk], files: Set[int]) -> list[pl.DataFrame]:
-    """Return the rows of ``files``; chunks that hold none of them are not looked at."""
-    frames = []
+def _of(chunks: Iterable[Chunk], files: Set[int]) -> Iterator[pl.DataFrame]:
+    """Yield the rows of ``files``; chunks that hold none of them are not looked at."""
     for chunk in chunks:
         if chunk.files <= files:
-            frames.append(chunk.frame)
+            yield chunk.frame
         elif not chunk.files.isdisjoint(files):
             wanted = sorted(chunk.files & files)
             at = pl.col(FILE)
-            frames.append(chunk.frame.filter(at == wanted[0] if len(wanted) == 1 else at.is_in(_implode(wanted))))
-    return frames
+            yield chunk.frame.filter(at == wanted[0] if len(wanted) == 1 else at.is_in(_implode(wanted)))
 
 
 def _implode(files: Iterable[int]) -> pl.Series:
@@ -85,10 +111,11 @@ class Store:
     """The rows of one view.
 
     ``put`` gathers, ``flush`` makes frames of what was gathered, ``snapshot`` returns them. Rows put
-    as ``provisional`` (a last record without its end) can be forgotten alone.
+    as ``provisional`` (a last record without its end) can be forgotten alone. With ``row_files``, the oldest rows go to disk
+    where all take more than ``memory`` bytes, or those of a table that is seldom looked at again more than its share.
     """
 
-    def __init__(self, tables: Iterable[Table]) -> None:
+    def __init__(self, tables: Iterable[Table], row_files: RowFiles | None = None, memory: int = 1 << 30) -> None:
         self.tables: dict[str, Table] = {}
         for table in tables:
             known = self.tables.setdefault(table.name, table)
@@ -97,12 +124,14 @@ class Store:
             if FILE in table.schema:
                 raise ValueError(f"table {table.name} declares {FILE!r}, which the store adds")
         self._names = {name: frozenset(table.schema) for name, table in self.tables.items()}
+        self._away: dict[str, list[Chunk]] = {name: [] for name in self.tables}
         self._firm: dict[str, list[Chunk]] = {name: [] for name in self.tables}
         self._loose: dict[str, list[Chunk]] = {name: [] for name in self.tables}
         self._new: list[tuple[int, Mapping[str, Rows], bool]] = []
         self._gone: set[int] = set()
         self._gone_loose: set[int] = set()
         self._empty = {name: _with_file(table.empty(), 0) for name, table in self.tables.items()}
+        self._row_files, self._memory = row_files, memory
         self.gathered = 0
 
     def check(self, rows: Mapping[str, Rows]) -> int:
@@ -137,6 +166,7 @@ class Store:
         self.flush()
         chunks = self._loose if provisional else self._firm
         self._add(chunks[name], Chunk(frame.select(self._empty[name].columns), files))
+        self._put_away()
 
     def fits(self, frames: Mapping[str, pl.DataFrame]) -> bool:
         """Whether these frames (with ``file``) have just the columns of the tables they are called by."""
@@ -177,7 +207,7 @@ class Store:
         """Bring the frames up to date. Returns the files whose rows no frame could be made of, with the reason."""
         if self._gone or self._gone_loose:
             loose = self._gone | self._gone_loose
-            for chunks, gone in ((self._firm, self._gone), (self._loose, loose)):
+            for chunks, gone in ((self._away, self._gone), (self._firm, self._gone), (self._loose, loose)):
                 for name in self.tables:
                     chunks[name] = _without(chunks[name], gone)
             self._gone = set()
@@ -194,7 +224,31 @@ class Store:
             if failed:
                 self.forget(failed)
                 self.flush()
+        self._put_away()
         return failed
+
+    def _put_away(self) -> None:
+        """Put the oldest rows on disk, where those in memory take too much of it."""
+        if self._row_files is None:
+            return
+        sizes = {name: sum(chunk.nbytes for chunk in chunks) for name, chunks in self._firm.items() if chunks}
+        total = sum(sizes.values())
+        for name in sorted(sizes, key=lambda name: (not self.tables[name].seldom, -sizes[name])):
+            most = min(SELDOM_BYTES, self._memory // 4) if self.tables[name].seldom else self._memory
+            if (sizes[name] if self.tables[name].seldom else total) <= most:
+                continue
+            chunks, freed = self._firm[name], 0
+            count = 0
+            while count < len(chunks) and sizes[name] - freed > most // 2:
+                freed += chunks[count].nbytes
+                count += 1
+            merged = _merge(chunks[:count])
+            rows = self._row_files.put(merged.frame)
+            if rows is None:
+                return
+            self._away[name].append(Chunk(rows, merged.files))
+            del chunks[:count]
+            total -= freed
 
     @staticmethod
     def _add(chunks: list[Chunk], chunk: Chunk) -> None:
@@ -210,16 +264,24 @@ class Store:
 
     def chunks(self) -> dict[str, tuple[Chunk, ...]]:
         """Return the chunks of each table, oldest rows first. Their rows are never changed."""
-        return {name: (*self._firm[name], *self._loose[name]) for name in self.tables}
+        return {name: (*self._away[name], *self._firm[name], *self._loose[name]) for name in self.tables}
 
     def frames(self, *, provisional: bool) -> dict[str, pl.DataFrame]:
         """Return all firm or all provisional rows by table."""
-        chunks = self._loose if provisional else self._firm
-        return {name: _joined([chunk.frame for chunk in chunks[name]], self._empty[name]) for name in self.tables}
+        kinds = (self._loose,) if provisional else (self._away, self._firm)
+        return {
+            name: _joined([chunk.frame for chunks in kinds for chunk in chunks[name]], self._empty[name])
+            for name in self.tables
+        }
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """Return the rows of ``files`` in one table, without provisional ones."""
-        return _joined(_of(self._firm[name], files), self._empty[name])
+        return _joined([*_of((*self._away[name], *self._firm[name]), files)], self._empty[name])
+
+    def firm_rows(self) -> Callable[[str, frozenset[int]], pl.DataFrame]:
+        """Return a function that gives the rows as ``firm`` does now, whatever happens later."""
+        chunks = {name: (*self._away[name], *self._firm[name]) for name in self.tables}
+        return lambda name, files: _joined([*_of(chunks[name], files)], self._empty[name])
 
     def snapshot(self) -> Snapshot:
         """Return the tables as of now."""
@@ -237,6 +299,9 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
         if hit:
             files = chunk.files - hit
             if not files:
+                continue
+            if isinstance(chunk.rows, RowFile):
+                rest.append(Chunk(chunk.rows, files, gone=True))
                 continue
             chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
             if chunk.height == 0:

@@ -59,6 +59,9 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
     what_if: Annotated[str, option("Class to make faster or drop.")] = ""
     faster: Annotated[float, option("How many times faster the class becomes.", unit="times", low=1, high=1e6)] = 2.0
     drop: Annotated[bool, option("Drop the class instead.")] = False
+    max_intervals: Annotated[
+        int, option("Newest intervals of a server that are looked at; older ones are left out, with a note.", low=10)
+    ] = 20_000
     level: Annotated[float, option("Nominal coverage of intervals.", low=0.5, high=0.99)] = 0.9
     draws: Annotated[
         int,

@@ -85,15 +85,15 @@ VIEW = QueryProfile()
 
 def _sources(inputs: Inputs, parameters: QueryProfileParameters, context: Context) -> Sources:
     """Find the workloads in the files; the attached table is not trained on unless there is nothing else."""
-    attachment, target = parameters.predict, parameters.target
+    attachment, target, most = parameters.predict, parameters.target, parameters.max_intervals
     without = ("", 0) if attachment is None else (attachment.name.rsplit("/", 1)[-1], len(attachment.data))
 
     def find() -> Sources:
         context.progress(0.1, "joining snapshots")
-        sources = find_sources(inputs, target, context, without)
-        return sources if sources.workloads or not without[0] else find_sources(inputs, target, context)
+        sources = find_sources(inputs, target, context, without, most)
+        return sources if sources.workloads or not without[0] else find_sources(inputs, target, context, most=most)
 
-    return context.memo.value("sources", (inputs.version, target, without), find)
+    return context.memo.value("sources", (inputs.version, target, without, most), find)
 
 
 def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: Context, sources: Sources) -> Result:
@@ -191,8 +191,8 @@ class _Computation:
         chosen = self.parameters
         options = FitOptions(draws=chosen.draws, seed=chosen.seed)
         key = (
-            self.inputs.version, chosen.target, work.label, chosen.window, self.context.at_ms, chosen.rules, options,
-            chosen.level, chosen.predict,
+            self.inputs.version, chosen.target, chosen.max_intervals, work.label, chosen.window, self.context.at_ms,
+            chosen.rules, options, chosen.level, chosen.predict,
         )  # fmt: skip
         fits = self.context.memo.value(
             "fits", key, lambda: Fits(work, work.used, chosen.rules, options, chosen.level, self.context), FITS_KEPT
@@ -237,8 +237,8 @@ class _Computation:
         """Put the window beside the one ``before``, that it is compared with."""
         chosen = self.parameters
         key = (
-            self.inputs.version, chosen.target, whole.label, window.tobytes(), before.tobytes(), chosen.method,
-            chosen.rules, chosen.draws, chosen.seed, chosen.level,
+            self.inputs.version, chosen.target, chosen.max_intervals, whole.label, window.tobytes(), before.tobytes(),
+            chosen.method, chosen.rules, chosen.draws, chosen.seed, chosen.level,
         )  # fmt: skip
         return self.context.memo.value(
             "comparison", key, lambda: window_comparison.compare(whole, window, before, chosen, self.context)

@@ -76,7 +76,7 @@ class Recorder:
             self._wake.notify()
 
     def close(self) -> None:
-        """Take a last look and end the recording; waits for it. Never raises."""
+        """End the recording; waits for a look under way. Never raises."""
         with self._wake:
             self._closed = True
             self._wake.notify()

@@ -69,6 +69,9 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     select: Annotated[
         str, option("Which runs of a job: last-n-runs:N, last-n-hours:N or all (finished with SUCCESS).")
     ] = "last-n-runs:20"
+    max_runs: Annotated[
+        int, option("Newest runs of each job that are looked at; older ones are left out, with a note.", low=2)
+    ] = 5_000
     now: Annotated[str, option("Time from which last-n-hours counts back, ISO 8601; empty: the clock.")] = ""
     threshold: Annotated[
         float,

@@ -61,9 +61,11 @@ class RunComparison:
         object, and so do the sides, their samples and all that follows from these alone.
         """
         memo = context.memo
-        measurements = read_measurements(inputs, memo)
+        most = parameters.max_runs
+        measurements = read_measurements(inputs, memo, most)
         context.check()
-        runs = memo.value("runs", inputs.version, lambda: find_runs(inputs, measurements, memo))
+        key = (inputs.version, most)
+        runs = memo.value("runs", key, lambda: find_runs(inputs, measurements, memo, most, context.memory))
         if context.at_ms is not None:
             at_ms, all_runs = context.at_ms, runs
             runs = memo.value("runs until", (all_runs, at_ms), lambda: all_runs.until(at_ms))

@@ -129,9 +129,9 @@ def run() -> list[Line]:
     found = history.gather(big, Context(now_ms=0), None, 120_000)
     assert found is not None
     rng = np.random.default_rng(2)
-    one = found.rounds[0]
-    rounds = tuple(
-        dataclasses.replace(
+    [(moment, one)] = found.build(list(found.stamps)).items()
+    rounds = {
+        moment + 3_600_000 * n: dataclasses.replace(
             one,
             interval=one.interval + 30 * n,
             time_ms=one.time_ms + 3_600_000 * n,
@@ -141,8 +141,14 @@ def run() -> list[Line]:
             size=one.size * (1 + n / 100),
         )
         for n in range(61)
+    }
+    full = dataclasses.replace(
+        found,
+        stamps={each: each for each in rounds},
+        rows=dict.fromkeys(rounds, 1),
+        at=lambda _: one.topology,
+        build=lambda moments: {each: rounds[each] for each in moments},
     )
-    full = dataclasses.replace(found, rounds=rounds)
     options = (("windows", "60"), ("min-samples", "1"))
     memo: Memo = Memo()
     with mock.patch.object(history, "gather", lambda *args, **kwargs: full):
@@ -169,11 +175,12 @@ def run() -> list[Line]:
     two = synthetic(200, 200_000, 100, ticks=2)
     memo = Memo()
     first = two["metrics"].filter(pl.col(FILE) == 3)
+    minutes = msgspec.structs.replace(settings, sampling_interval_s=60.0)
     before = inputs_of(two | {"metrics": first}, 1, 1)
-    history.gather(before, Context(now_ms=0, memo=memo), None, 60_000)
+    load_model.build(before, minutes, Context(now_ms=0, memo=memo), None)
     after = inputs_of(two, 2, 2)
     memos = [copy.deepcopy(memo) for _ in range(2)]
-    took = best(lambda: history.gather(after, Context(now_ms=0, memo=memos.pop()), None, 60_000), 2)
+    took = best(lambda: load_model.build(after, minutes, Context(now_ms=0, memo=memos.pop()), None), 2)
     rows = two["metrics"].height - first.height
     lines.append(
         Line(

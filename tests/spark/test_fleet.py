@@ -78,10 +78,30 @@ def test_the_tables_are_those_of_a_report(
     assert steps[0] == "reading" and "writing" in steps
     manifest = (out / "day=2026-01-02" / "manifest").glob("*.txt")
     assert re.search(r'"loadlens": "[\d.]+', "".join(path.read_text() for path in manifest))
+    _assert_files(written(out / "day=2026-01-02", "files"), histories)
+    session = opened(VIEW.name, out)
+    shown = session.compute(VIEW.name, JobParameters(), now_ms=NOW)
+    session.close()
+    for table in PER_JOB:
+        rows = shown.table(table.name)
+        assert rows.sort("job_id", maintain_order=True).equals(
+            report.tables[table.name].sort("job_id", maintain_order=True)
+        )
+    assert shown.summary == report.summary and shown.tables["rollup"].equals(report.tables["rollup"])
+    assert len(shown.findings) == len(report.findings) and shown.problems == report.problems
     # Once more, from the pack, over what is there.
     again = run.run(spark, order([pack], out, packed=True, day="2026-01-02", partitions=3))
     assert again.rows == outcome.rows
     assert_equal(out / "day=2026-01-02", report)
+
+
+def _assert_files(files: pl.DataFrame, histories: Path) -> None:
+    """Table files names what a job was computed from: the parts of a rolling log, a history and its configuration."""
+    nightly = files.filter(job_id="nightly")["path"].to_list()
+    assert sorted(nightly) == sorted(map(str, (histories / "others" / "eventlog_v2_nightly").glob("events_*")))
+    for history in histories.rglob("job_*_conf.xml"):
+        if history.parent.name != "bad":
+            assert str(history) in files.filter(job_id=job_key(str(history)))["path"].to_list()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -71,7 +72,12 @@ async def quiet(s: Stage) -> None:
 
 
 async def true(s: Stage, shadow: Shadow, what: str) -> None:
-    """What was sent to the terminal is what a full repaint of the same state shows."""
+    """What was sent to the terminal is, once all frames are drawn, what a full repaint of the same state shows."""
+    for _ in range(2):
+        with contextlib.suppress(AssertionError):
+            await s.until(lambda: shadow.lines() == screen_lines(s.app), 5)
+        s.app.update_status()  # as every second: how many columns are hidden is known once the table is drawn
+        await s.pilot.pause()
     sent = shadow.lines()
     for widget in s.app.screen.walk_children(with_self=True):
         widget._styles_cache.clear()

@@ -5,25 +5,26 @@ Source: Cruise Control's ``LoadMonitor`` and ``MonitorUtils``. See docs/models/b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control import cluster_model, replica_loads, samples, windows
 from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.past_windows import PastWindows
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
 from engine.broker_load.cruise_control.samples import Samples, SkipRules
+from engine.broker_load.cruise_control.window_sums import Cores, Trace, WindowSums
 from engine.broker_load.cruise_control.windows import Aggregate, Finished, Window
 from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import History
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.measured import Measured
-from engine.broker_load.model.rounds import Round
+from engine.broker_load.model.rounds import BrokerRun, Round
 from engine.broker_load.model.topology import Floats, Ints, Topology
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables import raw_metrics
@@ -34,18 +35,22 @@ from engine.view import Context
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Everything computed from the inputs: rounds and samples in order of time with the ``maps`` of their partitions to
-    those of ``topology``, windows, leader values, and the ``cluster`` as Cruise Control models it.
+    """Everything computed from the inputs: what each window with rounds left (``traces`` by index, in order of time), the
+    newest ``rounds`` and their ``samples`` in order of time with the ``maps`` of their partitions to those of ``topology``,
+    windows, leader values, and the ``cluster`` as Cruise Control models it.
 
-    ``finished``: samples among the inputs, by partition of the topology; ``aggregated``: returns the windows that are used
-    where a share of the partitions must be valid; ``synthetic``: no topology is known, only leaders. ``messages`` [P]: per second
-    in those windows, by the growth of the logs that exporters report (NaN unknown, None without any); ``shares`` [P]: share of
-    its topic's rates on its leader that a partition was given by them (NaN: an even one), None where all are even.
+    ``sums``: of the windows that were looked at; ``finished``: samples among the inputs, by partition of the topology;
+    ``aggregated``: returns the windows that are used where a share of the partitions must be valid; ``synthetic``: no
+    topology is known, only leaders. ``messages`` [P]: per second in those windows, by the growth of the logs that exporters
+    report (NaN unknown, None without any); ``shares`` [P]: share of its topic's rates on its leader that a partition was
+    given by them (NaN: an even one), None where all are even.
     """
 
     history: History
     topology: Topology
     capacities: Capacities
+    traces: Mapping[int, Trace]
+    sums: Mapping[int, WindowSums]
     rounds: tuple[Round, ...]
     samples: tuple[Samples, ...]
     maps: tuple[Ints | None, ...]
@@ -59,18 +64,23 @@ class Model:
     messages: Floats | None = None
     shares: Floats | None = None
 
+    @property
+    def runs(self) -> Iterator[BrokerRun]:
+        """What brokers reported in all rounds, in order of time."""
+        return (run for one in self.traces.values() for run in one.runs)
+
     @cached_property
-    def used(self) -> list[int]:
-        """Places in ``rounds`` of those inside the windows used."""
-        inside = {window.index for window in self.aggregate.windows}
-        window_ms = self.aggregate.window_ms
-        return [place for place, one in enumerate(self.rounds) if one.time_ms // window_ms + 1 in inside]
+    def used(self) -> tuple[Trace | None, ...]:
+        """The traces of the windows used, in order of time; None of one without rounds."""
+        return tuple(self.traces.get(window.index) for window in reversed(self.aggregate.windows))
 
     @cached_property
     def measured(self) -> Measured:
         """What brokers measured over the windows used."""
-        rounds, maps = [self.rounds[place] for place in self.used], [self.maps[place] for place in self.used]
-        return measured.measure(rounds, maps, self.topology, self.capacities.cores)
+        past = [one for one in self.used if one is not None]
+        sizes = [size for one in reversed(past) for size in self.sums[one.index].sizes]
+        runs = [run for one in past for run in one.runs]
+        return measured.measure(runs, sizes, self.topology, self.capacities.cores)
 
 
 def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> Model | None:
@@ -89,31 +99,34 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     cpus = {int(final.index_of([broker])[0]): count for broker, count in past.node_cpus.items()}
     capacities = broker_capacity.resolve(entries, final, parameters.allow_capacity_estimation, cpus)
     cores = capacities.sampling_cores(parameters.sampling_allow_cpu_capacity_estimation)
-    # An interval in which no broker has a CPU reading and none a rate is the first scrape of running totals: no round.
-    rounds = tuple(one for one in past.rounds if one.live)
-    sampled, revisions = _samples(context, rounds, final, cores, parameters.cpu_weights)
+    of_topology: dict[Topology, Floats] = {}
+
+    def cores_of(one: Topology) -> Floats:
+        if one not in of_topology:
+            of_topology[one] = history.broker_cores(one.ids, final, cores)
+        return of_topology[one]
+
+    window_ms = parameters.window_ms
+    windows_past = PastWindows(
+        context, past, cores_of, at_ms, parameters.interval_ms, window_ms, parameters.windows, parameters.max_rows
+    )
+    traces = windows_past.traces
     context.check()
-    # Few topologies serve many rounds.
-    mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
-    maps = tuple(mapped[one.topology] for one in rounds)
-    by_window: dict[int, list[int]] = {}
-    for place, one in enumerate(rounds):
-        by_window.setdefault(one.time_ms // parameters.window_ms + 1, []).append(place)
-    finished = _finished(samples_given, final, set(by_window), parameters.window_ms)
-    split = _split(finished, parameters.window_ms)
-    held = {one.time_ms // parameters.window_ms + 1 for one, taken in zip(rounds, sampled, strict=True) if taken.taken}
-    sampled_windows = sorted({*held, *split} or by_window)
-    chosen = windows.choose(sampled_windows, at_ms, parameters.window_ms, parameters.windows)
+    finished = _finished(samples_given, final, set(traces), window_ms)
+    split = _split(finished, window_ms)
+    held = {index for index, one in traces.items() if any(one.taken)}
+    sampled_windows = sorted({*held, *split} or traces)
+    chosen = windows.choose(sampled_windows, at_ms, window_ms, parameters.windows)
     # The window before them may have been a neighbour of the oldest one.
     looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in sampled_windows else chosen
-    members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in looked_at}
-    made = _windows(context, final, members, split, revisions)
+    sums = windows_past.sums(looked_at)
+    made = _windows(context, final, looked_at, sums, split, parameters.cpu_weights)
     before = made[-1] if len(made) > len(chosen) else None
-    stand_in = at_ms is not None and chosen[:1] != [at_ms // parameters.window_ms]
+    stand_in = at_ms is not None and chosen[:1] != [at_ms // window_ms]
 
     def aggregated(ratio: float) -> Aggregate:
         return windows.aggregate(
-            made[: len(chosen)], before, parameters.window_ms, parameters.min_samples, parameters.max_extrapolations,
+            made[: len(chosen)], before, window_ms, parameters.min_samples, parameters.max_extrapolations,
             final.topic, stand_in, ratio,
         )  # fmt: skip
 
@@ -123,10 +136,16 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     loads = replica_loads.as_cruise_control(final, leader, window_loads(total), parameters.cpu_weights)
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
     ends = total.ends_ms()
-    span = (min(ends) - parameters.window_ms, max(ends)) if ends else (0, 2**62)
+    span = (min(ends) - window_ms, max(ends)) if ends else (0, 2**62)
     messages = cluster_facts.message_rates(cluster_facts.facts(inputs, at_ms), final, *span)
+    rounds = windows_past.rounds()
+    sampled = _samples(context, rounds, cores_of, parameters.cpu_weights)
+    # Few topologies serve many rounds.
+    mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
+    maps = tuple(mapped[one.topology] for one in rounds)
     return Model(
-        past, final, capacities, rounds, sampled, maps, finished, total, leader, cluster, aggregated, synthetic, at_ms, messages
+        past, final, capacities, traces, sums, rounds, sampled, maps, finished, total, leader, cluster, aggregated,
+        synthetic, at_ms, messages,
     )  # fmt: skip
 
 
@@ -158,46 +177,44 @@ def window_loads(total: Aggregate) -> Iterator[WindowLoad]:
         )
 
 
-def _samples(
-    context: Context, rounds: tuple[Round, ...], final: Topology, cores: Floats, weights: CpuWeights
-) -> tuple[tuple[Samples, ...], Mapping[Samples, tuple[int, int]]]:
-    """Return the samples of each round, and of each the revisions of its skip rules and of itself."""
-    of_topology = {
-        one: history.broker_cores(one, final, cores) for one in dict.fromkeys(one.topology for one in rounds)
-    }
-    cores_of = {one.interval: of_topology[one.topology] for one in rounds}
-    by_interval = {one.interval: one for one in rounds}
-    keys = {one: values.tobytes() for one, values in of_topology.items()}
-    stamps = {one.interval: (one, keys[one.topology]) for one in rounds}
-    rules: Partials[int, SkipRules] = context.memo.state("broker load skip rules", Partials)
-    rules.update(stamps, lambda intervals: {n: samples.skip_rules(by_interval[n], cores_of[n]) for n in intervals})
-    partials: Partials[int, Samples] = context.memo.state("broker load samples", Partials)
+def _samples(context: Context, rounds: tuple[Round, ...], cores: Cores, weights: CpuWeights) -> tuple[Samples, ...]:
+    """Return the samples of each round."""
+    keys = {one: cores(one).tobytes() for one in dict.fromkeys(one.topology for one in rounds)}
+    stamps = {one: keys[one.topology] for one in rounds}
+    rules: Partials[Round, SkipRules] = context.memo.state("broker load skip rules", Partials)
+    rules.update(stamps, lambda changed: {one: samples.skip_rules(one, cores(one.topology)) for one in changed})
+    partials: Partials[Round, Samples] = context.memo.state("broker load samples", Partials)
     partials.update(
-        stamps,
-        lambda intervals: {n: samples.sample(by_interval[n], cores_of[n], weights, rules[n]) for n in intervals},
+        {one: rules.revisions[one] for one in rounds},
+        lambda changed: {
+            one: Samples(one, samples.cpu_split(one, cores(one.topology)).cpu(weights), rules[one]) for one in changed
+        },
         key=weights,
     )
-    return tuple(partials.values()), {one: (rules.revisions[n], partials.revisions[n]) for n, one in partials.items()}
+    return tuple(partials.values())
 
 
 def _windows(
     context: Context,
     final: Topology,
-    members: Mapping[int, list[tuple[Samples, Ints | None]]],
+    indices: Sequence[int],
+    sums: Mapping[int, WindowSums],
     finished: Mapping[int, Finished],
-    revisions: Mapping[Samples, tuple[int, int]],
+    weights: CpuWeights,
 ) -> list[Window]:
-    """Return the window of each index of ``members``; its values that the CPU weights do not change outlive other weights."""
-    shared: Partials[int, dict[str, Any]] = context.memo.state("broker load window values", Partials)
-    shared.update(
-        {n: (final, finished.get(n), tuple(revisions[one][0] for one, _ in rounds)) for n, rounds in members.items()},
-        lambda indices: {n: {} for n in indices},
-    )
+    """Return the window of each of ``indices``, in that order."""
+
+    def make(changed: Collection[int]) -> dict[int, Window]:
+        made = {}
+        for index in changed:
+            mine = sums.get(index)
+            where = None if mine is None else history.partition_map(final, mine.partitions)
+            made[index] = Window(index, final.size, mine, where, weights, finished.get(index))
+        return made
+
     partials: Partials[int, Window] = context.memo.state("broker load windows", Partials)
-    partials.update(
-        {n: (shared.revisions[n], tuple(revisions[one][1] for one, _ in rounds)) for n, rounds in members.items()},
-        lambda indices: {n: Window(n, final.size, members[n], finished.get(n), shared[n]) for n in indices},
-    )
+    stamps = {index: (final, sums.get(index), finished.get(index)) for index in indices}
+    partials.update(stamps, make, key=weights)
     return list(partials.values())
 
 
@@ -251,4 +268,5 @@ def _without_topology(rows_given: pl.DataFrame) -> History:
         pl.lit(None, pl.Int32).alias("min_isr"),
         pl.lit(None, pl.Boolean).alias("unclean"),
     )
-    return History((), topology.build(rows, {}), Identity({}, {}, (), ()), {})
+    final = topology.build(rows, {})
+    return History({}, {}, lambda moment: final, lambda moments: {}, final, Identity({}, {}, (), ()), {})

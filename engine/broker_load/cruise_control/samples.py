@@ -6,6 +6,7 @@ See "CPU of a partition" and "Partitions without a sample" in docs/models/broker
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from engine.broker_load.model.rounds import Round, broker_cpu
-from engine.broker_load.model.topology import Floats
+from engine.broker_load.model.topology import Floats, Topology
 from engine.broker_load.parameters import CpuWeights
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKER_SAMPLES, SAMPLES
@@ -39,13 +40,12 @@ SkipRules = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples of one round. ``cpu`` [G] cores × fraction; ``rule`` [P] code of RULES (0: has a sample); ``cores`` [B], NaN
-    unknown. The other values are the round's rates and leader sizes."""
+    """Samples of one round. ``cpu`` [G] cores × fraction; ``rule`` [P] code of RULES (0: has a sample). The other values are
+    the round's rates and leader sizes."""
 
     round: Round
     cpu: Floats
-    rule: npt.NDArray[np.int8]
-    cores: Floats
+    rule: SkipRules
 
     @cached_property
     def taken(self) -> int:
@@ -66,18 +66,20 @@ class Samples:
         columns |= {name: self.value(name)[rows] for name in raw_metrics.SAMPLE}
         return SAMPLES.frame(columns)
 
-    @cached_property
-    def brokers(self) -> pl.DataFrame:
-        """The broker samples of the round as rows of result table ``broker_samples``, made once."""
-        return _broker_samples(self.round, self.cores)
-
     def value(self, name: str) -> Floats:
         """Return one of the nine values [P] by its name in Cruise Control; meaningless where ``rule`` is not 0."""
-        if name == "disk_usage":
-            return self.round.leader_size
-        by_group = self.cpu if name == "cpu_usage" else self.round.rates[_ROW[name]]
-        group = self.round.topology.groups[0]
-        return by_group[np.maximum(group, 0)] if len(by_group) else np.zeros(len(group))
+        return of_group(self.cpu, self.round.topology) if name == "cpu_usage" else value_of(self.round, name)
+
+
+def of_group(by_group: Floats, topology: Topology) -> Floats:
+    """Return the value [P] of each partition, that ``by_group`` [G] of its group; meaningless without a leader."""
+    group = topology.groups[0]
+    return by_group[np.maximum(group, 0)] if len(by_group) else np.zeros(len(group))
+
+
+def value_of(one: Round, name: str) -> Floats:
+    """Return one of the eight values [P] that do not depend on the CPU weights."""
+    return one.leader_size if name == "disk_usage" else of_group(one.rates[_ROW[name]], one.topology)
 
 
 _ROW = {
@@ -95,21 +97,39 @@ _NEEDED = (raw_metrics.IN, raw_metrics.OUT, raw_metrics.REPL_IN, raw_metrics.REP
 """The totals of a broker without which none of its partitions has a sample."""
 
 
-def sample(one: Round, cores: Floats, weights: CpuWeights, rule: npt.NDArray[np.int8]) -> Samples:
-    """Apply the static CPU model to one round. ``cores`` [B], NaN unknown; ``rule`` [P] as ``skip_rules`` returns it."""
-    leader = one.topology.groups[1]
-    cpu_fraction, _ = broker_cpu(one, cores)
-    total_in = one.totals[raw_metrics.IN]
-    total_out = one.totals[raw_metrics.OUT] + one.totals[raw_metrics.REPL_OUT]
+@dataclass(frozen=True, eq=False)
+class CpuSplit:
+    """What the CPU of the partitions of one round is computed from: ``busy`` [B] cores in use; ``total_in``, ``total_out``,
+    ``follower_in`` [B] the broker's bytes; ``took_in``, ``took_out`` [G] what each group takes of them."""
+
+    topology: Topology
+    busy: Floats
+    total_in: Floats
+    total_out: Floats
+    follower_in: Floats
+    took_in: Floats
+    took_out: Floats
+
+    def cpu(self, weights: CpuWeights) -> Floats:
+        """Apply the static CPU model: the CPU [G] of each group, cores × fraction."""
+        leader = self.topology.groups[1]
+        a, b, c = weights.a, weights.b, weights.c
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            denominator = a * self.total_in + b * self.total_out + c * self.follower_in
+            contributed = a * self.took_in + b * self.took_out
+            cpu = self.busy[leader] * contributed / denominator[leader]
+            none = (self.total_in == 0) & (self.total_out == 0)
+            return np.where(none[leader] | ((contributed == 0) & (denominator == 0)[leader]), 0.0, cpu)
+
+
+def cpu_split(one: Round, cores: Floats) -> CpuSplit:
+    """Return what the static CPU model is applied to in one round. ``cores`` [B], NaN unknown."""
+    fraction, _ = broker_cpu(one, cores)
+    total_in, follower_in = one.totals[raw_metrics.IN], one.totals[raw_metrics.REPL_IN]
     took_in, took_out, _ = one.shares
-    a, b, c = weights.a, weights.b, weights.c
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        denominator = a * total_in + b * total_out + c * one.totals[raw_metrics.REPL_IN]
-        contributed = a * took_in + b * took_out
-        cpu = (cores * cpu_fraction)[leader] * contributed / denominator[leader]
-        none = (total_in == 0) & (total_out == 0)
-        cpu = np.where(none[leader] | ((contributed == 0) & (denominator == 0)[leader]), 0.0, cpu)
-    return Samples(one, cpu, rule, cores)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total_out = one.totals[raw_metrics.OUT] + one.totals[raw_metrics.REPL_OUT]
+        return CpuSplit(one.topology, cores * fraction, total_in, total_out, follower_in, took_in, took_out)
 
 
 def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
@@ -137,28 +157,31 @@ def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
     return rule
 
 
-def _broker_samples(one: Round, cores: Floats) -> pl.DataFrame:
-    """Return the broker samples of one round, one row per live broker that has one, with its record version.
+def broker_samples(rounds: Sequence[Round], cores: Floats) -> pl.DataFrame:
+    """Return the broker samples of ``rounds`` of one topology, one row per live broker that has one, with its record version.
 
     See "Broker samples" in docs/models/broker-load.md.
     """
-    topology = one.topology
-    cpu, has_cpu = broker_cpu(one, cores)
+    topology = rounds[0].topology
+    both = [broker_cpu(one, cores) for one in rounds]
     shared = np.zeros(topology.brokers, np.bool_)
     shared[np.unique(topology.leader[(topology.count > 1) & (topology.leader >= 0)])] = True
-    present = one.present.copy()
-    present[list(raw_metrics.TOTALS)] = one.has_total
-    present[raw_metrics.CPU] = has_cpu
-    present[raw_metrics.ID["BROKER_FOLLOWER_FETCH_REQUEST_RATE"]] |= ~shared
-    rows = np.flatnonzero(one.complete & topology.alive & np.asarray(present[raw_metrics.NEEDED_4].all(axis=0)))
-    newer = np.asarray(present[raw_metrics.NEEDED_5].all(axis=0))
-    values = {"cpu_usage": cpu, "disk_usage": one.disk, **{name: one.totals[row] for name, row in _ROW.items()}}
+    present = np.array([one.present for one in rounds])
+    present[:, list(raw_metrics.TOTALS)] = np.array([one.has_total for one in rounds])
+    present[:, raw_metrics.CPU] = np.array([has for _, has in both])
+    present[:, raw_metrics.ID["BROKER_FOLLOWER_FETCH_REQUEST_RATE"]] |= ~shared
+    complete = np.array([one.complete for one in rounds])
+    place, rows = np.nonzero(complete & topology.alive & present[:, raw_metrics.NEEDED_4].all(axis=1))
+    newer = np.asarray(present[:, raw_metrics.NEEDED_5].all(axis=1))
+    totals, disk = np.array([one.totals for one in rounds]), np.array([one.disk for one in rounds])
     return BROKER_SAMPLES.frame(
         {
             "broker": topology.ids[rows],
             "host": [topology.hosts[index] for index in rows.tolist()],
-            "version": np.where(newer[rows], 5, 4),
-            "time_ms": np.full(len(rows), one.time_ms, np.int64),
-            **{name: value[rows] for name, value in values.items()},
+            "version": np.where(newer[place, rows], 5, 4),
+            "time_ms": np.array([one.time_ms for one in rounds], np.int64)[place],
+            "cpu_usage": np.array([cpu for cpu, _ in both])[place, rows],
+            "disk_usage": disk[place, rows],
+            **{name: totals[:, row][place, rows] for name, row in _ROW.items()},
         }
     )

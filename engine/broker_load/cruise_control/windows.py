@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.cruise_control.samples import Samples
+from engine.broker_load.cruise_control.window_sums import LATEST, Singles, WindowSums
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
+from engine.broker_load.parameters import CpuWeights
 from engine.broker_load.tables.raw_metrics import SAMPLE
 
-Singles = npt.NDArray[np.float32]
 States = npt.NDArray[np.int8]
 
 EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT", "NO_VALID_EXTRAPOLATION")
 """Cruise Control's names (enum ``Extrapolation``); the position is the code used in arrays."""
 
 NONE, AVAILABLE, ADJACENT, FORCED, INVALID = range(5)
-LATEST = "disk_usage"
-"""The metric of which the newest sample counts, not the mean."""
-CPU = "cpu_usage"
 TINY = float(np.float32(1.401298464324817e-45))
 """Java's Float.MIN_VALUE: what Cruise Control's maximum of an all-zero series starts from."""
 
@@ -42,39 +40,34 @@ class Finished:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """One window: its ``index``, the samples of each round in it in order of time with the map of their partitions to those
-    of the final topology (None: the same), and the finished samples in it.
-
-    Values are computed when they are asked for. Those that do not depend on the CPU weights are kept in ``shared``, which
-    windows of the same rounds with other weights have in common.
-    """
+    """One window: its ``index``, the sums over its rounds with the place [P] of each partition in them (None: the same; -1:
+    absent), and the finished samples in it. Values are computed when they are asked for."""
 
     index: int
     size: int
-    rounds: Sequence[tuple[Samples, Ints | None]]
+    sums: WindowSums | None
+    where: Ints | None
+    weights: CpuWeights
     finished: Finished | None = None
-    shared: dict[str, Any] = field(default_factory=dict)
-    _cpu: dict[str, Singles] = field(default_factory=dict)
+    _known: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property
     def count(self) -> Ints:
         """[P] number of samples."""
-        if "count" not in self.shared:
-            count = np.zeros(self.size, np.int32)
-            for samples, where in self.rounds:
-                _add(count, samples.rule == 0, samples.rule == 0, where)
+        if "count" not in self._known:
+            count = np.zeros(self.size, np.int32) if self.sums is None else self._placed(self.sums.count)
             if self.finished is not None:
-                count += np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
-            self.shared["count"] = count
-        counts: Ints = self.shared["count"]
-        return counts
+                count = count + np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
+            self._known["count"] = count
+        return self._known["count"]
 
     def total(self, name: str) -> Singles:
         """Return the sum [P] of the metric over the samples, in single precision; for the disk the sample that arrived last."""
-        values: dict[str, Singles] = self._cpu if name == CPU else self.shared
-        if name not in values:
-            values[name] = self._latest() if name == LATEST else self._sum(name)
-        return values[name]
+        if name not in self._known:
+            sums = self.sums
+            total = np.zeros(self.size, np.float32) if sums is None else self._placed(sums.total(name, self.weights))
+            self._known[name] = total if self.finished is None else self._with_finished(total.copy(), name)
+        return self._known[name]
 
     def value(self, name: str) -> Singles:
         """Return the mean [P] of the metric over the samples (0 without any); for the disk the sample that arrived last."""
@@ -84,45 +77,23 @@ class Window:
         mean: Singles = np.divide(total, np.maximum(self.count, 1), dtype=np.float32)
         return mean
 
-    @property
+    @cached_property
     def most(self) -> int:
         """Most samples of a partition."""
-        if "most" not in self.shared:
-            self.shared["most"] = int(self.count.max(initial=0))
-        return int(self.shared["most"])
+        return int(self.count.max(initial=0))
 
-    def _sum(self, name: str) -> Singles:
-        total = np.zeros(self.size, np.float32)
-        for samples, where in self.rounds:
-            _add(total, samples.value(name), samples.rule == 0, where)
-        if self.finished is not None:
-            values = self.finished.values[SAMPLE.index(name)]
+    def _placed(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return ``values`` of the rounds' partitions by partition [P], 0 where the rounds have none."""
+        return values if self.where is None else np.where(self.where >= 0, values[self.where], values.dtype.type(0))
+
+    def _with_finished(self, total: Singles, name: str) -> Singles:
+        assert self.finished is not None
+        values = self.finished.values[SAMPLE.index(name)]
+        if name == LATEST:
+            total[self.finished.partition] = values  # later assignments win, so the sample that arrived last stays
+        else:
             total += np.bincount(self.finished.partition, weights=values, minlength=self.size)
         return total
-
-    def _latest(self) -> Singles:
-        value = np.zeros(self.size)
-        for samples, where in self.rounds:
-            mine, has = samples.value(LATEST), samples.rule == 0
-            if where is None:
-                np.copyto(value, mine, where=has)
-            else:
-                has = has & (where >= 0)
-                value[where[has]] = mine[has]
-        if self.finished is not None:
-            # Later assignments win, so the sample that arrived last stays.
-            value[self.finished.partition] = self.finished.values[SAMPLE.index(LATEST)]
-        return value.astype(np.float32)
-
-
-def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], has: Flags, where: Ints | None) -> None:
-    """Add ``values`` where ``has`` to ``target``, in the target's precision after each addition."""
-    if where is None:
-        np.add(target, values, out=target, where=has, casting="same_kind")
-    else:
-        keep = has & (where >= 0)
-        # Partitions are distinct, so plain indexing adds each once.
-        target[where[keep]] = target[where[keep]] + values[keep]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,26 +5,20 @@ See "Data quality" in docs/models/broker-load.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control import samples
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.model.measured import runs
+from engine.broker_load.model import history, ticks
 from engine.broker_load.model.topology import Longs
-from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
 from engine.inputs import Inputs
 from engine.result import Finding
+from engine.view import Context
 
 STALE_INTERVALS = 3
 """A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
-
-
-_SIZED_ROUNDS = 3
-"""Newest rounds that are searched for any size."""
 
 
 def skipped(model: Model) -> pl.DataFrame:
@@ -33,19 +27,20 @@ def skipped(model: Model) -> pl.DataFrame:
     has = np.zeros(topology.size, np.bool_)
     rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
     covered = np.zeros(topology.size, np.bool_)
-    for taken, where in zip(reversed(model.samples), reversed(model.maps), strict=True):
+    for one in reversed(list(model.traces.values())):
+        where = history.partition_map(one.partitions, topology)
         index = np.arange(topology.size) if where is None else where
         keep = index >= 0
-        has[index[keep]] |= taken.rule[keep] == 0
-        fresh = index[keep & ~covered[index]] if len(index) else index
-        rule[fresh] = taken.rule[keep & ~covered[index]] if len(index) else 0
+        has[index[keep]] |= one.sampled[keep]
+        fresh = keep & ~covered[index]
+        rule[index[fresh]] = one.rule[fresh]
         covered[index[keep]] = True
         if has.all():
             break
     if model.finished is not None:
         has[model.finished.partition] = True
     rows = np.flatnonzero(~has)
-    if not model.samples and model.finished is not None:
+    if not model.traces and model.finished is not None:
         rule[rows] = np.where(topology.leader[rows] >= 0, 2, 1)
     names = pl.Series("rule", list(samples.RULES), dtype=pl.String)
     return SKIPPED.frame(
@@ -58,7 +53,7 @@ def skipped(model: Model) -> pl.DataFrame:
     )
 
 
-def ledger(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
+def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> pl.DataFrame:
     """Return the rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
@@ -107,7 +102,7 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
         )
         for host, count in hosts.iter_rows()
     )
-    rows.extend(_missing(inputs, model))
+    rows.extend(_missing(inputs, model, ticks.of(inputs, context)))
     rows.sort()
     return LEDGER.frame(pl.DataFrame(rows, schema=LEDGER.schema, orient="row"))
 
@@ -117,17 +112,14 @@ def _count_readings(model: Model) -> Longs:
     topology = model.topology
     out = np.zeros((4, topology.brokers), np.int64)
     out[0] = -1
-    for past, run in runs(model.rounds):
-        where = topology.index_of(past.ids)
+    for run in model.runs:
+        where = topology.index_of(run.ids)
         keep = where >= 0
         at = where[keep]
-        times = np.array([one.time_ms for one in run])[:, None]
-        heard = np.where(np.array([one.heard for one in run]), times, -1)
+        heard = np.where(run.heard, run.time_ms[:, None], -1)
         out[0, at] = np.maximum(out[0, at], heard.max(axis=0)[keep])
-        cpu = np.array([one.cpu for one in run])
-        has = np.array([one.has_cpu for one in run])
         with np.errstate(invalid="ignore"):
-            for row, odd in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
+            for row, odd in ((1, run.has_cpu & np.isnan(run.cpu)), (2, run.cpu < 0), (3, run.cpu > 1)):
                 out[row, at] += odd.sum(axis=0)[keep]
     return out
 
@@ -181,7 +173,7 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
     return rows
 
 
-def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
+def _missing(inputs: Inputs, model: Model, scraped: pl.DataFrame) -> list[tuple[str, str, int, str]]:
     """Return rows on files that would add something."""
     rows: list[tuple[str, str, int, str]] = []
 
@@ -194,17 +186,11 @@ def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
         note("kafka-topics --describe", "would add followers, in-sync replicas, failover")
     elif model.history.unknown:
         note("kafka-topics --describe", "would add the order of replicas and which are in sync, for failover")
-    table: Any = inputs.table("metrics")
-    if not table.height and not inputs.table("finished_samples").height:
+    if not scraped.height and not inputs.table("finished_samples").height:
         note("scrapes", "would add loads; only placement is known")
-    elif table.height and not model.rounds and table["counter"].any():
+    elif scraped.height and not model.traces and scraped["counter"].any():
         note("a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own")
-    elif table.height and not (
-        # The rounds know of nearly all sizes; only where they have none are all rows looked through.
-        any(not np.isnan(one.size).all() for one in model.rounds[-_SIZED_ROUNDS:])
-        or inputs.table("log_dir_sizes").height
-        or (table["metric"] == raw_metrics.SIZE).any()
-    ):
+    elif scraped.height and not (scraped["sized"].any() or inputs.table("log_dir_sizes").height):
         note(
             "sizes",
             "no partition sizes: Cruise Control skips every partition; kafka-log-dirs --describe would add them",

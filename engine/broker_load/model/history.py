@@ -1,12 +1,12 @@
-"""History: raw metrics and descriptions to sampling rounds, one partial result per sampling interval.
+"""History: raw metrics and descriptions to sampling rounds.
 
-A new scrape makes only the intervals it falls into be built again.
+What a round is made of is known before it is built: so only what is needed is, and what has changed.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,19 +15,34 @@ import polars as pl
 from engine.broker_load.model import cluster_facts, identity, readings, rounds, ticks, topology
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.topology import Broker, Topology
+from engine.broker_load.model.topology import Broker, Ints, Partitions, Topology
 from engine.incremental import Partials
 from engine.inputs import FILE, Inputs
 from engine.view import Context
 
+MOST_ROWS = 1_000_000
+"""Raw metrics that are turned into rounds at once: what a pass takes of memory."""
+MOST_ROUNDS = 2_000
+"""Rounds that are made at once."""
+
+Stamp = Hashable
+"""What a round is made of: equal stamps mean equal rounds."""
+
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Rounds in order of time up to the moment looked at, the topology that holds then, which host is which broker, and
-    the number of CPUs by broker id. ``unknown``: what the topology lacks, in words, where exporters' series stand in for a
-    description."""
+    """What happened up to the moment looked at: ``stamps`` of its rounds by their moment (epoch ms), in order of time, also
+    of later ones; the ``topology`` that holds then, which host is which broker, and the number of CPUs by broker id.
+    ``unknown``: what the topology lacks, in words, where exporters' series stand in for a description.
 
-    rounds: tuple[Round, ...]
+    A moment is the end of a sampling interval or, in the last one, the moment looked at. ``build`` makes the rounds of some
+    moments from their raw metrics; ``rows``: how many those are; ``at``: the topology of a moment.
+    """
+
+    stamps: Mapping[int, Stamp]
+    rows: Mapping[int, int]
+    at: Callable[[int], Topology]
+    build: Callable[[Collection[int]], dict[int, Round]]
     topology: Topology
     identity: Identity
     node_cpus: Mapping[int, int]
@@ -50,7 +65,7 @@ def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, 
 
 
 def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: int) -> History | None:
-    """Return all rounds up to ``until_ms`` (inclusive; None for all), or None where no topology is known."""
+    """Return the history up to ``until_ms`` (inclusive; None for all), or None where no topology is known."""
     every = ticks.of(inputs, context)
     past = every if until_ms is None else every.filter(pl.col("time_ms") <= until_ms)
     placements, unknown = inputs.table("topology"), ""
@@ -65,60 +80,87 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     by_broker = ticks.by_broker(ticks.counting(every, repeats), who.ids)
     by_broker = by_broker.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
     # A round holds what was measured until its moment: the end of its interval or, in the last one, the moment looked at.
-    # Rounds after that moment stay in memory for when it moves on.
     sources = _sources(by_broker, interval_ms)
     if until_ms is not None:
         before = _sources(by_broker.filter(pl.col("time_ms") <= until_ms), interval_ms)
         sources.update((until_ms, source) for moment, source in before.items() if moment > until_ms)
+    sources = dict(sorted(sources.items()))
     at = _topologies(inputs, context, placements, [*sources, until_ms], brokers, heard)
     sizes = inputs.table("log_dir_sizes")
     size_stamp = inputs.stamp(sizes[FILE].unique().to_list())
-    stamps = {
-        moment: (source, at(moment), () if source.sized else size_stamp) for moment, source in sorted(sources.items())
-    }
+    stamps = {moment: (source, at(moment), () if source.sized else size_stamp) for moment, source in sources.items()}
 
     def build(moments: Collection[int]) -> dict[int, Round]:
-        made = {}
-        full = [moment for moment in moments if moment != until_ms]
-        for batch in (full, [moment for moment in moments if moment == until_ms]):
+        made: dict[int, Round] = {}
+        for batch in _batches(moments, sources, at, until_ms):
+            context.check()
+            if len(moments) > 4:
+                context.progress(len(made) / len(moments), "sampling rounds")
             files = {file for moment in batch for file in sources[moment].files}
-            rows = _readings(inputs, files, max(batch, default=0))
-            rows = readings.of(rows, who.ids, interval_ms, repeats)
-            parts = _by_interval(rows)
-            for place, moment in enumerate(batch):
-                context.check()
-                if len(batch) > 4:
-                    context.progress(place / len(batch), "sampling rounds")
-                interval = moment // interval_ms
-                part = readings.add_sizes(parts.get((interval,), rows.head(0)), sizes, moment)
-                made[moment] = rounds.build(interval, part, at(moment))
+            rows = inputs.of("metrics", files)
+            since = min(sources[moment].since for moment in batch)
+            rows = readings.of(
+                rows.filter(pl.col("time_ms").is_between(since, batch[-1])), who.ids, interval_ms, repeats
+            )
+            intervals = [moment // interval_ms for moment in batch]
+            rows = rows.filter(pl.col("interval") >= intervals[0])
+            if len(batch) <= intervals[-1] - intervals[0]:  # there are others between them
+                rows = rows.filter(
+                    pl.col("interval").is_in(pl.Series(intervals, dtype=rows.schema["interval"]).implode())
+                )
+            if sizes.height and not all(sources[moment].sized for moment in batch):
+                parts = rows.partition_by("interval", as_dict=True, maintain_order=True)
+                ends = zip(intervals, batch, strict=True)
+                rows = pl.concat([rows.head(0), *(
+                    readings.add_sizes(parts[interval,], sizes, end) for interval, end in ends if (interval,) in parts
+                )])  # fmt: skip
+            made.update(zip(batch, rounds.build(intervals, rows, at(batch[0])), strict=True))
         return made
 
-    partials: Partials[int, Round] = context.memo.state("broker load rounds", Partials)
-    partials.update(stamps, build, key=interval_ms)
-    past_rounds = tuple(one for moment, one in partials.items() if until_ms is None or moment <= until_ms)
-    return History(past_rounds, at(until_ms), who, ticks.cpu_counts(every, who.ids), unknown)
+    rows_of = {moment: source.rows for moment, source in sources.items()}
+    return History(stamps, rows_of, at, build, at(until_ms), who, ticks.cpu_counts(every, who.ids), unknown)
+
+
+def _batches(
+    moments: Collection[int], sources: Mapping[int, _Source], at: Callable[[int], Topology], until_ms: int | None
+) -> Iterator[list[int]]:
+    """Return ``moments`` in order, cut so that a batch is of one topology and of a bounded size. The moment looked at is alone:
+    what is later in its interval must not be read."""
+    batch: list[int] = []
+    rows = 0
+    for moment in sorted(moments):
+        fits = rows + sources[moment].rows <= MOST_ROWS and len(batch) < MOST_ROUNDS
+        if batch and not (fits and moment != until_ms and batch[-1] != until_ms and at(moment) is at(batch[0])):
+            yield batch
+            batch, rows = [], 0
+        batch.append(moment)
+        rows += sources[moment].rows
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     """What a round is made of: ``files`` at ``versions``, the broker each is taken for, and whether every broker reports
-    partition sizes (else those from kafka-log-dirs serve)."""
+    partition sizes (else those from kafka-log-dirs serve). How many ``rows`` that are, and ``since`` when (epoch ms)."""
 
     files: tuple[int, ...]
     versions: tuple[int, ...]
     brokers: tuple[int, ...]
     sized: bool
+    rows: int
+    since: int
 
 
 def _sources(by_broker: pl.DataFrame, interval_ms: int) -> dict[int, _Source]:
     """Return what each sampling interval is made of, by the last moment (epoch ms) of the interval."""
-    lists = ticks.sources(by_broker).group_by("interval").agg(FILE, "version", "broker")
     unsized = by_broker.group_by("interval", "broker").agg(pl.col("sized").any()).filter(~pl.col("sized"))
     bare = set(unsized["interval"].to_list())
     return {
-        (interval + 1) * interval_ms - 1: _Source(tuple(files), tuple(versions), tuple(brokers), interval not in bare)
-        for interval, files, versions, brokers in lists.iter_rows()
+        (interval + 1) * interval_ms - 1: _Source(
+            tuple(files), tuple(versions), tuple(brokers), interval not in bare, rows, since
+        )
+        for interval, files, versions, brokers, rows, since in ticks.sources(by_broker).iter_rows()
     }
 
 
@@ -185,19 +227,7 @@ def _topologies(
     return lambda moment: partials[described(moment)]
 
 
-def _readings(inputs: Inputs, files: set[int], until_ms: int) -> pl.DataFrame:
-    rows = inputs.of("metrics", files) if len(files) < len(inputs.files) else inputs.table("metrics")
-    return rows.filter(pl.col("time_ms") <= until_ms)
-
-
-def _by_interval(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
-    interval = rows["interval"]
-    if rows.height and interval.min() == interval.max():
-        return {(interval[0],): rows}  # partitioning would copy all of them
-    return rows.partition_by("interval", as_dict=True, maintain_order=True)
-
-
-def partition_map(old: Topology, new: Topology) -> np.ndarray | None:
+def partition_map(old: Partitions, new: Partitions) -> np.ndarray | None:
     """Return the index [P of ``old``] of each partition in ``new``, -1 where it is gone; None where both are the same."""
     if old is new or (
         old.topics == new.topics
@@ -216,11 +246,11 @@ def partition_map(old: Topology, new: Topology) -> np.ndarray | None:
     return np.where(keys[where] == wanted, where, -1).astype(np.int32)
 
 
-def broker_cores(target: Topology, final: Topology, cores: np.ndarray) -> np.ndarray:
-    """Return the cores [B of ``target`` topology] of each broker, taken from those [B] of the ``final`` topology."""
-    if target is final:
+def broker_cores(ids: Ints, final: Topology, cores: np.ndarray) -> np.ndarray:
+    """Return the cores of the brokers ``ids``, taken from those [B] of the ``final`` topology; NaN unknown."""
+    if ids is final.ids:
         return cores
     if not final.brokers:
-        return np.full(target.brokers, np.nan)
-    where = final.index_of(target.ids)
+        return np.full(len(ids), np.nan)
+    where = final.index_of(ids)
     return np.where(where >= 0, cores[np.maximum(where, 0)], np.nan)

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.broker_load.model import history
-from engine.broker_load.model.rounds import Round, broker_cpu
-from engine.broker_load.model.topology import Flags, Floats, Ints, Topology
-from engine.broker_load.tables import raw_metrics
+from engine.broker_load.model.rounds import BrokerRun, Round, broker_cpu
+from engine.broker_load.model.topology import Flags, Floats, Topology
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,57 +25,64 @@ class Measured:
     sizes: Floats | None
 
 
-def measure(rounds: Sequence[Round], maps: Sequence[Ints | None], final: Topology, cores: Floats) -> Measured:
-    """Average what brokers measured over ``rounds``; replica sizes are those of the newest round that has them.
+def measure(
+    past: Sequence[BrokerRun], sizes: Sequence[tuple[Topology, Floats]], final: Topology, cores: Floats
+) -> Measured:
+    """Average what brokers measured in the runs ``past``; replica sizes are the newest ones of each replica.
 
-    ``maps``: index of each round's partitions in ``final``, None for the same; ``cores`` [B], NaN unknown.
+    ``sizes`` [P, R] by topology, newest first; ``cores`` [B], NaN unknown.
     """
     total = final.brokers
     parts = {name: (np.zeros(total), np.zeros(total, np.int32)) for name in ("cpu", "in", "out")}
-    for topology, run in runs(rounds):
-        own = history.broker_cores(topology, final, cores)
-        where = final.index_of(topology.ids)
+    for run in past:
+        own = history.broker_cores(run.ids, final, cores)
+        where = final.index_of(run.ids)
         with np.errstate(invalid="ignore", over="ignore"):
             cpu = _cpus(run, own) * own * 100.0
         _pour(*parts["cpu"], where, cpu)
-        _pour(*parts["in"], where, np.array([one.reported[raw_metrics.REPL_IN] for one in run]))
-        _pour(*parts["out"], where, np.array([one.reported[raw_metrics.REPL_OUT] for one in run]))
+        _pour(*parts["in"], where, run.replication_in)
+        _pour(*parts["out"], where, run.replication_out)
     means = {name: _means(sums, counts) for name, (sums, counts) in parts.items()}
-    sizes: Floats | None = None
-    for one, place in zip(reversed(rounds), reversed(maps), strict=True):
-        mine = one.size if one.topology is final else _match_sizes(one, place, final)
-        sizes = mine if sizes is None else np.where(np.isnan(sizes), mine, sizes)
-        if not np.isnan(sizes[final.held]).any():
+    found: Floats | None = None
+    for topology, theirs in sizes:
+        mine = theirs if topology is final else _match_sizes(topology, theirs, final)
+        found = mine if found is None else np.where(np.isnan(found), mine, found)
+        if not np.isnan(found[final.held]).any():
             break
-    return Measured(means["cpu"], means["in"], means["out"], sizes)
+    return Measured(means["cpu"], means["in"], means["out"], found)
 
 
-def cpu_trend(
-    rounds: Sequence[Round], windows: Sequence[int], window_ms: int, final: Topology, cores: Floats
-) -> list[list[float]]:
-    """Return the measured CPU in % of each broker [B] by window (indices ``windows``, oldest first), without gaps."""
+def newest_sizes(rounds: Sequence[Round]) -> tuple[tuple[Topology, Floats], ...]:
+    """Return the newest size [P, R] of each replica in ``rounds``, NaN unknown, by topology, newest first."""
+    made = []
+    for _, members in itertools.groupby(reversed(rounds), key=lambda one: id(one.topology)):
+        newest, *older = members
+        sizes = newest.size.copy()
+        for one in older:
+            absent = np.isnan(sizes)
+            if not absent.any():
+                break
+            sizes[absent] = one.size[absent]
+        made.append((newest.topology, sizes))
+    return tuple(made)
+
+
+def cpu_trend(windows: Sequence[Sequence[BrokerRun]], final: Topology, cores: Floats) -> list[list[float]]:
+    """Return the measured CPU in % of each broker [B] by window (its runs, oldest first), without gaps."""
     sums, counts = np.zeros((len(windows), final.brokers)), np.zeros((len(windows), final.brokers))
-    row_of = {index: row for row, index in enumerate(windows)}
-    for window, members in itertools.groupby(rounds, key=lambda one: one.time_ms // window_ms + 1):
-        for topology, run in runs(list(members)):
-            cpu = _cpus(run, history.broker_cores(topology, final, cores))
-            row = row_of[window]
+    for row, past in enumerate(windows):
+        for run in past:
+            cpu = _cpus(run, history.broker_cores(run.ids, final, cores))
             percent = np.where(np.isfinite(cpu), cpu * 100.0, np.nan)
-            _pour(sums[row], counts[row], final.index_of(topology.ids), percent)
+            _pour(sums[row], counts[row], final.index_of(run.ids), percent)
     means = _means(sums, counts)
     return [[value for value in means[:, b].tolist() if value == value] for b in range(final.brokers)]
 
 
-def runs(rounds: Sequence[Round]) -> list[tuple[Topology, list[Round]]]:
-    """Return consecutive rounds of one topology, with it."""
-    parts = [list(members) for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology))]
-    return [(part[0].topology, part) for part in parts]
-
-
-def _cpus(rounds: Sequence[Round], cores: Floats) -> Floats:
-    """CPU fraction [N, B] of N rounds of one topology; NaN where there is none."""
-    both = [broker_cpu(one, cores) for one in rounds]
-    return np.array([np.where(has, cpu, np.nan) for cpu, has in both])
+def _cpus(run: BrokerRun, cores: Floats) -> Floats:
+    """CPU fraction [N, B] of N rounds; NaN where there is none."""
+    cpu, has = broker_cpu(run, cores)
+    return np.where(has, cpu, np.nan)
 
 
 def _pour(sums: Floats, counts: npt.NDArray[np.integer] | Floats, where: npt.NDArray[np.int32], values: Floats) -> None:
@@ -97,10 +103,10 @@ def _means(sums: Floats, counts: npt.NDArray[np.integer] | Floats) -> Floats:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _match_sizes(one: Round, where: Ints | None, final: Topology) -> Floats:
-    """Return replica sizes [P, R] of a round in the positions of the final topology."""
+def _match_sizes(old: Topology, sizes: Floats, final: Topology) -> Floats:
+    """Return replica ``sizes`` [P, R] of the topology ``old`` in the positions of the final one."""
     out = np.full(final.replicas.shape, np.nan)
-    old = one.topology
+    where = history.partition_map(old, final)
     index = np.arange(old.size, dtype=np.int32) if where is None else where
     rows = np.flatnonzero(index >= 0)
     target = index[rows]
@@ -109,5 +115,5 @@ def _match_sizes(one: Round, where: Ints | None, final: Topology) -> Floats:
     for column in range(mine.shape[1]):
         for other in range(theirs.shape[1]):
             same = (mine[:, column] == theirs[:, other]) & (mine[:, column] >= 0)
-            out[target[same], column] = one.size[rows[same], other]
+            out[target[same], column] = sizes[rows[same], other]
     return out

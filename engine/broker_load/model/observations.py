@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from engine.broker_load.model import history
-from engine.broker_load.model.rounds import Round, broker_cpu
+from engine.broker_load.model.rounds import BrokerRun, broker_cpu
 from engine.broker_load.model.topology import Flags, Floats, Topology
-from engine.broker_load.tables.raw_metrics import IN, OUT, REPL_IN
-from engine.incremental import Partials
-from engine.view import Context
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,26 +55,19 @@ def read(rows: pl.DataFrame, at_ms: int | None) -> Observations:
     return Observations(cpu, into, out, fetched, np.ones(rows.height))
 
 
-def observe(rounds: Sequence[Round], final: Topology, cores: Floats, context: Context) -> Observations:
-    """Return one observation per broker and round that measured CPU and traffic; ``cores`` [B of ``final``], NaN unknown."""
+def observe(past: Iterable[BrokerRun], final: Topology, cores: Floats) -> Observations:
+    """Return one observation per broker and round of ``past`` that measured CPU and traffic; ``cores`` [B of ``final``], NaN
+    unknown."""
     typical = typical_cores(cores)
-    topologies = dict.fromkeys(one.topology for one in rounds)
-    cores_of = {one: history.broker_cores(one, final, cores) for one in topologies}
-    keys = {one: values.tobytes() for one, values in cores_of.items()}
-
-    def compute(changed: Collection[Round]) -> dict[Round, Floats]:
-        made = {}
-        for one in changed:
-            own = cores_of[one.topology]
-            cpu, has = broker_cpu(one, own)
-            fetched = np.nan_to_num(one.reported[REPL_IN], nan=0.0, posinf=np.inf, neginf=-np.inf)
-            rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], fetched, own / typical])
-            made[one] = rows[:, has & np.isfinite(rows).all(axis=0)]
-        return made
-
-    partials: Partials[Round, Floats] = context.memo.state("broker load observations", Partials)
-    partials.update({one: keys[one.topology] for one in rounds}, compute, key=typical)
-    rows = np.concatenate([np.empty((5, 0)), *partials.values()], axis=1)
+    parts = [np.empty((5, 0))]
+    for run in past:
+        own = history.broker_cores(run.ids, final, cores)
+        cpu, has = broker_cpu(run, own)
+        fetched = np.nan_to_num(run.replication_in, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        relative = np.broadcast_to(own / typical, cpu.shape)
+        rows = np.stack([cpu * 100.0, run.bytes_in, run.bytes_out, fetched, relative])
+        parts.append(rows[:, has & np.isfinite(rows).all(axis=0)])
+    rows = np.concatenate(parts, axis=1)
     return Observations(rows[0], rows[1], rows[2], rows[3], rows[4])
 
 

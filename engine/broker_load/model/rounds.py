@@ -6,8 +6,11 @@ docs/models/broker-load.md. Source: Cruise Control's ``RawMetricsHolder``, ``Bro
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,19 +103,92 @@ class Round:
             return whole_in * share_in, whole_out * share_out, dropped
 
 
-def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
-    """Build one round from ``rows`` (time_ms, broker, metric, topic, partition, value) of one sampling interval.
+def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> list[Round]:
+    """Build the rounds of N sampling ``intervals`` (ascending) at once from their ``rows`` (time_ms, broker, metric, topic,
+    partition, value, interval), in file order.
 
-    Rates are means over the records, sizes the value with the strictly greatest time. Rows are in file order.
+    Rates are means over the records, sizes the value with the strictly greatest time. Each broker counts N times, once in
+    each interval: so the work is one pass over the rows, however many intervals there are.
     """
-    brokers = topology.brokers
-    time_ms = int(rows["time_ms"].max() or 0)  # type: ignore[arg-type]
-    rows = rows.with_columns(pl.Series("b", topology.index_of(rows["broker"].to_numpy()))).filter(pl.col("b") >= 0)
-    wide, present = _broker_means(rows.filter(pl.col("topic").is_null()), brokers)
-    extra, has_cpu = wide[: len(raw_metrics.NAMES)], present[raw_metrics.CPU].copy()
+    count, brokers = len(intervals), topology.brokers
+    place = np.searchsorted(np.array(intervals, np.int64), rows["interval"].to_numpy())
+    times = np.zeros(count, np.int64)
+    np.maximum.at(times, place, rows["time_ms"].to_numpy())
+    own = topology.index_of(rows["broker"].to_numpy())
+    rows = rows.with_columns(pl.Series("b", place * brokers + own)).filter(pl.Series(own >= 0))
+    cpu = _cpu(rows.filter(pl.col("topic").is_null()), count, brokers)
+    reported = cpu.extra[:, list(raw_metrics.TOTALS)] * np.array(raw_metrics.UNIT)[:, None]
+    has_reported = cpu.present[:, list(raw_metrics.TOTALS)]
+
+    is_size = (pl.col("metric") == raw_metrics.SIZE) & pl.col("partition").is_not_null()
+    topic_rows = rows.filter(
+        pl.col("topic").is_not_null() & (is_size | pl.col("metric").is_in(list(raw_metrics.TOPIC)))
+    )
+    codes, width = _topic_codes(topic_rows["topic"], topology)
+    pair = topic_rows["b"].to_numpy() * width + codes
+    of_size = (topic_rows["metric"] == raw_metrics.SIZE).to_numpy()
+    sizes = _sizes(pair[of_size], width, topic_rows.filter(pl.Series(of_size)), topology, count)
+    rated, values = _rates(pair[~of_size], topic_rows.filter(pl.Series(~of_size)))
+
+    _, leader, topic, led = topology.groups
+    leaders = (np.arange(count)[:, None] * brokers + leader).ravel()  # [N × G]
+    wanted = leaders * width + np.tile(topology.norm[topic], count)
+    found, has_rate = _find(rated, wanted)
+    rates = np.zeros((7, len(wanted)))
+    rates[:, has_rate] = values[:, found[has_rate]] / np.tile(led, count)[has_rate]
+    sized = _find(sizes.pairs, wanted)[1]
+
+    # Topics that share a metric name count as one.
+    every, shape = count * brokers, (count, brokers)
+    names, first = np.unique(wanted, return_index=True)
+    leads, lost = names // width, ~sized[first]
+    led_topics, lost_topics = np.bincount(leads, minlength=every), np.bincount(leads[lost], minlength=every)
+    led_partitions = np.bincount(leaders, weights=np.tile(led, count), minlength=every)
+    lost_partitions = np.bincount(leaders[~sized], weights=np.tile(led, count)[~sized], minlength=every)
+    complete = (lost_topics <= MISSING_SHARE * led_topics) & (lost_partitions <= MISSING_SHARE * led_partitions)
+    summed = _find(sizes.pairs, rated)[1]
+    sums = np.stack([tally(rated[summed] // width, v[summed], every) for v in values]).reshape(7, *shape).swapaxes(0, 1)
+    replaced = (complete & (np.bincount(sizes.pairs // width, minlength=every) > 0)).reshape(shape)
+    heard = np.zeros(every, np.bool_)
+    heard[rows["b"].unique().to_numpy()] = True
+    totals = np.where(replaced[:, None], sums, reported)
+    has_total = replaced[:, None] | has_reported
+    of_group = rates.reshape(7, count, len(leader)).swapaxes(0, 1)
+    sized, heard = sized.reshape(count, len(leader)), heard.reshape(shape)
+    complete, missing = complete.reshape(shape), lost_topics.astype(np.int32).reshape(shape)
+    return [
+        Round(
+            interval, int(times[n]), topology, of_group[n], totals[n], has_total[n], reported[n], cpu.cpu[n], cpu.has[n],
+            cpu.process[n], str(cpu.kinds[n]), sizes.matrix[n], sizes.nan[n], sized[n], heard[n], complete[n], missing[n],
+            sizes.disk[n], cpu.extra[n], cpu.present[n],
+        )
+        for n, interval in enumerate(intervals)
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Cpu:
+    """What brokers report of themselves in N rounds: fields of ``Round`` with N before their shape."""
+
+    cpu: Floats
+    has: Flags
+    process: Floats
+    kinds: npt.NDArray[Any]
+    extra: Floats
+    present: Flags
+
+
+def _cpu(rows: pl.DataFrame, count: int, brokers: int) -> _Cpu:
+    """Return the mean of every broker-scope metric and which of them is the CPU of each broker; a NaN reported is a value."""
+    at = rows["metric"].to_numpy().astype(np.int64) * (count * brokers) + rows["b"].to_numpy()
+    records = np.bincount(at, minlength=_METRICS * count * brokers)
+    sums = tally(at, rows["value"].to_numpy(), len(records))
+    shape = (_METRICS, count, brokers)
+    present = (records > 0).reshape(shape)
+    wide = np.where(present, (sums / np.maximum(records, 1)).reshape(shape), np.nan)
+    cpu, has = wide[raw_metrics.CPU].copy(), present[raw_metrics.CPU].copy()
+    kinds = np.where(has.any(axis=1), "reported", "")
     process = wide[raw_metrics.PROCESS_CPU_SECONDS]
-    cpu = extra[raw_metrics.CPU].copy()
-    kind = "reported" if has_cpu.any() else ""
     limit = wide[raw_metrics.CONTAINER_QUOTA] / wide[raw_metrics.CONTAINER_PERIOD]
     limit = np.where(present[raw_metrics.CONTAINER_CORES], wide[raw_metrics.CONTAINER_CORES], limit)
     container = np.where(limit > 0, wide[raw_metrics.CONTAINER_CPU_SECONDS] / limit, np.nan)
@@ -122,75 +198,17 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
         ("node", present[raw_metrics.NODE_IDLE_SECONDS], wide[raw_metrics.NODE_IDLE_SECONDS]),
         ("process", present[raw_metrics.PROCESS_LOAD], wide[raw_metrics.PROCESS_LOAD]),
     ):
-        take = ~has_cpu & given
+        take = ~has & given
         cpu = np.where(take, value, cpu)
-        has_cpu |= take
-        kind = kind or (word if take.any() else "")
-    kind = kind or ("process" if (~np.isnan(process)).any() else "")
-    reported = extra[list(raw_metrics.TOTALS)] * np.array(raw_metrics.UNIT)[:, None]
-
-    is_size = (pl.col("metric") == raw_metrics.SIZE) & pl.col("partition").is_not_null()
-    topic_rows = rows.filter(
-        pl.col("topic").is_not_null() & (is_size | pl.col("metric").is_in(list(raw_metrics.TOPIC)))
-    )
-    codes, width = _topic_codes(topic_rows["topic"], topology)
-    pair = topic_rows["b"].to_numpy().astype(np.int64) * width + codes
-    of_size = (topic_rows["metric"] == raw_metrics.SIZE).to_numpy()
-    sizes = _sizes(pair[of_size], width, topic_rows.filter(pl.Series(of_size)), topology)
-    rated, values = _rates(pair[~of_size], topic_rows.filter(pl.Series(~of_size)))
-
-    _, leader, topic, count = topology.groups
-    wanted = leader.astype(np.int64) * width + topology.norm[topic]
-    place, has_rate = _find(rated, wanted)
-    group_rates = np.zeros((7, len(leader)))
-    group_rates[:, has_rate] = values[:, place[has_rate]] / count[has_rate]
-    sized = _find(sizes.pairs, wanted)[1]
-
-    # Topics that share a metric name count as one.
-    names, first = np.unique(wanted, return_index=True)
-    leads, lost = names // width, ~sized[first]
-    led_topics, lost_topics = np.bincount(leads, minlength=brokers), np.bincount(leads[lost], minlength=brokers)
-    led_partitions = np.bincount(leader, weights=count, minlength=brokers)
-    lost_partitions = np.bincount(leader[~sized], weights=count[~sized], minlength=brokers)
-    complete = (lost_topics <= MISSING_SHARE * led_topics) & (lost_partitions <= MISSING_SHARE * led_partitions)
-    summed = _find(sizes.pairs, rated)[1]
-    sums = np.stack([tally(rated[summed] // width, v[summed], brokers) for v in values])
-    replaced = complete & (np.bincount(sizes.pairs // width, minlength=brokers) > 0)
-    heard = np.zeros(brokers, np.bool_)
-    heard[rows["b"].unique().to_numpy()] = True
-    return Round(
-        interval,
-        time_ms,
-        topology,
-        group_rates,
-        np.where(replaced, sums, reported),
-        replaced | present[list(raw_metrics.TOTALS)],
-        reported,
-        cpu,
-        has_cpu,
-        process,
-        kind,
-        sizes.matrix,
-        sizes.nan,
-        sized,
-        heard,
-        complete,
-        lost_topics.astype(np.int32),
-        sizes.disk,
-        extra,
-        present[: len(raw_metrics.NAMES)],
-    )
+        has |= take
+        kinds = np.where((kinds == "") & take.any(axis=1), word, kinds)
+    kinds = np.where((kinds == "") & (~np.isnan(process)).any(axis=1), "process", kinds)
+    known = len(raw_metrics.NAMES)
+    return _Cpu(cpu, has, process, kinds, wide[:known].swapaxes(0, 1), present[:known].swapaxes(0, 1))
 
 
-def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Flags]:
-    """Return the mean [128, B] of every broker-scope metric by its id, NaN without one, and which were reported: a NaN that
-    was is a value."""
-    wide, present = np.full((128, brokers), np.nan), np.zeros((128, brokers), np.bool_)
-    if rows.height:
-        means = rows.group_by("metric", "b").agg(pl.col("value").mean())
-        at = means["metric"].to_numpy(), means["b"].to_numpy()
-        wide[at], present[at] = means["value"].to_numpy(), True
-    return wide, present
+_METRICS = 128
+"""Ids of broker-scope metrics lie below this."""
 
 
 def _rates(pair: Longs, rows: pl.DataFrame) -> tuple[Longs, Floats]:
@@ -234,22 +252,22 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.i
 
 @dataclass(frozen=True, eq=False)
 class _Sizes:
-    """``matrix`` [P, R] MB of each replica as its broker reported it, NaN where it did not; ``nan`` flat positions in it
-    where NaN is what was reported; ``pairs`` of broker and topic with a size, sorted; ``disk`` [B] MB of all sizes a broker
-    reported, also of partitions that the topology does not know."""
+    """Of N rounds: ``matrix`` [N, P, R] MB of each replica as its broker reported it, NaN where it did not; ``nan`` per round
+    flat positions in it where NaN is what was reported; ``pairs`` of broker and topic with a size, sorted; ``disk`` [N, B] MB
+    of all sizes a broker reported, also of partitions that the topology does not know."""
 
     matrix: Floats
-    nan: Longs
+    nan: list[Longs]
     pairs: Longs
     disk: Floats
 
 
-def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology) -> _Sizes:
+def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, count: int) -> _Sizes:
     """Match reported sizes with replicas: the strictly newest size of one counts, of equally new ones the first.
 
-    ``pair`` of broker and topic of each of ``rows``: broker index times ``width`` and topic code.
+    ``pair`` of broker and topic of each of ``rows``: index of the broker in its round times ``width``, and topic code.
     """
-    matrix = np.full(topology.replicas.shape, np.nan)
+    matrix = np.full((count, *topology.replicas.shape), np.nan)
     time, partition, value = (rows[name].to_numpy() for name in ("time_ms", "partition", "value"))
     if len(time) and (time != time[0]).any():
         newest = np.argsort(-time, kind="stable")
@@ -257,7 +275,9 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology) -> _
     slots = topology.slots
     numbers, theirs = partition.astype(np.int64), slots.partition.astype(np.int64)
     span = int(max(numbers.max(initial=0), theirs.max(initial=0))) + 1
-    if topology.brokers * width * span >= 2**63:  # no cluster is so large: a file gives absurd partition numbers
+    if (
+        count * topology.brokers * width * span >= 2**63
+    ):  # no cluster is so large: a file gives absurd partition numbers
         _, ranks = np.unique(np.concatenate([numbers, theirs]), return_inverse=True)
         numbers, theirs, span = ranks[: len(numbers)], ranks[len(numbers) :], len(ranks)
     key = pair * span + numbers
@@ -266,15 +286,57 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology) -> _
     first = np.append(True, key[1:] != key[:-1])[: len(key)]
     key, megabytes = key[first], value[order[first]] * raw_metrics.MB
     found = key // span
-    place, known = _find(key, (slots.broker.astype(np.int64) * width + slots.code) * span + theirs)
-    matrix.ravel()[slots.slot[known]] = megabytes[place[known]]
-    nan = slots.slot[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else np.empty(0, np.int64)
-    disk = tally(found // width, megabytes, topology.brokers)
+    replica = (slots.broker.astype(np.int64) * width + slots.code) * span + theirs
+    step = topology.brokers * width * span
+    nan = []
+    for n in range(count):
+        place, known = _find(key, replica + n * step)
+        matrix[n].ravel()[slots.slot[known]] = megabytes[place[known]]
+        nan.append(slots.slot[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else slots.slot[:0])
+    disk = tally(found // width, megabytes, count * topology.brokers).reshape(count, topology.brokers)
     return _Sizes(matrix, nan, found[np.append(True, found[1:] != found[:-1])[: len(found)]], disk)
 
 
-def broker_cpu(one: Round, cores: Floats) -> tuple[Floats, Flags]:
-    """Return the CPU fraction [B] of each broker and whether there is one; a process' cores are divided by the broker's."""
+@dataclass(frozen=True, eq=False)
+class BrokerRun:
+    """What the brokers ``ids`` [B] reported in N consecutive rounds, as in ``Round``, each [N, B]; ``time_ms`` [N].
+
+    ``bytes_in``, ``bytes_out``: their totals; ``replication_in``, ``replication_out``: as they report them.
+    """
+
+    ids: Ints
+    time_ms: Longs
+    cpu: Floats
+    has_cpu: Flags
+    process: Floats
+    heard: Flags
+    bytes_in: Floats
+    bytes_out: Floats
+    replication_in: Floats
+    replication_out: Floats
+
+
+def runs(rounds: Sequence[Round]) -> tuple[BrokerRun, ...]:
+    """Return what the brokers reported in ``rounds``, one run for consecutive rounds of one topology."""
+    made = []
+    for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology)):
+        part = list(members)
+        totals, reported = np.array([one.totals for one in part]), np.array([one.reported for one in part])
+        made.append(
+            BrokerRun(
+                part[0].topology.ids,
+                np.array([one.time_ms for one in part], np.int64),
+                *(np.array([getattr(one, name) for one in part]) for name in ("cpu", "has_cpu", "process", "heard")),
+                *(totals[:, place].copy() for place in (raw_metrics.IN, raw_metrics.OUT)),
+                *(reported[:, place].copy() for place in (raw_metrics.REPL_IN, raw_metrics.REPL_OUT)),
+            )
+        )
+    return tuple(made)
+
+
+def broker_cpu(one: Round | BrokerRun, cores: Floats) -> tuple[Floats, Flags]:
+    """Return the CPU fraction [B] (of a run [N, B]) of each broker and whether there is one; a process' cores are divided by
+    the broker's."""
     process = ~one.has_cpu & ~np.isnan(one.process)
     with np.errstate(divide="ignore", invalid="ignore"):
         cpu = np.where(process, one.process / cores, one.cpu)

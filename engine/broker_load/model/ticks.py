@@ -19,7 +19,7 @@ def of(inputs: Inputs, context: Context) -> pl.DataFrame:
 
     A tick is one file, ``host``, ``broker`` (either may be null) and ``time_ms``; ``version`` of the file; ``counter``:
     it has running totals, those of ``exporters`` (``raw_metrics.of_exporter``); ``sized``: it has partition sizes; ``cpus``:
-    numbers of the CPUs that node_exporter names; ``print``: a fingerprint of all its running totals.
+    numbers of the CPUs that node_exporter names; ``print``: a fingerprint of all its running totals; ``rows``: how many it has.
     """
     ticks: FramePartials[int] = context.memo.state("broker load ticks", lambda: FramePartials(FILE))
     versions = {number: info.version for number, info in inputs.files.items()}
@@ -28,10 +28,13 @@ def of(inputs: Inputs, context: Context) -> pl.DataFrame:
 
 
 def _read(inputs: Inputs, files: Collection[int]) -> pl.DataFrame:
-    rows = inputs.table("metrics") if len(files) == len(inputs.files) else inputs.of("metrics", set(files))
     versions = {FILE: list(files), "version": [inputs.files[number].version for number in files]}
     numbers = pl.DataFrame(versions, schema={FILE: pl.UInt32, "version": pl.Int64})
-    return of_rows(rows).join(numbers, on=FILE, how="left").sort(FILE, "time_ms", "host", "broker")
+    parts = [of_rows(rows) for rows in inputs.parts("metrics", set(files))]
+    if not parts:
+        parts = [of_rows(inputs.of("metrics", set()))]
+    ticks = parts[0] if len(parts) == 1 else _together(pl.concat(parts))
+    return ticks.join(numbers, on=FILE, how="left").sort(FILE, "time_ms", "host", "broker")
 
 
 def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -45,12 +48,23 @@ def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
     sized = _starts(rows.filter(pl.col("metric") == raw_metrics.SIZE), _OF).unique()
     idle = rows.filter(pl.col("metric") == raw_metrics.NODE_IDLE_SECONDS)
     cpus = idle.group_by(_OF).agg(pl.col("partition").unique().alias("cpus"))
+    heights = rows.group_by(_OF).agg(pl.len().alias("rows"))
     return (
-        ticks.join(sized.with_columns(pl.lit(True).alias("sized")), on=_OF, how="left", nulls_equal=True)
+        ticks.join(heights, on=_OF, how="left", nulls_equal=True, maintain_order="left")
+        .join(sized.with_columns(pl.lit(True).alias("sized")), on=_OF, how="left", nulls_equal=True)
         .join(cpus, on=_OF, how="left", nulls_equal=True)
         .join(prints, on=_OF, how="left", nulls_equal=True)
         .with_columns(pl.col("sized").fill_null(False))
     )
+
+
+def _together(ticks: pl.DataFrame) -> pl.DataFrame:
+    """Return ``ticks`` of parts of the rows, one for each that lies in several parts."""
+    several = [pl.col(name).explode(empty_as_null=False).drop_nulls().unique().sort() for name in ("exporters", "cpus")]
+    merged = ticks.group_by(_OF, maintain_order=True).agg(
+        pl.col("counter").any(), *several, pl.col("rows").sum(), pl.col("sized").any(), pl.col("print").bitwise_xor()
+    )
+    return merged.select(ticks.columns)
 
 
 def _starts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -116,12 +130,13 @@ def counting(ticks: pl.DataFrame, repeats: pl.DataFrame) -> pl.DataFrame:
 
 
 def sources(ticks: pl.DataFrame) -> pl.DataFrame:
-    """Return the files each sampling interval is made of: ``interval``, file, ``version`` and ``broker``, sorted.
+    """Return what each sampling interval is made of: ``interval``, lists of file, ``version`` and ``broker``, sorted, the
+    number of ``rows`` in it and the moment (``since``, epoch ms) of the first tick that is needed.
 
     ``ticks`` are by broker and have a column ``interval``. Beside the files with ticks in the interval these are the files
     with the tick before, where running totals make it necessary: their rate is the increase since then.
     """
-    columns = ("interval", FILE, "version", "broker")
+    columns = ("interval", FILE, "version", "broker", "time_ms")
     counting = ticks.filter("counter")
     counting = counting.explode("exporters", empty_as_null=False)
     target = ["broker", "exporters"]
@@ -130,4 +145,8 @@ def sources(ticks: pl.DataFrame) -> pl.DataFrame:
         *target, pl.col("time_ms").shift(1).over(target, order_by="time_ms").alias("time_ms"), "interval"
     )
     earlier = counting.drop("interval").join(before, on=[*target, "time_ms"])
-    return pl.concat([ticks.select(columns), earlier.select(columns)]).unique().sort("interval", FILE, "broker")
+    needed = pl.concat([ticks.select(columns), earlier.select(columns)])
+    first = needed.group_by("interval").agg(pl.col("time_ms").min().alias("since"))
+    height = ticks.group_by("interval").agg(pl.col("rows").sum())
+    parts = needed.select(columns[:-1]).unique().sort(columns[:-1]).group_by("interval").agg(FILE, "version", "broker")
+    return parts.join(height, on="interval").join(first, on="interval").sort("interval")

@@ -86,7 +86,21 @@ class TopicCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Topology:
+class Partitions:
+    """P partitions: index [P] of each one's topic in ``topics``, and its number."""
+
+    topics: tuple[str, ...]
+    topic: Ints
+    partition: Ints
+
+    @property
+    def size(self) -> int:
+        """Number of partitions P."""
+        return len(self.partition)
+
+
+@dataclass(frozen=True, eq=False)
+class Topology(Partitions):
     """P partitions sorted by topic and number, at most R replicas each, B brokers sorted by id, T topics.
 
     ``replicas`` [P, R] broker index in assignment order, -1 beyond a partition's last; ``leader`` [P] broker index, -1
@@ -95,9 +109,6 @@ class Topology:
     metrics are found; codes index ``norm_names``.
     """
 
-    topics: tuple[str, ...]
-    topic: Ints
-    partition: Ints
     leader: Ints
     replicas: Ints
     isr: Flags
@@ -114,14 +125,14 @@ class Topology:
     norm_names: tuple[str, ...]
 
     @property
-    def size(self) -> int:
-        """Number of partitions P."""
-        return len(self.partition)
-
-    @property
     def brokers(self) -> int:
         """Number of brokers B."""
         return len(self.ids)
+
+    @cached_property
+    def alone(self) -> Partitions:
+        """The partitions without anything else, which takes less memory."""
+        return Partitions(self.topics, self.topic, self.partition)
 
     @cached_property
     def held(self) -> Flags:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time
@@ -274,9 +275,7 @@ class CsvRows:
             done = int(state["lines"])
         if shape is None or len(set(columns)) != len(columns):
             return Reading(problems=[Problem.at(source.path, "bad-record", "column names are doubled", line=1)])
-        lines = decode(body).replace("\r\n", "\n").split("\n")[:-1]
-        raw = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).with_row_index("line", offset=done + 1)
-        raw = raw.filter(pl.col("raw").str.strip_chars() != "")
+        raw, count = _lines(body, done + 1)
         quoted = raw["raw"].str.contains('"', literal=True)
         ragged = ~quoted & (raw["raw"].str.count_matches(",", literal=True) != len(columns) - 1)
         if ragged.any():
@@ -291,12 +290,31 @@ class CsvRows:
             problems.append(Problem.at(source.path, "bad-record", reason, count=raw.height - numbers.len()))
         reading.problems[:0] = problems
         if final and data[end:].strip():
-            place = done + len(lines) + 1
+            place = done + count + 1
             reason = "the last line has no line end and is left out"
             reading.problems.append(Problem.at(source.path, "cut-file", reason, line=place))
         reading.consumed = min(end, size)
-        reading.state = {"columns": columns, "lines": done + len(lines)}
+        reading.state = {"columns": columns, "lines": done + count}
         return reading
+
+
+def _lines(body: bytes, first: int) -> tuple[pl.DataFrame, int]:
+    """Return the lines of ``body`` that are not blank, with their numbers from ``first`` on, and how many lines there are.
+
+    Empty lines go before anything is made of them: a small packed file may hold hundreds of millions.
+    """
+    data = np.frombuffer(body, np.uint8)
+    ends = data == ord("\n")
+    count = int(np.count_nonzero(ends))
+    empty = ends & np.append(True, ends[:-1])[: len(ends)]
+    numbers: pl.Series | None = None
+    if empty.any():
+        numbers = pl.Series("line", np.cumsum(ends, dtype=np.uint32)[ends & ~empty] + np.uint32(first - 1))
+        body = data[~empty].tobytes()
+    lines = pl.Series("raw", decode(body).replace("\r\n", "\n").split("\n")[:-1], dtype=pl.String)
+    if numbers is None:
+        numbers = pl.int_range(first, first + lines.len(), dtype=pl.UInt32, eager=True).alias("line")
+    return pl.DataFrame([numbers, lines]).filter(pl.col("raw").str.strip_chars() != ""), count
 
 
 def _split(raw: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, pl.Series]:

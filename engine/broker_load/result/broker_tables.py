@@ -30,10 +30,8 @@ def who(cluster: Cluster) -> dict[str, Any]:
 
 def brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
     """Return result table ``brokers``."""
-    total = model.aggregate
-    inside = [model.rounds[place] for place in model.used]
-    ends = [window.index for window in reversed(total.windows)]
-    trend = cpu_trend(inside, ends, total.window_ms, model.topology, model.capacities.cores)
+    by_window = [one.runs if one is not None else () for one in model.used]
+    trend = cpu_trend(by_window, model.topology, model.capacities.cores)
     measured, residual = broker_checks.cpu_residuals(model, cluster)
     columns = who(cluster) | load_columns(cluster, cluster.sums)
     everyone = np.ones(cluster.topology.brokers, np.bool_)

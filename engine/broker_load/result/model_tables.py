@@ -53,6 +53,6 @@ def add(
     frames["topics"] = rollup.topics(cluster)
     frames["broker_samples"] = partition_tables.broker_samples(model, parameters.max_rows)
     frames["skipped"] = data_quality.skipped(model)
-    frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms)
+    frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms, context)
     context.check()
     return decided

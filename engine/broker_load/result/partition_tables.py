@@ -121,11 +121,16 @@ def samples(model: Model, limit: int) -> pl.DataFrame:
 def broker_samples(model: Model, limit: int) -> pl.DataFrame:
     """Return result table ``broker_samples``: at most ``limit`` rows, of the newest sampling intervals."""
     parts: list[pl.DataFrame] = []
-    for taken in reversed(model.samples):
-        limit -= taken.brokers.height
+    for one in reversed(list(model.traces.values())):
+        rows = 0
+        for count in reversed(one.broker_counts):
+            limit -= count
+            if limit < 0:
+                break
+            rows += count
+        parts.append(one.broker_samples.tail(rows))
         if limit < 0:
             break
-        parts.append(taken.brokers)
     return pl.concat([tables.BROKER_SAMPLES.empty(), *reversed(parts)])
 
 

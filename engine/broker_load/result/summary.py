@@ -42,7 +42,7 @@ def add(
         "balancedness_score": score,
         "provision_status": provision,
         "provision_reason": why,
-        "sampling_intervals": len(model.rounds),
+        "sampling_intervals": sum(len(one.moments) for one in model.traces.values()),
     }
     for resource in RESOURCES:
         share = cluster.utilisation(resource)

@@ -24,6 +24,7 @@ METRICS = Table(
         flag("counter", "A running total: its increase per second counts."),
         CLUSTER,
     ),
+    seldom=True,
 )
 FACTS = Table(
     "cluster_facts",

@@ -197,7 +197,7 @@ WINDOWS = Table(
     rules={
         "reading": "topic partition",
         "cruise_control.windows": (
-            "window_end_ms=ends_ms cpu_usage disk_usage leader_bytes_in=series "
+            "window_end_ms=ends_ms cpu_usage=series disk_usage=LATEST leader_bytes_in=series "
             "leader_bytes_out=series produce_rate=series fetch_rate=series message_in_rate=series "
             "replication_bytes_in_rate=series replication_bytes_out_rate=series "
             "extrapolation=EXTRAPOLATIONS"

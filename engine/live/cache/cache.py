@@ -88,7 +88,7 @@ class Cache:
         entries: Iterable[Entry],
         unread: Iterable[Unread],
         reused: Mapping[str, Mapping[str, int]],
-        new: Mapping[str, Mapping[str, pl.DataFrame]],
+        new: Iterable[tuple[str, Mapping[str, pl.DataFrame]]],
     ) -> bool:
         """Write the ``new`` segments, then the manifest, then remove what it no longer names. Returns whether all was saved.
 
@@ -103,7 +103,7 @@ class Cache:
                     return False  # another loadlens is at it
                 segments = {name: dict(sums) for name, sums in reused.items()}
                 size = 0
-                for name, tables in new.items():
+                for name, tables in new:
                     segments[name] = {}
                     for number, (table, frame) in enumerate(sorted(tables.items())):
                         buffer = io.BytesIO()

@@ -19,6 +19,8 @@ from engine.view import View
 
 GROWN = 0.25
 """Share by which a log may grow before its rows are saved again; until then its tail is read at the next start."""
+SEGMENT_BYTES = 256 << 20
+"""Size of files from which on their rows begin another segment."""
 SEGMENTS = 16
 """Segments of a folder above which they are written again as one."""
 SAVE_EVERY_S = 60.0
@@ -230,7 +232,8 @@ class CacheSession:
         folder = self._folder(place)
         good = {reader: self._saved[reader.id] for _, reader in pairs if self._still_good(reader)}
         reused = self._reused(folder, good.values())
-        segment = new_segment()
+        segments: dict[str, set[int]] = {}
+        segment, left = "", 0
         entries: list[Entry] = []
         new: dict[int, Entry] = {}
         for file, reader in pairs:
@@ -242,16 +245,24 @@ class CacheSession:
                     again = entry_of(file, reader, stat, before.segment, before.number) or before
                 entries.append(again)
                 continue
+            if left <= 0:
+                segment, left = new_segment(), SEGMENT_BYTES
             entry = entry_of(file, reader, stat, segment, reader.id)
             if entry is not None:
                 entries.append(entry)
                 new[reader.id] = entry
-        store, ids = self._registry.stores[place[1]], frozenset(new)
-        frames = {name: store.firm(name, ids) for name in store.tables} if ids else {}
+                segments.setdefault(segment, set()).add(reader.id)
+                left -= stat[2]
+        store = self._registry.stores[place[1]]
+        rows, tables = store.firm_rows(), tuple(store.tables)
         sums = {name: folder.sums[name] for name in reused}
 
         def job() -> None:
-            if self._cache.save(folder.path, entries, unread, sums, {segment: frames} if frames else {}):
+            # Made one after the other: not all rows need be in memory at once.
+            made = (
+                (name, {table: rows(table, frozenset(files)) for table in tables}) for name, files in segments.items()
+            )
+            if self._cache.save(folder.path, entries, unread, sums, made):
                 saved = self._cache.load(folder.path)
                 if saved is not None:
                     folder.sums = dict(saved.segments)

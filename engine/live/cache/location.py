@@ -32,6 +32,15 @@ def make_folders(settings: LiveSettings, folder: Path) -> None:
     make_folder(folder)
 
 
+def make_rows_folder(settings: LiveSettings) -> Path:
+    """Create the folder of rows that do not fit into memory, and return it. Raises OSError."""
+    if not settings.cache_dir:
+        make_folder(Path(default_folder()))
+    folder = Path(settings.cache_dir or default_folder()) / "rows"
+    make_folder(folder)
+    return folder
+
+
 def prefix(root: str, view: str) -> str:
     """Return the first part of the name of all folders that hold rows of ``view`` from below ``root``."""
     return xxhash.xxh3_128_hexdigest(repr((os.path.realpath(root), view)).encode("utf-8", "surrogateescape"))

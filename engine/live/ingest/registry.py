@@ -189,7 +189,7 @@ class Registry:
         self.versions[view] += 1
         version, rows = self.versions[view], self.stores[view].snapshot()
         infos, touched = self.indexes[view].snapshot(version)
-        return Inputs(version, infos, fold(problems), rows, rows.of, touched)
+        return Inputs(version, infos, fold(problems), rows, rows.of, touched, _parts=rows.parts)
 
     def flush(self, view: str) -> None:
         """Make frames of the gathered rows; files whose rows do not fit their tables get a problem."""

@@ -11,6 +11,8 @@ import resource
 import signal
 from collections.abc import Iterator
 
+from engine.memory import available
+
 SMALL = 4 << 20
 """Bytes that a reader is given in the session's own process at most: every reader is linear, so that takes a second
 at worst, and to start a process takes as long."""
@@ -26,8 +28,7 @@ _SMALLEST = 512 << 20
 
 def memory(megabytes: int) -> int:
     """Return the bytes that a process gets of so many megabytes asked for: half of the machine's at most."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(_SMALLEST, min(megabytes << 20, physical // 2))
+    return max(_SMALLEST, min(megabytes << 20, available() // 2))
 
 
 def bound_memory(megabytes: int) -> None:

@@ -11,7 +11,7 @@ several servers are mixed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,9 @@ share of the classes is common. It does if at least half are common and at most 
 MOST_ENDS = 4
 """Number of snapshots before a break that are compared with later ones."""
 
+FEWEST = 10
+"""Snapshots that are looked at however much memory they take."""
+
 MOST_RETURNS = 2
 """Returns to a snapshot before a break from which on they are no chance: several servers take turns."""
 
@@ -48,7 +51,7 @@ class Snapshot:
     ``series``, ``file``, ``part`` and ``at_ms``: columns of the ``snapshots`` table; ``classes`` (rows,): hashes of
     the classes' keys; ``values`` (rows, metrics): NaN where the source has none; ``counters`` (rows, counters);
     ``since_ms`` (rows,): begin of counting in epoch ms, or -1; ``texts``: the columns of ``CLASS_TEXTS``; ``listed``: an exporter
-    lists only some classes, so that one which appears was there before.
+    lists only some classes, so that one which appears was there before; ``is_reduced``: the counters were let go.
     """
 
     system: str
@@ -62,11 +65,19 @@ class Snapshot:
     since_ms: np.ndarray
     texts: pl.DataFrame
     listed: bool = False
+    is_reduced: bool = False
 
     @property
     def key(self) -> tuple[int, int, str]:
         """Identify the snapshot among all."""
         return self.file, self.part, self.series
+
+    def reduced(self) -> Snapshot:
+        """Return what says which server it is of and when it was taken, without the counters of all but one class."""
+        return replace(
+            self, classes=self.classes[:1].copy(), values=self.values[:1].copy(), counters=self.counters[:1].copy(),
+            since_ms=self.since_ms[:1].copy(), texts=self.texts.clear(), is_reduced=True,
+        )  # fmt: skip
 
 
 CLASS_TEXTS = ("queryid", "query", "user", "database", "nested")
@@ -237,6 +248,19 @@ def returns(run: Sequence[Snapshot], intervals: Sequence[Interval]) -> int:
 
 ONE = "only one snapshot: totals since the statistics began"
 MIXED = "snapshots of several servers are mixed, or not in order"
+
+
+def newest(run: list[Snapshot], most: int, memory: int) -> list[Snapshot]:
+    """Return the newest snapshots of ``run``: those of at most ``most`` intervals, fewer where all metrics of all their classes
+    would take more than ``memory`` bytes, and none before one that was reduced."""
+    whole = max((place + 1 for place, one in enumerate(run) if one.is_reduced), default=0)
+    length = most + 1
+    while True:
+        part = run[max(whole, len(run) - length) :]
+        classes = pl.Series(np.concatenate([one.classes for one in part])).n_unique()
+        if len(part) <= FEWEST or len(part) * classes * len(NAMES) * 8 <= memory:
+            return part
+        length = length * 7 // 8  # the same lengths whatever came before, so that a fresh start gives the same
 
 
 def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval]) -> Workload:

@@ -70,21 +70,38 @@ class Sources:
         return work, notes
 
 
-def find_sources(inputs: Inputs, target: str, context: Context, without: tuple[str, int] = ("", 0)) -> Sources:
+def find_sources(
+    inputs: Inputs, target: str, context: Context, without: tuple[str, int] = ("", 0), most: int = 20_000
+) -> Sources:
     """Find every workload in ``inputs``. ``target``: the column or series that is y (empty: the usual one); ``without``:
-    base name and size of a WLR CSV that is to be predicted and so is not trained on."""
+    base name and size of a WLR CSV that is to be predicted and so is not trained on; ``most``: newest intervals of each that
+    are looked at."""
     problems: list[Problem] = []
     workloads = matrices.workloads(inputs, target, context, problems, without)
     host = inputs.table("host")
     series = alignment.collect_series(host.with_columns(of_files(host, inputs.files, folder).rename("folder")))
     series = resources.of_single_hosts(series, problems)
-    snapshots, logs = _snapshot_workloads(inputs, context), _logs(inputs)
+    snapshots, logs = _snapshot_workloads(inputs, context, most), _logs(inputs)
     origins = [*(origin for _, origin in snapshots), *(log.origin for log in logs)]
     cut = [(log.workload(resources.belonging(series, log.origin, origins), target), log.origin) for log in logs]
     for work, origin in _distinguished([*snapshots, *cut]):
         workloads.append(resources.with_resource(work, origin, origins, series, target, problems))
+    workloads = [_newest(work, most) for work in workloads]
     workloads.sort(key=lambda w: (-int(np.isfinite(w.y).any()), -int(w.used.sum()), -w.x.size, w.label))
     return Sources(tuple(workloads), tuple(problems))
+
+
+def _newest(work: Workload, most: int) -> Workload:
+    """Return the newest ``most`` intervals of ``work``, with a note if there are others."""
+    count = len(work.y)
+    if count <= most:
+        return work
+    newest = work.rows(np.arange(count - most, count))
+    return replace(newest, notes=(*work.notes, _left_out(count - most, count, "max-intervals")))
+
+
+def _left_out(gone: int, count: int, why: str) -> str:
+    return f"the oldest {gone:,} of {count:,} intervals are left out ({why})"
 
 
 def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workload, Origin]]:
@@ -112,20 +129,34 @@ Server = tuple[str, str, str]
 """System, folder and series of the snapshots of one server."""
 
 
-def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload, Origin]]:
-    """Build the workload of each server whose counters were taken as snapshots.
+MEMORY_SHARE = 4
+"""Part of the memory that the intervals of one server may take: one in so many."""
 
-    Only files and pairs of neighbouring snapshots that are new are computed.
+
+def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tuple[Workload, Origin]]:
+    """Build the workload of each server whose counters were taken as snapshots, of its newest ``most`` intervals.
+
+    Only files and pairs of neighbouring snapshots that are new are computed; of older files nothing but the moments stays.
     """
     by_file: Partials[int, list[Snapshot]] = context.memo.state("snapshots", Partials)
     by_file.update(
         {number: inputs.stamp([number]) for number, info in inputs.files.items() if info.kind in SNAPSHOT_KINDS},
-        lambda files: deltas.snapshots(inputs.of("snapshots", frozenset(files)), files),
+        lambda files: {
+            file: made
+            for batch in inputs.batches(files)
+            for file, made in deltas.snapshots(inputs.of("snapshots", batch), batch).items()
+        },
+        key=most,
     )
     runs = {
         server: listed_snapshots.in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
         for server, run in _servers(by_file, inputs.files).items()
     }
+    lengths = {server: len(run) - 1 for server, run in runs.items()}
+    runs = {
+        server: deltas.newest(run, most, context.memory // MEMORY_SHARE) if run else run for server, run in runs.items()
+    }
+    _let_go(by_file, runs)
     statistics = _statistics(inputs)
     counted = {server: run for server, run in runs.items() if server[0] == KCACHE}
     runs = {
@@ -151,16 +182,29 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
         lambda keys: {key: deltas.difference(*pairs[key]) for key in keys},
     )
     workloads = []
-    for (system, place, series), run in runs.items():
+    for server, run in runs.items():
         context.check()
+        system, place, series = server
         files = sorted({label(inputs.files[snapshot.file]) for snapshot in run})
         name = series.removeprefix(STEM) or (files[0] if len(files) == 1 else PurePath(place).name)
         between = [intervals[snapshot.key] for snapshot in run[1:]]
         work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
         if run[0].listed:
             work = replace(work, notes=(*work.notes, listed_snapshots.NOTE))
+        if gone := lengths[server] - len(between):
+            why = "max-intervals" if len(between) == most else "memory-mb"
+            work = replace(work, notes=(*work.notes, _left_out(gone, lengths[server], why)))
         workloads.append((work, Origin(place, series.removeprefix(STEM), system)))
     return workloads
+
+
+def _let_go(by_file: Partials[int, list[Snapshot]], runs: Mapping[Server, Sequence[Snapshot]]) -> None:
+    """Reduce the snapshots of files of which no run has any. A list that is cut carries along what earlier files have."""
+    needed = {one.file for run in runs.values() for one in run}
+    listed = {run[0].system for run in runs.values() if run and run[0].listed}
+    for file, found in by_file.items():
+        if file not in needed and not any(one.system in listed or one.is_reduced for one in found):
+            by_file.reduce(file, [one.reduced() for one in found])
 
 
 def _servers(by_file: Mapping[int, list[Snapshot]], files: Mapping[int, FileInfo]) -> dict[Server, list[Snapshot]]:

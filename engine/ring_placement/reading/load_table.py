@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from engine.formats import parquet
-from engine.problems import Problem
+from engine.problems import Problem, fold
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.keys import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
@@ -28,6 +29,7 @@ class LoadTable(Document):
 
     id = "load-table"
     title = "CSV or Parquet table tenant,dataset,bytes_per_s[,fingerprint]"
+    version = 2
     tables = (tables.LOADS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -37,7 +39,7 @@ class LoadTable(Document):
         return is_header(head.split(b"\n", 1)[0])
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one row per line."""
+        """Read one row per line, keys without a fingerprint added up by dataset."""
         if data.startswith(b"PAR1"):
             if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
                 return Reading()  # a block under another name
@@ -55,17 +57,44 @@ def is_header(line: bytes) -> bool:
     return len(line) < 4096 and set(REQUIRED) <= set(_column_names(line))
 
 
+BLOCK = 16 << 20
+"""Bytes of a CSV that are made into rows at once: there may be millions of keys, and few datasets."""
+
+
 def read_csv(source: Source, data: bytes, final: bool) -> Reading:
-    """Read CSV bytes. A last line without its line end is used only if ``final`` (nothing will follow), with a problem."""
+    """Read CSV bytes. A last line without its line end is used only if ``final`` (nothing will follow), with a problem.
+
+    Keys without a fingerprint are added up to one row for each dataset, block by block.
+    """
     problems: list[Problem] = []
-    frame = _texts(source, data, final, COLUMNS, problems)
-    if frame is None:
-        return Reading({"loads": {}}, problems)
-    if not set(REQUIRED) <= set(frame.columns):
-        return Reading(problems=problems, complete=False)
-    frame = _load_columns(frame, 2)
-    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
-    return _typed(source, frame.filter(~blank), problems)
+    frames: list[pl.DataFrame] = []
+    header, lines = data[: data.find(b"\n") + 1], 0
+    for block in _blocks(data):
+        found: list[Problem] = []
+        texts = _texts(source, header + block if lines else block, final, COLUMNS, found)
+        if texts is not None:
+            if not set(REQUIRED) <= set(texts.columns):
+                return Reading(problems=found, complete=False)
+            table = _load_columns(texts, 2)
+            blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
+            frames.append(pl.DataFrame(_typed(source, table.filter(~blank), found).rows["loads"]))
+        before = max(lines - 1, 0)
+        problems += [replace(problem, line=(problem.line or 0) + before) for problem in found]
+        lines += block.count(b"\n")
+    return Reading({"loads": by_dataset(pl.concat(frames)) if frames else {}}, list(fold(problems)))
+
+
+def _blocks(data: bytes) -> Iterator[bytes]:
+    """Cut ``data`` at line ends, unless there are quotes, which may hold some."""
+    at = 0
+    while b'"' not in data and len(data) - at > BLOCK:
+        end = data.rfind(b"\n", at, at + BLOCK) + 1
+        if end <= at:
+            break
+        yield data[at:end]
+        at = end
+    if at < len(data) or not at:
+        yield data[at:]
 
 
 def _texts(
@@ -313,7 +342,17 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_li
         *_cleaned(frame["dataset"].fill_null(""), "dataset"),
     ]
     out = pl.DataFrame([*columns, frame["rate"].alias("bytes_per_s"), frame["fingerprint"].cast(pl.UInt64)])
-    return Reading({"loads": tables.LOADS.frame(out)}, problems)
+    return Reading({"loads": tables.LOADS.frame(by_dataset(out))}, problems)
+
+
+def by_dataset(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add up the rows without a fingerprint by dataset: they are spread over its shards, however many they are."""
+    spread = rows.filter(pl.col("fingerprint").is_null())
+    dataset = ["tenant", "tenant_hash", "dataset", "dataset_hash"]
+    whole = spread.group_by(dataset, maintain_order=True).agg(
+        pl.col("bytes_per_s").sum(), pl.col("fingerprint").first()
+    )
+    return pl.concat([rows.filter(pl.col("fingerprint").is_not_null()), whole.select(rows.columns)])
 
 
 def _cleaned(texts: pl.Series, name: str) -> list[pl.Series]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from engine.inputs import Inputs
+from engine.inputs import FILE, Inputs
 from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.reading.load_table import by_dataset
 from engine.ring_placement.reading.metric_files import INGEST, SENT, SHARD_USAGE, USAGE
 
 SOURCES = ("stats", "usage", "table", "ingest", "sent", "blocks")
@@ -98,7 +99,8 @@ class LoadSources:
         if blocks.height:
             sources._read_blocks(blocks)
         if table.height:
-            sources.loads["table"] = table.rename({"bytes_per_s": "bytes"})
+            # Reading has added up what came together; what it gives must not depend on what that was.
+            sources.loads["table"] = by_dataset(table.drop(FILE)).rename({"bytes_per_s": "bytes"})
         return sources
 
     @property

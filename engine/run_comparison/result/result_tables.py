@@ -52,7 +52,7 @@ def build_result(
     }
     summary = _summary(tables, parameters, sides, runs, comparison)
     summary["review"] = review_line(summary, metrics, parameters)
-    notes = [sides.note] if sides.note else []
+    notes = [note for note in (sides.note, runs.left_out) if note]
     notes += [_selection_note(parameters, sides), *comparison.notes]
     upper = parameters.upper if parameters.mode == "published" else 1.0 / max(parameters.threshold, 1e-9)
     return Result(

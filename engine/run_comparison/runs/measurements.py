@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,15 @@ class Chunk:
     values: Floats
     counts: Ints
     refused: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that its values take."""
+        return self.codes.nbytes + self.values.nbytes + self.counts.nbytes
+
+    def reduced(self) -> Chunk:
+        """Return what says which run it is of, and when that was, without the values."""
+        return replace(self, codes=self.codes[:0].copy(), values=self.values[:0].copy(), counts=self.counts[:0].copy())
 
 
 class SeriesTable:
@@ -100,12 +109,10 @@ class Measurements:
     def _encode(self, inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Chunk, ...]]:
         """Encode the rows of ``files``; a file without rows has no chunks."""
         chunks: dict[int, list[Chunk]] = {file: [] for file in files}
-        frame = inputs.of("measurements", frozenset(files)) if len(files) < len(inputs.files) else None
-        frame = inputs.table("measurements") if frame is None else frame
-        if frame.height:
-            for chunk in self._chunks(frame):
-                if chunk.file in chunks:
-                    chunks[chunk.file].append(chunk)
+        for batch in inputs.batches(files):
+            frame = inputs.of("measurements", batch)
+            for chunk in self._chunks(frame) if frame.height else ():
+                chunks[chunk.file].append(chunk)
         return {file: tuple(each) for file, each in chunks.items()}
 
     def _chunks(self, frame: pl.DataFrame) -> list[Chunk]:
@@ -135,11 +142,12 @@ class Measurements:
         return chunks
 
 
-def read_measurements(inputs: Inputs, memo: Memo) -> Measurements:
-    """Return the measurements of all files; only files that changed since the last call are encoded."""
+def read_measurements(inputs: Inputs, memo: Memo, most: int) -> Measurements:
+    """Return the measurements of all files; only files that changed since the last call are encoded. ``most``: runs of each job
+    of which ``find_runs`` lets the values be."""
     measurements = memo.state("measurements", Measurements)
     versions = {file: info.version for file, info in inputs.files.items()}
-    measurements.of_file.update(versions, lambda files: measurements._encode(inputs, files))
+    measurements.of_file.update(versions, lambda files: measurements._encode(inputs, files), key=most)
     return measurements
 
 

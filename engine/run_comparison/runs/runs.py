@@ -53,7 +53,8 @@ class Run:
 
     ``started_ms``, ``finished_ms``: from the run's two metadata files, None if absent or unreadable. ``result``: as
     written in ``finished.json``, empty if it has none. ``ci``: laid out like a run of the Kubernetes CI. ``chunks``: its
-    values by file, each with the path of the file inside the run. ``upstream``: what perf-tests' benchmark tool reads.
+    values by file, each with the path of the file inside the run; ``is_reduced``: they were let go. ``upstream``: what
+    perf-tests' benchmark tool reads.
     """
 
     job_path: tuple[str, ...]
@@ -69,6 +70,7 @@ class Run:
     ci: bool = False
     files: frozenset[int] = frozenset()
     chunks: tuple[tuple[str, Chunk], ...] = ()
+    is_reduced: bool = False
     upstream: UpstreamView = _NOTHING
 
     @property
@@ -105,12 +107,14 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """All runs, by job and the newest first. ``directions``: what their files state about them."""
+    """All runs, by job and the newest first. ``directions``: what their files state about them; ``left_out``: how many older
+    ones are not here, and why."""
 
     runs: tuple[Run, ...]
     directions: tuple[Direction, ...]
     bad_names: tuple[Problem, ...]
     places: Mapping[int, Place]
+    left_out: str = ""
     jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)
     """Runs by job path."""
 
@@ -125,8 +129,15 @@ class Runs:
         return replace(self, runs=runs)
 
 
-def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo) -> Runs:
-    """Return all runs; only runs whose files changed since the last call are made again."""
+MEMORY_SHARE = 4
+"""Part of the memory that the values of all runs may take: one in so many."""
+FEWEST = 20
+"""Runs of a job that are looked at however much memory they take."""
+
+
+def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int, memory: int) -> Runs:
+    """Return the newest ``most`` runs of each job, fewer where their values would take more than a share of ``memory`` bytes; the
+    values of older ones are let go. Only runs whose files changed since the last call are made again."""
     files = inputs.files
     places = memo.value("places", tuple(files), lambda: place_files(files))
     facts: Partials[int, tuple[Fact, ...]] = memo.state("run facts", Partials)
@@ -152,11 +163,53 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo) -> Runs:
         }
 
     by_key: Partials[RunKey, Run] = memo.state("runs by key", Partials)
-    by_key.update(stamps, make)
-    runs = sorted(by_key.values(), key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
+    by_key.update(stamps, make, key=most)
+    newest = _newest(by_key.values(), most, memory // MEMORY_SHARE)
+    left_out = ""
+    if gone := len(by_key) - len(newest):
+        why = "max-runs" if any(order >= most for order in _ages(by_key.values()).values()) else "memory-mb"
+        left_out = f"the oldest {gone:,} of {len(by_key):,} runs are left out ({why})"
+        _let_go(by_key, {run.key for run in newest}, measurements)
+    runs = sorted(newest, key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
     stated = {fact.result for of_file in facts.values() for fact in of_file if fact.name == "direction" and fact.result}
     directions = tuple(Direction.unpack(text) for text in sorted(stated))
-    return Runs(tuple(runs), directions, _bad_names(runs), places)
+    return Runs(tuple(runs), directions, _bad_names(runs), places, left_out)
+
+
+def _ages(runs: Iterable[Run]) -> dict[RunKey, int]:
+    """Return how many runs of its job are newer than each run."""
+    jobs: dict[tuple[str, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        jobs[run.job_path].append(run)
+    return {
+        run.key: age
+        for of_job in jobs.values()
+        for age, run in enumerate(sorted(of_job, key=lambda run: run.age_order, reverse=True))
+    }
+
+
+def _newest(runs: Collection[Run], most: int, memory: int) -> list[Run]:
+    """Return the newest ``most`` runs of each job; from FEWEST on only those of all jobs that fit into ``memory`` bytes."""
+    ages = _ages(runs)
+    newest = []
+    for run in sorted(runs, key=lambda run: ages[run.key]):
+        memory -= sum(chunk.nbytes for _, chunk in run.chunks)
+        age = ages[run.key]
+        if age >= most or run.is_reduced or (age >= FEWEST and memory < 0):
+            continue
+        newest.append(run)
+    return newest
+
+
+def _let_go(by_key: Partials[RunKey, Run], newest: Collection[RunKey], measurements: Measurements) -> None:
+    """Reduce the runs that are none of the ``newest``, and the measurements of files that only they have."""
+    needed = {file for key in newest for file in by_key[key].files}
+    for key, run in by_key.items():
+        if key not in newest and not run.is_reduced:
+            by_key.reduce(key, replace(run, chunks=(), is_reduced=True))
+            for file in run.files - needed:
+                of_file = measurements.of_file
+                of_file.reduce(file, tuple(chunk.reduced() for chunk in of_file[file]))
 
 
 def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact, ...]]:
@@ -222,7 +275,7 @@ def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
     return Run(
         key[0], job, clean(key[1], 200), run_number(key[1]), started.time_ms if started else None,
         finished.time_ms if finished else None, finished is not None, (finished.result or "") if finished else "",
-        report_ms, mtime_ms, ci, frozenset(files), tuple(values), _upstream_view(marks, empty),
+        report_ms, mtime_ms, ci, frozenset(files), tuple(values), False, _upstream_view(marks, empty),
     )  # fmt: skip
 
 

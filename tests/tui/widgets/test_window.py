@@ -322,3 +322,15 @@ def test_of_titles_with_one_first_word_the_first_that_suits_the_value_is_compare
     data = pl.DataFrame([[60.0, 1.0, 0.1], [10.0, 90.0, 0.2]], schema=spec.schema, orient="row")
     shares = {text: build(spec, data, Choice(filter=text)).rows(0, 9) for text in ("cpu>50", "cpu>5s", "cpus>0.1")}
     assert [[row["share"] for row in rows] for rows in shares.values()] == [[60.0], [10.0], [10.0]]
+
+
+def test_texts_that_are_held_once_sort_and_filter_as_texts_do() -> None:
+    texts = pl.DataFrame({"name": ["b", "a", "C", None, "a"], "state": ["critical", "low", "LOW", "none", ""]})
+    once = texts.with_columns(pl.all().cast(pl.Categorical))
+    for choice in (
+        Choice(sort="name"), Choice(sort="name", descending=True), Choice(sort="state"), Choice(filter="a"),
+        Choice(filter="name=c"), Choice(filter="state>=low"), Choice(filter="name~^[ab]"), Choice(filter="state="),
+    ):  # fmt: skip
+        left, right = build(NODES, texts, choice), build(NODES, once, choice)
+        assert left.order.equals(right.order) and left.rows(0, 9) == right.rows(0, 9), choice
+        assert [column.name for column in left.columns] == [column.name for column in right.columns]

@@ -90,9 +90,8 @@ class Grid(ScrollView, Painter):
         empty: str = "no rows",
         id: str | None = None,
     ) -> None:
-        """``empty``: what stands in the place of rows where there are none."""
         super().__init__(name=name, id=id)
-        self.empty = empty
+        self.empty = empty  # what stands in the place of rows where there are none
         self.spec = spec
         self.renderers: dict[str, Renderer] = dict(renderers or {})
         self.row_style = row_style
@@ -124,8 +123,7 @@ class Grid(ScrollView, Painter):
     def show(self, frame: pl.DataFrame, spec: Table | None = None) -> None:
         """Show ``frame``, by the declaration ``spec`` from now on. An equal frame draws nothing."""
         if spec is not None and spec is not self.spec:
-            self.spec = spec
-            self._width = -1
+            self.spec, self._width = spec, -1
         if self.spec is None:
             raise ValueError("a table needs its declaration: show(frame, spec)")
         self._frame = frame
@@ -186,8 +184,7 @@ class Grid(ScrollView, Painter):
         position = window.locate(self.cursor_key, self.cursor)
         if position is None:
             position = max(min(self.cursor, window.height - 1), 0)
-        moved = position - before_cursor
-        key = window.key(position)
+        moved, key = position - before_cursor, window.key(position)
         changed_key = key != self.cursor_key
         self.cursor, self.cursor_key = position, key
         whole = old is None or before_layout != self._layout
@@ -232,7 +229,10 @@ class Grid(ScrollView, Painter):
         if window is None:
             return
         self._width = max(self.scrollable_content_region.width, 1)
+        hidden = self._layout.hidden
         self._layout = layout(window.columns, self._width, self._offset)
+        if hidden != self._layout.hidden:  # the caption says so
+            self.post_message(self.Highlighted(self, self.cursor_key))
         names = [slot.column.name for slot in self._layout.slots]
         if self.current not in names:
             self.current = window.choice.sort if window.choice.sort in names else (names[0] if names else "")

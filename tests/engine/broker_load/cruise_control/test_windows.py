@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control import windows
+from engine.broker_load.cruise_control.window_sums import WindowSums
+from engine.broker_load.model.topology import Partitions
+from engine.broker_load.parameters import CpuWeights
 from engine.incremental import Memo
 from tests.chance import tries
 from tests.engine.broker_load.clusters import KB, MB, T0, simple
@@ -71,7 +74,10 @@ def test_extrapolation_states(minimum: int, counts: list[list[int]], allowed: in
     """Each state by its definition, cell by cell, by the neighbours in time."""
     made = []
     for number, row in enumerate(counts):
-        made.append(windows.Window(-number, 3, (), None, {"count": np.array(row, np.int32)}))
+        counts_only = WindowSums(
+            Partitions((), np.empty(0, np.int32), np.empty(0, np.int32)), np.array(row, np.int32), (), {}, ()
+        )
+        made.append(windows.Window(-number, 3, counts_only, None, CpuWeights()))
     found = windows.aggregate(made, None, 1000, minimum, allowed, np.array([0, 1, 2], np.int32))
     half = max(1, minimum // 2)
     for window, states in zip(found.windows, found.states, strict=True):

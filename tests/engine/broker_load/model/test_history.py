@@ -73,7 +73,8 @@ class Growing:
         """A snapshot."""
         self.version += 1
         assert not self.store.flush()
-        return Inputs(self.version, self.infos.copy(), (), self.store.snapshot())
+        rows = self.store.snapshot()
+        return Inputs(self.version, self.infos.copy(), (), rows, rows.of, _parts=rows.parts)
 
 
 @pytest.mark.parametrize("counters", [False, True])
@@ -115,9 +116,7 @@ def test_one_more_scrape_builds_only_its_own_interval(
     compute(made.inputs(), memo=memo)
     build = rounds.build
     intervals: list[int] = []
-    monkeypatch.setattr(
-        rounds, "build", lambda interval, *rest: (intervals.append(interval), build(interval, *rest))[1]
-    )
+    monkeypatch.setattr(rounds, "build", lambda which, *rest: (intervals.extend(which), build(which, *rest))[1])
     for number in range(20, 28):
         time = T0 + number // 2 * MINUTE
         made.scrape(100 + number, BROKERS[number % 2], time)
@@ -135,7 +134,7 @@ def test_a_look_at_the_past_keeps_the_rounds_after_it(tmp_path: Path, monkeypatc
     compute(inputs, memo=memo)
     build = rounds.build
     built: list[int] = []
-    monkeypatch.setattr(rounds, "build", lambda interval, *rest: (built.append(interval), build(interval, *rest))[1])
+    monkeypatch.setattr(rounds, "build", lambda which, *rest: (built.extend(which), build(which, *rest))[1])
     compute(inputs, ("at", str(T0 + 90_000)), memo=memo)
     compute(inputs, memo=memo)
     assert len(built) == 1  # the interval that the moment cuts

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import polars as pl
+import pytest
 
 from engine.reading import Source
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.pyroscope.ring import Ring
+from engine.ring_placement.reading import load_table
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.scenarios.cluster import read_cluster
 from engine.ring_placement.scenarios.segment_writers import build_keys
@@ -96,3 +99,36 @@ def test_hostile_text_is_clean_and_still_hashed_as_written() -> None:
     result = result_of({"ring.json": json.dumps(odd).encode()})
     assert "odd-id" in kinds(result)
     assert all("\x07" not in i for i in result.tables["nodes"]["instance"])
+
+
+def test_keys_without_a_fingerprint_are_added_up_by_dataset_while_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Millions of keys take no more than their datasets; line numbers of a table read in blocks are those of the file."""
+    kind = next(k for k in KINDS if k.id == "load-table")
+    lines = [f"t{n % 3},d{n % 7},{n},{format(n, 'x') if n % 50 == 0 else ''}\n" for n in range(1, 2001)]
+    lines[300] = lines[1500] = "t,d,oops,\n"
+    text = ("tenant,dataset,bytes_per_s,fingerprint\n" + "".join(lines)).encode()[:-1]
+    source = Source("l", "l.csv", 1, len(text))
+    whole = kind.read(source, text, None, True)
+    rows = pl.DataFrame(whole.rows["loads"])
+    assert rows.height == 40 + 21
+    assert rows["bytes_per_s"].sum() == sum(range(1, 2001)) - 301 - 1501
+    sizes: list[int] = []
+    texts = load_table._texts
+
+    def counted(*arguments: Any) -> Any:
+        sizes.append(len(arguments[1]))
+        return texts(*arguments)
+
+    monkeypatch.setattr(load_table, "BLOCK", 3_000)
+    monkeypatch.setattr(load_table, "_texts", counted)
+    for final in (True, False):
+        parts = kind.read(source, text, None, final)
+        assert max(sizes) < 3_100 and len(sizes) > 5
+        assert {(p.kind, p.line, p.count) for p in parts.problems} == {
+            ("bad-rate", 302, 2), *([("cut-file", 2001, 1)] if final else ())
+        }  # fmt: skip
+        order = ["tenant", "dataset", "fingerprint"]
+        one, other = (pl.DataFrame(each.rows["loads"]).sort(order) for each in (whole, parts))
+        assert one.equals(other) is final

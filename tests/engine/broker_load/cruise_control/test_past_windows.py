@@ -1,0 +1,80 @@
+"""Past windows: whatever is let go, numbers are those of a fresh start; and what is let go is."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from engine.broker_load.cruise_control import past_windows
+from engine.broker_load.cruise_control.window_sums import WindowSums
+from engine.broker_load.model import history
+from engine.broker_load.model.rounds import Round
+from engine.incremental import Memo, Partials
+from engine.live import store
+from engine.live.row_files import RowFile, RowFiles
+from tests.engine.broker_load.clusters import T0
+from tests.engine.broker_load.inputs import compute
+from tests.engine.broker_load.model.test_history import BROKERS, Growing
+
+MINUTE = 60_000
+WINDOW = 4 * MINUTE
+
+
+def test_what_is_let_go_changes_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scrapes go to disk, rounds and sums are let go, rows are read a few at a time: with a memo as without, live and back in
+    time, with other weights and other windows."""
+    made = Growing(tmp_path, counters=True)
+    everything = [("window-ms", str(WINDOW)), ("windows", "3"), ("max-rows", "4")]
+    memo = Memo()
+    monkeypatch.setattr(past_windows, "SUMS_BYTES", 0)
+    monkeypatch.setattr(past_windows, "MOST_ROWS", 300)
+    monkeypatch.setattr(history, "MOST_ROWS", 150)
+    monkeypatch.setattr(store, "SELDOM_BYTES", 4_000)
+    (tmp_path / "rows").mkdir()
+    made.store._row_files = RowFiles(lambda: tmp_path / "rows")
+    for minute in range(30):
+        for broker in BROKERS:
+            made.scrape(100 + 2 * minute + broker, broker, T0 + minute * MINUTE)
+        if minute % 8 == 5:
+            inputs = made.inputs()
+            last = compute(inputs, *everything, memo=memo)
+    chunks = made.store.chunks()["metrics"]
+    assert sum(isinstance(chunk.rows, RowFile) for chunk in chunks) > 2
+    rounds: Partials[int, Round] = memo.state("broker load rounds", Partials)
+    sums: Partials[int, WindowSums] = memo.state("broker load window sums", Partials)
+    assert len(rounds) <= 4  # those of the open window, and of the samples shown
+    assert len(sums) <= 4  # those looked at, and the one before
+    gc.collect()
+    alive = sum(isinstance(one, Round) for one in gc.get_objects())
+    assert alive <= len(rounds)
+    with monkeypatch.context() as plain:
+        plain.undo()
+        assert last.same_as(compute(inputs, *everything))
+        steps: list[tuple[tuple[str, str], ...]] = [
+            (("at", str(T0 + 13 * MINUTE + 7)),), (("a", "0.3"),), (("at", str(T0 + 22 * MINUTE)), ("a", "0.3")),
+            (("windows", "6"),), (("window-ms", "250000"),),
+        ]  # fmt: skip
+        expected = [compute(inputs, *everything, *step) for step in steps]
+    for step, plainly in zip(steps, expected, strict=True):
+        assert compute(inputs, *everything, *step, memo=memo).same_as(plainly), step
+    assert last.summary["sampling_intervals"] >= 14
+
+
+def test_a_look_at_kept_windows_reads_no_scrape_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sums of windows stay: the time line moves over them without a look at raw metrics, except of the cut interval."""
+    made = Growing(tmp_path, counters=False)
+    memo = Memo()
+    options = (("window-ms", str(WINDOW)), ("windows", "2"), ("max-rows", "0"))
+    for minute in range(32):
+        for broker in BROKERS:
+            made.scrape(100 + 2 * minute + broker, broker, T0 + minute * MINUTE)
+        if minute % 10 == 9:
+            inputs = made.inputs()
+            compute(inputs, *options, memo=memo)
+    built: list[int] = []
+    build = history.rounds.build
+    monkeypatch.setattr(history.rounds, "build", lambda which, *rest: (built.extend(which), build(which, *rest))[1])
+    compute(inputs, *options, ("at", str(T0 // WINDOW * WINDOW + 5 * WINDOW - 1)), memo=memo)
+    assert len(built) <= 2  # the rounds of the window that the moment is in
