@@ -52,6 +52,7 @@ class BuildLog:
         test = "build-log"
         block: list[str] | None = None
         opened = 0
+        closed = False
         for number, raw in enumerate(data.decode("utf-8", errors="replace").split("\n"), start=1):
             line = _PREFIX.sub("", raw.rstrip("\r"))
             if block is None:
@@ -59,12 +60,16 @@ class BuildLog:
                 begun = _BEGIN.search(line)
                 if begun:
                     block, opened = [begun[1] or ""], number
+                elif _END in line:
+                    if not closed:  # else a bare bracket has closed the block
+                        out.problem("bad-record", "a result block has no beginning", line=number)
+                    closed = False
                 continue
             if _END in line or line.rstrip() == "}":
                 if _END not in line:
                     block.append(line)
                 self._take(out, "\n".join(block), test, opened)
-                block = None
+                block, closed = None, _END not in line
                 continue
             block.append(line)
         if block is not None and final:

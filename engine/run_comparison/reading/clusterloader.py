@@ -13,12 +13,17 @@ from engine.run_comparison.reading.json_document import BadShape, load_document
 from engine.run_comparison.reading.metric_kinds import (
     BY_NAME,
     Measured,
-    join_labels,
     kind_of_content,
     kind_of_name,
-    quoted,
 )
-from engine.run_comparison.reading.series import NOT_AN_INTEGER, Collected, Series, split_report_name
+from engine.run_comparison.reading.series import (
+    NOT_AN_INTEGER,
+    Collected,
+    Series,
+    join_labels,
+    quoted,
+    split_report_name,
+)
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 

@@ -6,7 +6,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -51,7 +51,7 @@ class CsvSeries:
     id = "csv-series"
     title = "CSV with a time column (one run per row)"
     append = False
-    version = 3
+    version = 4
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -86,7 +86,11 @@ class CsvSeries:
         separator = max(",;\t", key=text.partition("\n")[0].count)
         header = [cell.strip() for cell in next((row for _, row in rows(source, text, separator, True, [])), [])]
         if header:
-            _read_rows(out, _Columns.of(source, text, separator, header))
+            columns = _Columns.of(source, text, separator, header)
+            if 0 < columns.widest < max((at for at, name in enumerate(header, 1) if name), default=0):
+                out.problem("bad-header", "it names more columns than any row has: two headers in one line?", line=1)
+                return out.reading(len(data))
+            _read_rows(out, columns)
         return out.reading(len(data))
 
 
@@ -95,7 +99,7 @@ class _Columns:
     """A table: how to get at its rows, and what its columns are (places in a row).
 
     ``when``: the time; ``run``: what names the run, None without; ``numbers``: name and unit of each column that has a
-    number anywhere; ``attributes``: the others.
+    number anywhere; ``attributes``: the others; ``widest``: fields of the longest row.
     """
 
     source: Source
@@ -106,6 +110,7 @@ class _Columns:
     run: int | None
     numbers: dict[int, tuple[str, str]]
     attributes: list[int]
+    widest: int
 
     @classmethod
     def of(cls, source: Source, text: str, separator: str, header: list[str]) -> _Columns:
@@ -114,14 +119,15 @@ class _Columns:
         when = _time_column(header) or 0
         run = next((place[name] for name in _RUNS if name in place), None)
         others = [at for at in range(len(header)) if at not in (when, run)]
-        made = cls(source, text, separator, header, when, run, {}, others)
+        made, widest = cls(source, text, separator, header, when, run, {}, others, 0), 0
         for _, row in made.rows([]):
+            widest = max(widest, len(row))
             # Columns that are known to hold numbers are not looked at again, nor those behind the end of a short row.
             fitting = others[: bisect_left(others, len(row))]
             found = [at for at in fitting if at not in made.numbers and plain_number(row[at]) is not None]
             made.numbers.update((at, _column(header[at])) for at in found)
         made.attributes[:] = [at for at in others if at not in made.numbers]
-        return made
+        return replace(made, widest=widest)
 
     def rows(self, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
         """Yield line and cells of each row below the header that is not blank."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from engine.reading import Reading, Source
 from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, load_document
-from engine.run_comparison.reading.series import Collected, Series, epoch_ms, time_ms
+from engine.run_comparison.reading.series import Collected, Series, epoch_ms, join_labels, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 
@@ -64,7 +64,7 @@ def _text(value: Any) -> str:
 def _labels(values: Any) -> str:
     if not isinstance(values, dict):
         return ""
-    return ", ".join(f"{key}={_text(values[key])}" for key in sorted(values, key=str))
+    return join_labels({str(key): _text(value) for key, value in values.items()})
 
 
 _TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
@@ -151,6 +151,7 @@ class Hyperfine(JsonTool):
 
     id = "hyperfine"
     title = "hyperfine --export-json"
+    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a list of results with commands."""
@@ -186,7 +187,7 @@ class Jmh(JsonTool):
 
     id = "jmh"
     title = "JMH -rf json"
-    version = 2
+    version = 3
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a list of benchmarks with a primary metric, or the version field."""
@@ -319,6 +320,7 @@ class KubeBurner(JsonTool):
 
     id = "kube-burner"
     title = "kube-burner metric documents (JSON)"
+    version = 2
 
     _quantiles = ("P50", "P90", "P95", "P99", "max", "avg", "min")
 

@@ -21,6 +21,7 @@ from engine.run_comparison.reading.json_document import (
     duration_ms,
     float_or_none,
 )
+from engine.run_comparison.reading.series import join_labels
 
 
 class Measured(NamedTuple):
@@ -277,16 +278,6 @@ def fold_pod_name(name: str) -> str:
         if hashed or version:
             return "-".join(pieces[:i]) + slash + container
     return name
-
-
-def join_labels(labels: Mapping[str, str]) -> str:
-    """Join labels to one text in a fixed order."""
-    return ", ".join(f"{quoted(key)}={quoted(labels[key])}" for key in sorted(labels))
-
-
-def quoted(text: str) -> str:
-    """Quote a label or its value where it holds what stands between two labels: else two sets could make one text."""
-    return f'"{text}"' if ", " in text else text
 
 
 def _latencies(document: Mapping[str, Any], unit: str) -> Readings:

@@ -89,9 +89,9 @@ class Collected:
         """What the file states about which values are better, where unit and name do not tell it."""
         self.problems = ProblemList()
 
-    def add(self, series: Series, value: Any) -> None:
-        """Add one value; what is not a finite number becomes a problem, null a missing value with a problem."""
-        number = self._number(value, series)
+    def add(self, series: Series, value: Any, *, line: int | None = None) -> None:
+        """Add one value; what is not a finite number becomes a problem (at ``line``), null a missing value with a problem."""
+        number = self._number(value, series, line)
         if number is not None or value is None:
             self.append(series.pack(), number)
 
@@ -118,20 +118,20 @@ class Collected:
         """Note a ``Direction`` that the file states."""
         self.directions[Direction(kind, field, name, better)] = None
 
-    def _number(self, value: Any, series: Series) -> float | None:
+    def _number(self, value: Any, series: Series, line: int | None) -> float | None:
         what = " ".join(part for part in (series.verb, series.resource, series.metric, series.bucket) if part)
         if value is None:
-            self.problem("null-value", f"{what}: null where a number belongs")
+            self.problem("null-value", f"{what}: null where a number belongs", line=line)
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.problem("bad-value", f"{what}: {value!r:.40} is not a number")
+            self.problem("bad-value", f"{what}: {value!r:.40} is not a number", line=line)
             return None
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            self.problem("bad-value", f"{what}: not a finite number")
+            self.problem("bad-value", f"{what}: not a finite number", line=line)
             return None
         return number
 
@@ -195,7 +195,7 @@ def time_ms(text: Any) -> int | None:
 
 def plain_number(text: str) -> float | None:
     """Convert a number as programs print it to a float (also NaN and infinities); None for anything else."""
-    if "_" in text:  # Python's own notation for long numbers
+    if "_" in text or not text.isascii():  # Python's own notation for long numbers, and digits of other scripts
         return None
     try:
         return float(text)
@@ -212,6 +212,16 @@ def epoch_ms(seconds: Any, scale: float = 1000.0) -> int | None:
     except OverflowError:
         return None
     return round(ms) if math.isfinite(ms) and abs(ms) < 2**53 else None
+
+
+def join_labels(labels: Mapping[str, str]) -> str:
+    """Join labels to one text in a fixed order."""
+    return ", ".join(f"{quoted(key)}={quoted(labels[key])}" for key in sorted(labels))
+
+
+def quoted(text: str) -> str:
+    """Quote a label or its value where it holds what stands between two labels: else two sets could make one text."""
+    return f'"{text}"' if ", " in text else text
 
 
 def texts(values: Mapping[Any, Any]) -> dict[str, str]:

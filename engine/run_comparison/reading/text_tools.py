@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from engine.reading import Reading, Source, whole_lines
@@ -68,27 +69,23 @@ class GoBenchmark:
             if measured is None:
                 out.problem("bad-value", f"{name}: {value[:40]} is not a number", line=number)
             else:
-                out.add(Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit), measured)
+                series = Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit)
+                out.add(series, measured, line=number)
 
 
-_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_SYSBENCH_STATISTICS = {
-    "min": "min",
-    "avg": "avg",
-    "max": "max",
-    "95th percentile": "Perc95",
-    "99th percentile": "Perc99",
-}
-_LATENCIES_END = re.compile(r"^ *sum:", re.MULTILINE)
+_SYSBENCH = re.compile(r"sysbench \d[\d.]*")
+_SYSBENCH_STATISTICS = {"min": "min", "avg": "avg", "max": "max"}
+_SYSBENCH_PERCENTILE = re.compile(r"(\d{1,2})th percentile")
+_LATENCIES_END = re.compile(r"^ *sum:.*\n", re.MULTILINE)
 
 
 class Sysbench:
-    """One sysbench run: events per second and latency."""
+    """sysbench: events per second, latency and total time of each run in the file."""
 
     id = "sysbench"
     title = "sysbench text"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -96,33 +93,56 @@ class Sysbench:
         return head.startswith(b"sysbench ")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read events per second, latency statistics and the total time; nothing before the last of them is a whole line."""
+        """Read each run that has printed its latencies up to their sum; nothing before it is half a line then."""
         out = Collected(source)
-        text = whole_lines(data, final=False).decode("utf-8", errors="replace")  # half a number would be one, too
-        if not _LATENCIES_END.search(text.partition("Latency (ms):")[2]):
-            out.problem("cut-file", "the run has not printed its latencies up to their sum")
-            return out.reading(len(data), complete=False)
-        section = ""
-        for line in text.split("\n"):
-            name, colon, rest = line.partition(":")
-            rest = rest.strip()
-            if colon and not rest and name[:1].isalpha():
-                section = name
+        text = decode(whole_lines(data, final=False))
+        # A run that was killed ends anywhere, and the next one begins there.
+        begins = [match.start() for match in _SYSBENCH.finditer(text)]
+        complete = False
+        line = 1
+        for begin, end in pairwise([*begins, len(text)]):
+            run = text[begin:end]
+            if _LATENCIES_END.search(run.partition("Latency (ms):")[2]):
+                self._run(out, run, line)
+                complete = True
+            elif final or end < len(text):
+                out.problem("cut-file", "the run has not printed its latencies up to their sum", line=line)
+            line += run.count("\n")
+        if not begins and final:
+            out.problem("cut-file", "no run has printed its first line")
+        return out.reading(len(data), complete=complete)
+
+    def _run(self, out: Collected, run: str, first: int) -> None:
+        section, sections, seen = "", set(), set()
+        for number, line in enumerate(run.split("\n"), start=first):
+            title, colon, rest = (part.strip() for part in line.partition(":"))
+            if colon and not rest and line[:1].isalpha():
+                section = title
+                sections.add(title)
                 continue
-            number = _PLAIN_NUMBER.match(rest) if colon else None
-            if number is None or not _is_unit(rest[number.end() :].strip()):
-                continue
-            name, value = name.strip(), float(number[0])
-            if name == "events per second":
-                out.add(Series("sysbench", "", "events", bucket="rate", unit="events/s"), value)
-            elif section.startswith("Latency") and name.lower() in _SYSBENCH_STATISTICS:
-                out.add(Series("sysbench", "", "latency", bucket=_SYSBENCH_STATISTICS[name.lower()], unit="ms"), value)
-            elif name == "total time":
-                out.add(Series("sysbench", "", "total time", bucket="value", unit="s"), value)
-        return out.reading(len(data))
+            series = _sysbench_series(section, title.lower())
+            if colon and series is not None:
+                seen.add(series.bucket if series.verb == "latency" else series.verb)
+                value = plain_number(rest.partition("(")[0].strip().removesuffix("s"))
+                if value is None or value < 0:
+                    out.problem("bad-value", f"{title}: {rest[:40]} is no number from 0 on", line=number)
+                else:
+                    out.add(series, value, line=number)
+        wanted = {"total time", "min", "avg", "max"} | ({"events"} if "CPU speed" in sections else set())
+        for name in sorted(wanted - seen):
+            out.problem("bad-record", f"the run has no {name}", line=first)
+        if "percentile stats" not in run and not any(name.startswith("Perc") for name in seen):
+            out.problem("bad-record", "the run has no percentile", line=first)
 
 
-def _is_unit(text: str) -> bool:
-    """Whether nothing stands behind a number of sysbench but seconds and a remark in parentheses."""
-    remark = text.removeprefix("s").strip()
-    return not remark or (remark.startswith("(") and remark.endswith(")"))
+def _sysbench_series(section: str, title: str) -> Series | None:
+    """Return what a line of sysbench (1.0, or 1.1 in its other words) measures by its title, None if it is not taken."""
+    if title in ("events per second", "events/s (eps)"):
+        return Series("sysbench", "", "events", bucket="rate", unit="events/s")
+    if title in ("total time", "time elapsed"):
+        return Series("sysbench", "", "total time", bucket="value", unit="s")
+    if not section.startswith("Latency"):
+        return None
+    percentile = _SYSBENCH_PERCENTILE.fullmatch(title)
+    bucket = f"Perc{percentile[1]}" if percentile else _SYSBENCH_STATISTICS.get(title)
+    return Series("sysbench", "", "latency", bucket=bucket, unit="ms") if bucket else None

@@ -149,14 +149,37 @@ def test_kube_burner() -> None:
 def test_sysbench_waits_for_its_end() -> None:
     text = (
         "sysbench 1.0.20\n\nCPU speed:\n    events per second:  3150.00\n\nGeneral statistics:\n    total time:  2.0017s\n"
-        "Latency (ms):\n         min:     0.18\n         95th percentile:   0.92\n         sum:    14.37\n"
+        "Latency (ms):\n         min:     0.18\n         avg:     0.31\n         max:     1.25\n"
+        "         95th percentile:   0.92\n         sum:    14.37\n"
     )
-    got = values(read("cpu.txt", text))
+    reading = read("cpu.txt", text)
+    got = values(reading)
+    assert not reading.problems
     assert got["events", "", "", "rate", "events/s"] == [3150.0]
     assert got["latency", "", "", "Perc95", "ms"] == [0.92]
     assert got["total time", "", "", "value", "s"] == [2.0017]
     for end in range(9, len(text)):
         assert not read("cpu.txt", text[:end]).complete, "half a number is a number, too"
+
+
+def test_a_bad_or_missing_value_of_sysbench_is_a_problem_and_costs_itself() -> None:
+    text = (
+        "sysbench 1.1.0\n\nCPU speed:\nThroughput:\n    events/s (eps):  3150.00\n    time elapsed:  2.0017s\n"
+        "Latency (ms):\n         min:     ٣\n         avg:     -1\n         max:     nan\n"
+        "         99th percentile:   0.92\n         sum:    14.37\n"
+    )
+    reading = read("cpu.txt", text * 2 + text[:150])
+    assert values(reading) == {
+        ("events", "", "", "rate", "events/s"): [3150.0, 3150.0],
+        ("total time", "", "", "value", "s"): [2.0017, 2.0017],
+        ("latency", "", "", "Perc99", "ms"): [0.92, 0.92],
+    }
+    found = [(problem.kind, problem.line, problem.count) for problem in reading.problems]
+    assert found == [("bad-value", 8, 2), ("bad-value", 9, 2), ("bad-value", 10, 2), ("cut-file", 25, 1)]
+    lost = read(
+        "cpu.txt", text.replace("    events/s (eps):  3150.00\n", "").replace("         99th percentile:   0.92\n", "")
+    )
+    assert [problem.reason for problem in lost.problems][-2:] == ["the run has no events", "the run has no percentile"]
 
 
 def test_csv_history_has_a_run_per_row(tmp_path: Path) -> None:
