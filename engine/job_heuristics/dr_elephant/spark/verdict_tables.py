@@ -17,7 +17,8 @@ from engine.job_heuristics.dr_elephant.spark.heuristic import SparkHeuristic, tr
 from engine.job_heuristics.dr_elephant.verdict_tables import STRIPS, Judged, JudgedFleet, findings_of, strips_of
 from engine.job_heuristics.model.spark.app import App
 from engine.job_heuristics.model.spark.assembly import Apps
-from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
+from engine.job_heuristics.tables import result as tables
+from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, SEVERITIES
 from engine.result import Finding
 from engine.view import Context
 
@@ -57,7 +58,7 @@ def judge(apps: Mapping[str, App], rules: Rules) -> Judged:
             cells.append((at, order, rule.name, level, details_json(heuristic.describe(app, rule, level))))
     cells.sort(key=lambda cell: cell[:2])
     names = [app.app_id for app in listed]
-    heuristics = HEURISTICS.frame(
+    heuristics = tables.HEURISTICS.frame(
         {
             "job_id": [names[at] for at, *_ in cells],
             "heuristic": [name for _, _, name, _, _ in cells],
