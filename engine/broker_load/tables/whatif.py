@@ -222,9 +222,6 @@ ROLLING = Table(
     made_in="result.failure_tables",
     rules={
         "reading": "broker",
-        "insight.failover": (
-            "cpu_pct=cpu nw_out_kbs=out leaders=gained cpu_over=over_while_down nw_out_over=over_while_down"
-        ),
-        "model.topology": "down=ids",
+        "insight.failover": "down cpu_pct nw_out_kbs leaders cpu_over nw_out_over",
     },
 )
