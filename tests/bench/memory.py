@@ -75,12 +75,12 @@ def measure(brokers: int, partitions: int, scrapes: tuple[int, ...]) -> list[tup
 
 
 def run() -> list[Line]:
-    """Measure a cluster of 20 brokers × 2,000 partitions, in a process of its own."""
+    """Measure a cluster of 20 brokers × 5,000 partitions, in a process of its own."""
     answer = subprocess.run(
         [sys.executable, "-m", "tests.bench.memory"], stdout=subprocess.PIPE, check=True, text=True
     ).stdout.split()
     first, last = float(answer[0]), float(answer[-1])
-    name = "broker load, 20 × 2,000 × RF 3: memory after {} scrapes"
+    name = "broker load, 20 × 5,000 × RF 3: memory after {} scrapes"
     return [
         Line(name.format(SCRAPES[0]), first, "MB"),
         Line(name.format(SCRAPES[1]), last, "MB", first, note="at most twice as much asked"),
@@ -89,6 +89,6 @@ def run() -> list[Line]:
 
 if __name__ == "__main__":
     given = [int(word) for word in sys.argv[1:]]
-    size = (given[0], given[1]) if len(given) > 1 else (20, 2_000)
+    size = (given[0], given[1]) if len(given) > 1 else (20, 5_000)
     for _, held, _ in measure(*size, tuple(given[2:]) or SCRAPES):
         print(held >> 20)

@@ -97,11 +97,9 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
             if len(moments) > 4:
                 context.progress(len(made) / len(moments), "sampling rounds")
             files = {file for moment in batch for file in sources[moment].files}
-            rows = inputs.of("metrics", files)
-            since = min(sources[moment].since for moment in batch)
-            rows = readings.of(
-                rows.filter(pl.col("time_ms").is_between(since, batch[-1])), who.ids, interval_ms, repeats
-            )
+            timely = pl.col("time_ms").is_between(min(sources[moment].since for moment in batch), batch[-1])
+            parts = [part.filter(timely) for part in inputs.parts("metrics", files)]
+            rows = readings.of(pl.concat(parts), who.ids, interval_ms, repeats)
             intervals = [moment // interval_ms for moment in batch]
             rows = rows.filter(pl.col("interval") >= intervals[0])
             if len(batch) <= intervals[-1] - intervals[0]:  # there are others between them
@@ -109,10 +107,11 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
                     pl.col("interval").is_in(pl.Series(intervals, dtype=rows.schema["interval"]).implode())
                 )
             if sizes.height and not all(sources[moment].sized for moment in batch):
-                parts = rows.partition_by("interval", as_dict=True, maintain_order=True)
+                by_interval = rows.partition_by("interval", as_dict=True, maintain_order=True)
                 ends = zip(intervals, batch, strict=True)
                 rows = pl.concat([rows.head(0), *(
-                    readings.add_sizes(parts[interval,], sizes, end) for interval, end in ends if (interval,) in parts
+                    readings.add_sizes(by_interval[interval,], sizes, end)
+                    for interval, end in ends if (interval,) in by_interval
                 )])  # fmt: skip
             made.update(zip(batch, rounds.build(intervals, rows, at(batch[0])), strict=True))
         return made

@@ -42,7 +42,9 @@ def checked(heuristic: Heuristic) -> Heuristic:
 def _collected() -> Iterator[Heuristic]:
     for package in PACKAGES:
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-            yield from getattr(importlib.import_module(module.name), "HEURISTICS", ())
+            declared = getattr(importlib.import_module(module.name), "HEURISTICS", ())
+            if isinstance(declared, tuple):  # what makes the result table of that name imports its declaration
+                yield from declared
 
 
 def heuristics() -> list[Heuristic]:
