@@ -268,7 +268,7 @@ COMPARISON = Table(
             "x_before=x_ x_now=x_ calls_before=calls_ calls_now=calls_ latency_before_us=latency_ "
             "latency_now_us=latency_ y_before=y_ y_now=y_ y_change y_change_low y_change_high"
         ),
-        "workloads.workload": "x_before=x x_now=x calls_before=calls calls_now=calls",
+        "workloads.workload": "class=classes x_before=x x_now=x calls_before=calls calls_now=calls",
         "insight.all_methods": "y_before=Fits y_now=Fits y_change=Fits y_change_low=Fits y_change_high=Fits",
     },
 )

@@ -54,7 +54,7 @@ _NAMES = {
     "reading.series": "test=report verb resource subresource scope bucket kind metric",
     "runs.metric_units": "unit",
     "perf_tests.pool": "test=test_name verb",
-    "result.row_names": "test verb resource",
+    "runs.measurements": "test=report verb resource",
 }
 """Who names a metric: its file, and the benchmark tool where it has a key for that metric alone."""
 

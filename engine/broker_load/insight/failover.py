@@ -275,6 +275,41 @@ def over_while_down(cluster: Cluster, resource: str, change: Floats, parameters:
     return np.asarray(over[:, index] & up)
 
 
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """A rolling restart, by pairs [P] of live brokers: ``down`` and ``broker`` (places), and of the second one while the first
+    is down: CPU in % of its capacity (NaN without one), network out, leaders, and whether its host is over a threshold."""
+
+    down: Longs
+    broker: Longs
+    cpu_pct: Floats
+    nw_out_kbs: Floats
+    leaders: Ints
+    cpu_over: Flags
+    nw_out_over: Flags
+
+
+def rolling(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> Rolling:
+    """Compute every live broker's load while each other live one is down. Measured loads may be less than what is taken
+    away from them: CPU is 0 then."""
+    live = np.flatnonzero(cluster.topology.alive)
+    down, other = (one.ravel() for one in np.meshgrid(live, live, indexing="ij"))
+    down, other = down[down != other], other[down != other]
+    cpu = np.maximum(cluster.sums.of("CPU")[other] + failures.cpu[down, other], 0.0)
+    room = cluster.capacity("CPU")[other]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(room > 0, 100.0 * cpu / room, np.nan)
+    return Rolling(
+        down=down,
+        broker=other,
+        cpu_pct=share,
+        nw_out_kbs=cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
+        leaders=cluster.sums.leaders[other] + failures.gained[down, other],
+        cpu_over=over_while_down(cluster, "CPU", failures.cpu, parameters)[down, other],
+        nw_out_over=over_while_down(cluster, "NW_OUT", failures.out, parameters)[down, other],
+    )
+
+
 def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]]:
     """Return flags [B] of brokers named by ``words``: ids, ``rack:NAME`` or ``host:NAME``; and words that name none.
 

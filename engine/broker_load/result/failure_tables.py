@@ -118,26 +118,16 @@ def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
 
 
 def _rolling(cluster: Cluster, failures: failover.SingleFailures, parameters: BrokerLoadParameters) -> pl.DataFrame:
-    topology = cluster.topology
-    live = np.flatnonzero(topology.alive)
-    down, other = np.meshgrid(live, live, indexing="ij")
-    keep = down != other
-    down, other = down[keep], other[keep]
-    room = cluster.capacity("CPU")
-    cpu = np.maximum(cluster.sums.of("CPU")[other] + failures.cpu[down, other], 0.0)
-    over = {name: failover.over_while_down(cluster, name, change, parameters)[down, other] for name, change in (
-        ("CPU", failures.cpu), ("NW_OUT", failures.out))}  # fmt: skip
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(room[other] > 0, 100.0 * cpu / room[other], np.nan)
+    ids, pairs = cluster.topology.ids, failover.rolling(cluster, failures, parameters)
     return whatif.ROLLING.frame(
         {
-            "down": topology.ids[down],
-            "broker": topology.ids[other],
-            "cpu_pct": pl.Series("c", share).fill_nan(None),
-            "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
-            "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
-            "cpu_over": over["CPU"],
-            "nw_out_over": over["NW_OUT"],
+            "down": ids[pairs.down],
+            "broker": ids[pairs.broker],
+            "cpu_pct": pl.Series("c", pairs.cpu_pct).fill_nan(None),
+            "nw_out_kbs": pairs.nw_out_kbs,
+            "leaders": pairs.leaders,
+            "cpu_over": pairs.cpu_over,
+            "nw_out_over": pairs.nw_out_over,
         }
     )
 

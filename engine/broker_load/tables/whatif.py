@@ -34,6 +34,7 @@ SCENARIO_BROKERS = Table(
         "reading": "broker",
         "cruise_control.broker_stats": LOAD_NAMES,
         "insight.broker_checks": "breaches",
+        "cruise_control.balance": "breaches=over",
         "model.topology": "host rack",
         "cruise_control.cluster_model": "state=states",
     },
@@ -169,6 +170,7 @@ FAILOVER_BROKERS = Table(
             "pnw_out_kbs_before=pnw_out_kbs leaders_before=leaders replicas_before=replicas"
         ),
         "insight.broker_checks": "breaches",
+        "cruise_control.balance": "breaches=over",
         "cruise_control.cluster_model": "state=states",
     },
 )  # fmt: skip
@@ -222,9 +224,6 @@ ROLLING = Table(
     made_in="result.failure_tables",
     rules={
         "reading": "broker",
-        "insight.failover": (
-            "cpu_pct=cpu nw_out_kbs=out leaders=gained cpu_over=over_while_down nw_out_over=over_while_down"
-        ),
-        "model.topology": "down=ids",
+        "insight.failover": "down cpu_pct nw_out_kbs leaders cpu_over nw_out_over",
     },
 )

@@ -171,12 +171,11 @@ def _executors(app: App, held: Resources) -> pl.DataFrame:
     rows = []
     for e in sorted(app.executors, key=lambda e: (e.add_ms or 0, e.name)):
         one = of.get(e.name)
-        room = one.slots * one.life_ms if one else 0
-        idle = max(0, one.life_ms - busy.get(e.name, 0)) if one and app.source == "log" else None
+        idle = one.idle_ms(busy.get(e.name, 0)) if one and app.source == "log" else None
         rows.append(
             (
                 e.name, e.host, e.active, e.cores, e.add_ms, e.remove_ms, one.life_ms if one else None,
-                100 * e.task_ms / room if room else None, idle, e.completed_tasks + e.failed_tasks, e.failed_tasks,
+                one.busy if one else None, idle, e.completed_tasks + e.failed_tasks, e.failed_tasks,
                 e.duration_ms, e.gc_ms, e.input_bytes, e.shuffle_read, e.shuffle_write, e.max_memory, e.memory_used,
                 e.peaks["heap"] or None, e.reason or "",
             )

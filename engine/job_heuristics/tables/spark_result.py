@@ -96,8 +96,9 @@ EXECUTORS = Table(
             "shuffle_read_bytes=shuffle_read shuffle_write_bytes=shuffle_write max_memory "
             "peak_heap=peaks reason"
         ),
-        "insight.spark.resources": "life_ms busy=slots idle_ms=busy_ms",
+        "insight.spark.resources": "life_ms busy idle_ms",
         "model.spark.app": "memory_used",
+        "model.spark.answers": "host=hostPort active=isActive add_ms=addTime remove_ms=removeTime reason=removeReason",
     },
 )
 

@@ -22,8 +22,8 @@ from engine.run_comparison.insight.unit_aware_pooling import UnitAwarePool
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import comparison, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
-from engine.run_comparison.result.row_names import RowNames, name_keys, name_metrics, own_name
-from engine.run_comparison.runs.measurements import Floats, Ints, Measurements
+from engine.run_comparison.result.row_names import RowNames, name_keys, name_metrics
+from engine.run_comparison.runs.measurements import Floats, Ints, Measurements, own_name
 from engine.run_comparison.runs.pooling import Pool
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Samples

@@ -12,7 +12,7 @@ import polars as pl
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.reading.series import Direction, Series
 from engine.run_comparison.runs.directions import directions_of
-from engine.run_comparison.runs.measurements import Ints, Measurements, MetricKey
+from engine.run_comparison.runs.measurements import Ints, Measurements, MetricKey, own_name
 from engine.run_comparison.runs.pooling import Pool
 
 _NAMING = ("test", "verb", "resource", "subresource", "scope", "bucket")
@@ -82,16 +82,6 @@ def name_keys(pool: Pool[BenchmarkKey], measurements: Measurements, rules: Seque
     directions = directions_of([MetricKey(*series[:8], series.unit) for series in firsts], (), rules)
     numbers = np.arange(len(keys))
     return RowNames(_columns(pool.keys, keys, directions), directions, len(keys), numbers[:0], numbers)
-
-
-def own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:
-    """Return the name of a metric as its report has it: test, verb, resource, subresource, scope, bucket."""
-    verb, resource = key.verb, key.resource
-    if key.metric and not resource:
-        resource = key.metric
-    elif key.metric and not verb:
-        verb = key.metric
-    return key.report or key.kind, verb, resource, key.subresource, key.scope, key.bucket
 
 
 def _key_of_pool(pool: Pool[BenchmarkKey], number: int, measurements: Measurements) -> MetricKey:

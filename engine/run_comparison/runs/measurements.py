@@ -36,6 +36,16 @@ class MetricKey(NamedTuple):
     unit: str
 
 
+def own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:
+    """Return the name of a metric as its report has it: test, verb, resource, subresource, scope, bucket."""
+    verb, resource = key.verb, key.resource
+    if key.metric and not resource:
+        resource = key.metric
+    elif key.metric and not verb:
+        verb = key.metric
+    return key.report or key.kind, verb, resource, key.subresource, key.scope, key.bucket
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
     """Values of one run in one file, in file order: series codes, values (NaN: null), and request counts.

@@ -91,6 +91,16 @@ class Held:
         """How long it was there."""
         return self.end_ms - self.begin_ms
 
+    @property
+    def busy(self) -> float | None:
+        """Time of its tasks in % of what its slots could run; None where it was there for no time."""
+        room = self.slots * self.life_ms
+        return 100 * self.executor.task_ms / room if room else None
+
+    def idle_ms(self, busy_ms: int) -> int:
+        """Return for how long it ran no task; ``busy_ms``: how long it ran at least one."""
+        return max(0, self.life_ms - busy_ms)
+
 
 @dataclass(frozen=True)
 class Resources:
