@@ -61,7 +61,7 @@ class CacheFolder:
         """Save ``number`` rows."""
         frame = pl.DataFrame({"file": range(number)})
         unread = [Unread(b"%d" % index, (0,) * 5, 0, 0, "", "") for index in range(number)]
-        assert self.cache.save(self.folder, [], unread, {}, {new_segment(): {"rows": frame, "more": frame}})
+        assert self.cache.save(self.folder, [], unread, {}, [(new_segment(), {"rows": frame, "more": frame})])
 
     def check(self) -> None:
         """Raise AssertionError unless manifest and segment agree."""
