@@ -35,7 +35,7 @@ def keys() -> Iterator[str]:
 
 def settings() -> Iterator[str]:
     """Yield the page of all settings and options, from the types that validate them."""
-    from engine.settings import SECTIONS, documentation
+    from engine.own_files.settings import SECTIONS, documentation
     from engine.views import VIEWS
 
     yield "# Settings and options"

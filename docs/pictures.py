@@ -47,7 +47,7 @@ SCENE_S = 4
 @contextlib.asynccontextmanager
 async def dashboard(folder: Path, view: str, size: tuple[int, int]) -> AsyncIterator[tuple[Dashboard, Pilot[None]]]:
     """Run the dashboard on ``folder``; its clock stands two seconds behind the newest data once there is a result."""
-    from engine.settings import Settings, State
+    from engine.own_files.settings import Settings, State
     from tui.app import Dashboard
 
     plain = Settings(folder / "none.toml")

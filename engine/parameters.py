@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from engine.bounded_read import read_bounded
+from engine.own_files.bounded_read import read_bounded
 
 
 class Attachment(msgspec.Struct, frozen=True):

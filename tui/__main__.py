@@ -49,7 +49,7 @@ def _dispatch(words: list[str]) -> int:
     if command == "paths":
         return _print_paths()
     if command in ("report", "check"):
-        from engine.settings import folders
+        from engine.own_files.settings import folders
         from tui.cli import report
         from tui.process import logs
 
@@ -88,7 +88,7 @@ def _print_paths() -> int:
     """Print where settings, state, log and cache lie; return the exit code."""
     import os
 
-    from engine.settings import folders
+    from engine.own_files.settings import folders
 
     for name, path in folders().items():
         there = os.path.exists(path)  # noqa: PTH110  (unlike Path's it never raises, below a closed folder for example)

@@ -22,8 +22,8 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
-from engine.last_look import LastLooks
-from engine.settings import State, folders
+from engine.findings.last_look import LastLooks
+from engine.own_files.settings import State, folders
 from engine.views import VIEWS, Entry
 from tui import actions, keymap, textual_internals
 from tui.engine_client import EngineClient, open_session
@@ -44,8 +44,8 @@ from tui.widgets.table.window import Choice
 
 if TYPE_CHECKING:
     from engine.live.status import Status
+    from engine.own_files.settings import Settings
     from engine.problems import Problem
-    from engine.settings import Settings
     from tui.engine_client import Opener
     from tui.views.base import ViewPane
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from engine.settings import Settings
+    from engine.own_files.settings import Settings
     from tui.glyphs import Glyphs
     from tui.screens.palette_entries import Found
     from tui.views.base import ViewPane

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from engine.inputs import Inputs
     from engine.live.session import Session
+    from engine.own_files.settings import Settings
     from engine.result import Result
-    from engine.settings import Settings
     from engine.view import View
     from tui.overview.briefs import Briefs
 

@@ -13,9 +13,9 @@ from tui.views.side_by_side import Side, SideBySide
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
+    from engine.own_files.scenarios import Scenarios
+    from engine.own_files.settings import State
     from engine.result import Result
-    from engine.scenarios import Scenarios
-    from engine.settings import State
     from tui.views.base import ViewPane
 
 
@@ -25,7 +25,7 @@ class ScenarioActions(OverviewActions):
     state: State
 
     def _scenarios(self, pane: ViewPane) -> Scenarios:
-        from engine.scenarios import Scenarios
+        from engine.own_files.scenarios import Scenarios
 
         return Scenarios(self.state, pane.entry.name)
 

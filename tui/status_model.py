@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from engine import units
 
 if TYPE_CHECKING:
+    from engine.own_files.settings import Settings
     from engine.problems import Problem
-    from engine.settings import Settings
     from tui.engine_client import EngineClient
     from tui.glyphs import Glyphs
     from tui.source import Source

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from textual.timer import Timer
     from textual.widget import Widget
 
+    from engine.own_files.settings import Settings
     from engine.problems import Problem
-    from engine.settings import Settings
     from engine.views import Entry
     from tui.engine_client import EngineClient
     from tui.messages import Computed, Opened
@@ -163,7 +163,7 @@ class Tabs(Frame):
 
     def _give_view(self, pane: ViewPane) -> None:
         """Give a pane its view, with the parameters of the settings file, or the reason why it cannot be loaded."""
-        from engine.settings import view_parameters
+        from engine.own_files.settings import view_parameters
 
         view = self.views.get(pane.entry.name)
         if view is None:

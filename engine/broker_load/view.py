@@ -39,7 +39,7 @@ from engine.broker_load.result.gauges import GAUGES
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.inputs import Inputs
-from engine.report import instant
+from engine.output.report import instant
 from engine.result import Finding, Headline, Level, Result, Trend
 from engine.tables import Table
 from engine.view import Context, NoInput

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from engine import __version__, report, units
+from engine import __version__, units
 from engine.fleet.batches import BATCH, Work
 from engine.fleet.job_key import PATTERN, ROLLING, components
 from engine.fleet.rows import JOB, LINKS, PLACE, SCHEMA, TABLE, spark_type
@@ -21,6 +21,7 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.fleet_result import FINDINGS, WRITTEN
 from engine.job_heuristics.tables.insight import LISTING, ROLLUP
 from engine.live.options import LiveSettings
+from engine.output import report
 from engine.tables import Table
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import xxhash
 
 from engine.live.files.opening import RegularFile
-from engine.private_files import open_file
+from engine.own_files.private_files import open_file
 from engine.recording.layout import PIECE, Entry, Writer, packed
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from engine.inputs import Inputs
-from engine.junit import Suite
+from engine.output.junit import Suite
 from engine.parameters import Parameters
 from engine.reading import FileKind
 from engine.result import Level, Result

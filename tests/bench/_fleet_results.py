@@ -14,7 +14,7 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.fleet_result import FILES, PROBLEMS
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, LETTERS, SEVERITIES
-from engine.report import settings
+from engine.output.report import settings
 
 START_MS = 1_767_225_600_000
 DAY_MS = 86_400_000

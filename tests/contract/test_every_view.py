@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from engine import report
 from engine.incremental import Memo
+from engine.output import report
 from engine.parameters import options
 from engine.reading import HEAD
 from engine.result import LEVELS, Result

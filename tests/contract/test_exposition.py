@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.exposition import MOST, to_prometheus
 from engine.formats.prometheus import text
+from engine.output.exposition import MOST, to_prometheus
 from engine.parameters import parse
 from engine.result import Result
 from engine.views import VIEWS

@@ -39,7 +39,7 @@ def test_version_imports_not_even_argparse() -> None:
 
 
 def test_the_list_of_views_and_settings_are_cheap() -> None:
-    assert not loaded_after("import engine.views, engine.settings") & {"polars", "numpy", "textual", "scipy"}
+    assert not loaded_after("import engine.views, engine.own_files.settings") & {"polars", "numpy", "textual", "scipy"}
 
 
 def test_the_dashboard_module_does_not_load_polars() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine import report
-from engine.settings import Settings, State
+from engine.output import report
+from engine.own_files.settings import Settings, State
 from tests.contract.samples import FED, QUIET, opened, play, view
 from tests.tui.fakes import screen_lines
 from tui.app import Dashboard

@@ -25,7 +25,7 @@ from typing import Any
 
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.settings import Settings, State
+from engine.own_files.settings import Settings, State
 from sample_data.feed import NAMES, player
 from tui.app import Dashboard
 from tui.source import Source

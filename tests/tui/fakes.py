@@ -25,10 +25,10 @@ from engine.inputs import FileInfo, Inputs
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from engine.live.status import Ignored, Mode, RootStatus, Status
+from engine.own_files.settings import Settings, State
 from engine.parameters import Parameters, option
 from engine.problems import Problem
 from engine.result import Headline, Result
-from engine.settings import Settings, State
 from engine.tables import Column, Table
 from engine.view import Context
 from engine.views import Entry, entry

@@ -25,7 +25,7 @@ def main(hz: float, rows: float, share: float, moves: float | None = None, ignor
     lifecycle.prepare(os.environ)
     import polars as pl
 
-    from engine.settings import Settings
+    from engine.own_files.settings import Settings
     from tests.tui.fakes import FakeSession, FakeView, frame
     from tui import textual_internals
     from tui.app import Dashboard

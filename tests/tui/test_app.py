@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.own_files.settings import State
 from engine.problems import Problem
-from engine.settings import State
 from tests.tui.fakes import FakeSession, FakeView, play, stage
 from tui.widgets.table.table import LiveTable
 

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine.events import Event, Feed
-from engine.notify import NotifySettings, Threshold
+from engine.findings.events import Event, Feed
+from engine.findings.notify import NotifySettings, Threshold
 from engine.result import Finding, Headline, Result, Trend
 from engine.view import NoInput
 from engine.views import Entry

@@ -8,9 +8,9 @@ import pytest
 
 from engine.live.options import LiveSettings
 from engine.live.session import Session
+from engine.own_files.settings import Settings, State
 from engine.recording.player import Player
 from engine.recording.recorder import Recorder
-from engine.settings import Settings, State
 from engine.views import entry
 from tests.tui.fakes import Stage, play
 from tests.tui.terminal import Terminal

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import units
-from engine.settings import State
+from engine.own_files.settings import State
 from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
 from tui.views.side_by_side import SideBySide
 from tui.widgets.table.table import LiveTable

@@ -14,7 +14,7 @@ from engine import __version__
 from tui.cli.output import UsageError, message, write
 
 if TYPE_CHECKING:
-    from engine.settings import Settings
+    from engine.own_files.settings import Settings
 
 COMMANDS = ("demo", "replay", "report", "check", "fleet", "feeds", "paths")
 """Words that begin a command; any other first word is a path for the dashboard."""
@@ -242,7 +242,7 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
     """Load the settings file, overridden by the arguments that set the same."""
     import msgspec
 
-    from engine import settings
+    from engine.own_files import settings
     from engine.views import VIEWS
 
     loaded = settings.load(Path(arguments.config) if arguments.config else None, tuple(e.name for e in VIEWS))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from engine.live.files.first_scan import FirstScan
     from engine.live.pool.reading_pool import ReadingPool
+    from engine.own_files.settings import Settings
     from engine.problems import Problem
     from engine.result import Result
-    from engine.settings import Settings
     from engine.view import View
     from engine.views import Entry
 
@@ -84,10 +84,11 @@ def _computed(
 ) -> Computation:
     import time
 
-    from engine import report, units
+    from engine import units
+    from engine.output import report
+    from engine.own_files.settings import view_parameters
     from engine.parameters import BadOption
     from engine.problems import fold
-    from engine.settings import view_parameters
     from engine.view import NoInput, UnknownName
 
     parameters, wrong = view_parameters(settings, view.name, view.parameters)
@@ -138,12 +139,12 @@ def chosen_parameters(view: View, words: Sequence[str], base: Any = None) -> Any
 
     Raises BadOption.
     """
+    from engine.own_files.scenarios import Scenarios, split_scenario
     from engine.parameters import BadOption, parse
-    from engine.scenarios import Scenarios, split_scenario
 
     scenario, words = split_scenario(words)
     if scenario:
-        from engine.settings import State, folders
+        from engine.own_files.settings import State, folders
 
         base = Scenarios(State(folders()["state"]), view.name).load(scenario, base or view.parameters())
     pairs = []

@@ -22,8 +22,8 @@ from tui.source import Source
 if TYPE_CHECKING:
     import argparse
 
+    from engine.own_files.settings import Settings
     from engine.recording.recorder import Recorder
-    from engine.settings import Settings
     from tui.process.played_folder import PlayedFolder, Plays
 
 
@@ -125,7 +125,7 @@ def _run(
     lifecycle.draw_on_standard_output()
     lifecycle.prepare(os.environ, settings.ui.frames_per_second)
     lifecycle.use_time_zone(settings.ui.time_zone, os.environ)
-    from engine.settings import folders
+    from engine.own_files.settings import folders
     from tui.process import logs
 
     with logs.to_file(folders()["log"]):

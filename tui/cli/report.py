@@ -20,7 +20,7 @@ MOST_PROBLEMS = 10
 
 def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
     """Say why nothing could be computed and what the view reads; return the exit code."""
-    from engine import report
+    from engine.output import report
     from engine.text import clean
     from engine.views import entry
 
@@ -43,7 +43,7 @@ def report_view(arguments: argparse.Namespace) -> int:
 
 
 def _print(arguments: argparse.Namespace, done: Computation) -> int:
-    from engine import export, report
+    from engine.output import export, report
 
     view, result = done.view, done.result
     if result is None:
@@ -58,7 +58,7 @@ def _print(arguments: argparse.Namespace, done: Computation) -> int:
         give(report.to_json(view, result, done.parameters, done.instant, only))
         return FINE
     if arguments.format == "prometheus":
-        from engine import exposition
+        from engine.output import exposition
 
         text = exposition.to_prometheus(view, result, only)
     elif arguments.format == "upstream":
@@ -83,7 +83,7 @@ def _print(arguments: argparse.Namespace, done: Computation) -> int:
 def check_view(arguments: argparse.Namespace) -> int:
     """Print the findings at or above a level, one per line; return the exit code."""
     done = compute(arguments)
-    from engine import export, junit
+    from engine.output import export, junit
 
     view, result = done.view, done.result
     if result is None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.events import Event
-    from engine.last_look import LastLooks
-    from engine.notify import Threshold
+    from engine.findings.events import Event
+    from engine.findings.last_look import LastLooks
+    from engine.findings.notify import Threshold
     from engine.result import Finding, Headline, Result, Trend
 
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Brief:
     """The gist of a result.
 
-    ``worst``: findings from level ``low`` on, worst first, at most ``engine.events.LISTED``; ``number`` of all of them,
+    ``worst``: findings from level ``low`` on, worst first, at most ``engine.findings.events.LISTED``; ``number`` of all of them,
     ``calling`` of those from the level on that calls. ``events``: what changed since the result before.
     """
 
@@ -63,7 +63,7 @@ class Briefs:
             events: tuple[Event, ...] = ()
             quiet = self._quiet()
             if last is not None and before == parameters and not quiet:
-                from engine.events import changes
+                from engine.findings.events import changes
 
                 events = changes(last, result, int(self._clock() * 1000))
             if not quiet:
@@ -81,7 +81,7 @@ class Briefs:
         if looks is None or self._first.setdefault(result.view, parameters) != parameters:
             return ()
         from engine import units
-        from engine.events import changes
+        from engine.findings.events import changes
 
         now_ms = int(self._clock() * 1000)
         before = looks.before(result.view, parameters)
@@ -93,7 +93,7 @@ class Briefs:
 
     def _brief(self, result: Result, known: Brief | None, events: tuple[Event, ...]) -> Brief:
         """Make a brief; ``known``: one of the same findings."""
-        from engine.events import by_subject, number_of, worst_first
+        from engine.findings.events import by_subject, number_of, worst_first
 
         if known is None:
             worst = tuple(finding for _, finding in worst_first({result.view: result}))

@@ -12,10 +12,10 @@ from tui.overview.briefs import Briefs
 from tui.overview.rows import Row
 
 if TYPE_CHECKING:
-    from engine.events import Event, Feed
-    from engine.last_look import LastLooks
+    from engine.findings.events import Event, Feed
+    from engine.findings.last_look import LastLooks
+    from engine.own_files.settings import Settings
     from engine.result import Finding
-    from engine.settings import Settings
     from tui.engine_client import EngineClient
     from tui.messages import Computed
     from tui.overview.rows import Target
@@ -40,7 +40,7 @@ class Overview:
         call: Callable[[str], object],
         looks: LastLooks | None = None,
     ) -> None:
-        from engine.notify import Threshold
+        from engine.findings.notify import Threshold
 
         self.rows = {
             entry.name: Row(
@@ -96,7 +96,7 @@ class Overview:
         if pane is not None and pane.parameters is not None:
             return pane.parameters
         if name not in self._parameters:
-            from engine.settings import view_parameters
+            from engine.own_files.settings import view_parameters
 
             self._parameters[name] = view_parameters(self._settings, name, self._tabs.views[name].parameters)[0]
         return self._parameters[name]
@@ -125,7 +125,7 @@ class Overview:
         """Add events to the feed, mark what is new behind the title, and call the operator."""
         if not events:
             return
-        from engine.events import Feed
+        from engine.findings.events import Feed
 
         self.feed = (self.feed or Feed()).extended(events)
         calling = [
@@ -179,7 +179,7 @@ class Overview:
         if self._client.session is None:  # Polars is not loaded yet
             self.tick()
             return
-        from engine.events import Feed
+        from engine.findings.events import Feed
 
         pane = self._tabs.overview
         if pane is not None and pane.display and pane.is_mounted:

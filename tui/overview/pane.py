@@ -20,7 +20,7 @@ from tui.widgets.sections import on_screen
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.events import Feed
+    from engine.findings.events import Feed
     from engine.result import Finding
 
 LEAST = 8
@@ -70,7 +70,7 @@ class OverviewPane(Frame):
         now_s: float,
     ) -> None:
         """Show what is known of the views, the events and the findings (view and finding, worst first)."""
-        from engine.events import EVENTS, FINDINGS, events_frame, findings_frame
+        from engine.findings.events import EVENTS, FINDINGS, events_frame, findings_frame
 
         self._titles = titles
         self.tick(rows, now_s)

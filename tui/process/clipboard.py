@@ -49,10 +49,10 @@ def _tmux(text: str) -> bool:
 def save_copy(text: str, folder: Path | None = None) -> Path | None:
     """Write ``text`` to ``copied.txt`` in the cache folder; return its path, or None if it cannot be written."""
     if folder is None:
-        from engine.settings import folders
+        from engine.own_files.settings import folders
 
         folder = folders()["cache"]
-    from engine.private_files import make_folder, replace_file
+    from engine.own_files.private_files import make_folder, replace_file
 
     try:
         make_folder(folder)

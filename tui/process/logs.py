@@ -68,7 +68,7 @@ class File(logging.Handler):
         """Create the file, readable by its owner alone, and return its handler."""
         from logging.handlers import RotatingFileHandler  # a dozen modules, for a line that seldom comes
 
-        from engine.private_files import make_folder, open_file
+        from engine.own_files.private_files import make_folder, open_file
 
         give_up = self._give_up
 

@@ -24,7 +24,7 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("json", "JSON", ".json"),
     ("markdown", "Markdown", ".md"),
 )
-"""Name in ``engine.export.FORMATS``, title, and ending of the file."""
+"""Name in ``engine.output.export.FORMATS``, title, and ending of the file."""
 
 
 def write_new(path: Path, text: str) -> None:
@@ -85,7 +85,7 @@ class ExportScreen(Box[None]):
 
     def text(self) -> str:
         """Return the table in the chosen format."""
-        from engine.export import FORMATS as WRITERS
+        from engine.output.export import FORMATS as WRITERS
 
         chosen = FORMATS[self.query_one(PickList).cursor][0]
         return WRITERS[chosen](self._window.shown(), self._window.spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.exposition import KB, MB, PERCENT, Gauge
+from engine.output.exposition import KB, MB, PERCENT, Gauge
 
 _SOURCES = ("source", ("model", "measured", "reported", "upstream"))
 _BROKER = {"broker": "broker", "host": "host", "rack": "rack"}

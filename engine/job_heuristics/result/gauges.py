@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.exposition import PERCENT, Gauge
+from engine.output.exposition import PERCENT, Gauge
 
 _MB_SECONDS = 1048576.0
 _GROUP = {"group": "group", "by": "by"}

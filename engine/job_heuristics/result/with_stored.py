@@ -23,8 +23,8 @@ from engine.job_heuristics.result.stored_jobs import MOST_ADVISED, StoredJobs, i
 from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import HISTORY, LISTING, ROLLUP
 from engine.job_heuristics.tables.result import JOBS
+from engine.output.report import settings
 from engine.problems import Problem, fold
-from engine.report import settings
 from engine.result import Result
 from engine.tables import Table
 from engine.view import Context, NoInput, View

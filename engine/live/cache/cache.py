@@ -26,7 +26,7 @@ from engine import __version__
 from engine.live.cache.location import make_folders, parsed_folder, prefix
 from engine.live.cache.manifest import Entry, Manifest, Unread
 from engine.live.options import LiveSettings
-from engine.private_files import open_file, replace_file
+from engine.own_files.private_files import open_file, replace_file
 from engine.view import View
 
 log = logging.getLogger(__name__)

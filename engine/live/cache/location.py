@@ -9,7 +9,7 @@ from pathlib import Path
 import xxhash
 
 from engine.live.options import LiveSettings
-from engine.private_files import make_folder
+from engine.own_files.private_files import make_folder
 
 
 def default_folder() -> str:

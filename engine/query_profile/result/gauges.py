@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.exposition import US, Gauge
+from engine.output.exposition import US, Gauge
 
 _CLASS = {"queryid": "class", "database": "database"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.exposition import Gauge
+from engine.output.exposition import Gauge
 
 _GROUP = {"group": "group", "by": "by"}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.export import at_least
-from engine.junit import Case, Suite
+from engine.output.export import at_least
+from engine.output.junit import Case, Suite
 from engine.result import Level, Result
 from engine.run_comparison.insight.regressions import level_of
 from engine.run_comparison.parameters import ComparisonParameters

@@ -11,7 +11,7 @@ import polars as pl
 from engine import __version__
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PROBLEMS, WRITTEN
-from engine.report import settings
+from engine.output.report import settings
 from engine.result import Result
 
 

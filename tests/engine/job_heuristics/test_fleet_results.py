@@ -11,11 +11,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from engine import export, report
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import stored_jobs
 from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.live.session import Session
+from engine.output import export, report
 from engine.result import Result, TooLarge
 from engine.view import UnknownName
 from tests.contract.samples import QUIET, opened, play, view

@@ -7,10 +7,10 @@ import dataclasses
 import polars as pl
 import pytest
 
-from engine import export, report
 from engine.inputs import Inputs
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
+from engine.output import export, report
 from engine.result import Result
 from engine.view import Context
 from sample_data.job_heuristics.make import FILES

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import report
+from engine.output import report
 from engine.query_profile.result.detail import Detail
 from engine.query_profile.tables import METHODS
 from engine.query_profile.view import VIEW

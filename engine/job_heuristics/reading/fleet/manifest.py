@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
+from engine.output.report import instant
 from engine.problems import Problem
 from engine.reading import Reading, Source
-from engine.report import instant
 from engine.tables import Table
 from engine.text import clean
 

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from engine import report
+from engine.output import report
 from engine.query_profile.view import VIEW
 from engine.view import NoInput
 from tests.contract.file_samples import SAMPLES

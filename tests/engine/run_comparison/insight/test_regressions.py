@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engine.export import at_least
-from engine.junit import to_xml
+from engine.output.export import at_least
+from engine.output.junit import to_xml
 from engine.result import LEVELS
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result import findings

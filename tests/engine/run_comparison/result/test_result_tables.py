@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from defusedxml.ElementTree import fromstring
 
-from engine.junit import to_xml
+from engine.output.junit import to_xml
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result.junit_cases import junit_suite

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from engine import __version__, export, units
+from engine import __version__, units
+from engine.output import export
 from engine.parameters import Attachment, Parameters, options
 from engine.problems import Problem
 from engine.result import Result, TooLarge

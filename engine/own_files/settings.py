@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from engine.bounded_read import read_bounded
+from engine.findings.notify import NotifySettings, Threshold
 from engine.live.options import LiveSettings
-from engine.notify import NotifySettings, Threshold
+from engine.own_files.bounded_read import read_bounded
+from engine.own_files.private_files import make_folder, read_file, remove_leftovers, replace_file, why_not_writable
 from engine.parameters import BadOption, Parameters, option, options, parse
-from engine.private_files import make_folder, read_file, remove_leftovers, replace_file, why_not_writable
 from engine.problems import Problem
 
 CONFIG_VARIABLE = "LOADLENS_CONFIG"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.notify import NotifySettings, Threshold
-from engine.settings import load
+from engine.findings.notify import NotifySettings, Threshold
+from engine.own_files.settings import load
 
 
 def test_levels_and_rules() -> None:

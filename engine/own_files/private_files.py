@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-from engine.bounded_read import read_bounded
+from engine.own_files.bounded_read import read_bounded
 
 _OTHERS = 0o077
 """Rights of group and others."""

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from engine.events import changes
-from engine.last_look import KEPT, PLACES, LastLooks
+from engine.findings.events import changes
+from engine.findings.last_look import KEPT, PLACES, LastLooks
+from engine.own_files.settings import State
 from engine.result import Finding, Headline, Result
-from engine.settings import State
 
 
 def result(*findings: Finding, latest: str = "", level: Any = "ok") -> Result:

@@ -5,10 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from engine.own_files.scenarios import Scenarios, split_scenario
+from engine.own_files.settings import State
 from engine.parameters import BadOption, parse
 from engine.result import Result
-from engine.scenarios import Scenarios, split_scenario
-from engine.settings import State
 from engine.side_by_side import MOST_ROWS, SIDES, side_by_side
 from engine.tables import Column, Table
 from engine.views import VIEWS

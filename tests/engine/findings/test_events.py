@@ -4,8 +4,9 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import events, units
-from engine.events import Event, Feed, changes
+from engine import units
+from engine.findings import events
+from engine.findings.events import Event, Feed, changes
 from engine.result import LEVELS, Finding, Headline, Result
 
 ROW = ("jobs", ("job_1",))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import export, junit
+from engine.output import export, junit
 from engine.tables import Column, Table
 from engine.text import harmless, harmless_json
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import private_files
-from engine.settings import State
+from engine.own_files import private_files
+from engine.own_files.settings import State
 from tests.disk import full_after
 
 

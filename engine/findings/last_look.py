@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import units
-from engine.settings import State
+from engine.own_files.settings import State
 
 if TYPE_CHECKING:
     from engine.result import Finding, Headline, Result
@@ -67,7 +67,7 @@ def _look(
     findings: Sequence[Finding], headline: Sequence[Headline], latest: str, parameters: Any, time_ms: int
 ) -> dict[str, Any]:
     """Return a look as the state file holds it; ``cut``: the worst level at which findings are left out, ``rest`` of them."""
-    from engine.events import by_subject, number_of
+    from engine.findings.events import by_subject, number_of
 
     subjects = sorted(by_subject(findings).values(), key=lambda each: -units.rank(each.level))
     left_out = [finding.level for finding in findings if finding.rest and units.rank(finding.level) >= 2]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import bounded_read, settings
-from engine.bounded_read import read_bounded
+from engine.own_files import bounded_read, settings
+from engine.own_files.bounded_read import read_bounded
 from tests.disk import full_after
 
 
