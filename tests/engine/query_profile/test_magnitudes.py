@@ -67,6 +67,7 @@ def answered(files: dict[str, bytes], **choices: str) -> Result:
     """Compute everything that a screen or report shows; nothing of it raises or warns."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ResourceWarning)  # files of other tests, collected meanwhile
         result = compute(files, draws="24", what_if="q.0", compare="1..2", **choices)
         printed = VIEW.upstream(result, VIEW.parameters())
         assert printed is not None or result.detail is None
