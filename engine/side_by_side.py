@@ -11,7 +11,7 @@ from engine.result import Result
 from engine.tables import Column, Table
 
 MOST_ROWS = 5_000
-"""Of tables with more rows only their number is compared: nobody compares them by eye."""
+"""Of tables with more rows only their number is compared: they are too long to compare by eye."""
 
 
 def _number(name: str, meaning: str, title: str = "", width: int = 11) -> Column:

@@ -45,7 +45,7 @@ class LastLooks:
                 Headline(str(label), str(value), level=_level(level)) for level, label, value in saved["headline"]
             )
             return int(saved["time_ms"]), Result(view, {}, {}, headline, findings, latest=str(saved["latest"]))
-        except (KeyError, TypeError, ValueError):  # somebody edited it
+        except (KeyError, TypeError, ValueError):  # the state file was edited by hand
             return None
 
     def note(self, result: Result, parameters: Any, time_ms: int) -> None:

@@ -276,7 +276,7 @@ class Store:
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """Return the rows of ``files`` in one table, without provisional ones."""
-        return _joined([*_of((*self._away[name], *self._firm[name]), files)], self._empty[name])
+        return self.firm_rows()(name, files)
 
     def firm_rows(self) -> Callable[[str, frozenset[int]], pl.DataFrame]:
         """Return a function that gives the rows as ``firm`` does now, whatever happens later."""

@@ -49,7 +49,7 @@ def _columns(frame: pl.DataFrame, documents: set[str]) -> Iterator[list[list[Any
 
 
 def _document(text: str) -> Any:
-    """Return the value of a JSON text; of one that is none, which only a file of somebody else holds, the text."""
+    """Return the value of a JSON text; a text that is not JSON, as a foreign file may hold, as it is."""
     try:
         return finite(json.loads(text))
     except (ValueError, RecursionError):

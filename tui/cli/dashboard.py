@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +31,6 @@ def show(arguments: argparse.Namespace) -> int:
     _require_terminal()
     paths = arguments.paths or ["."]
     check_paths(paths)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import would only show a traceback
     settings = load_settings(arguments)
     return _run([Path(path) for path in paths], settings, arguments, Source(recorder=_recorder(arguments, settings)))
 
@@ -42,9 +40,7 @@ def show_demo(arguments: argparse.Namespace) -> int:
     _require_terminal()
     from sample_data.feed import Feeder
 
-    if not arguments.speed > 0:  # nor a NaN
-        raise UsageError("--speed: a number above 0 is wanted")
-    settings = _without_cache(load_settings(arguments))
+    settings = _settings_of_play(arguments)
     with _played("demo", lambda folder: Feeder(folder, arguments.speed)) as folder:
         return _run([folder.path], settings, arguments, Source(True, recorder=_recorder(arguments, settings)), folder)
 
@@ -56,9 +52,7 @@ def show_replay(arguments: argparse.Namespace) -> int:
     from engine.recording.layout import BadRecording
     from engine.recording.player import Player
 
-    if not arguments.speed > 0:
-        raise UsageError("--speed: a number above 0 is wanted")
-    settings = _without_cache(load_settings(arguments))
+    settings = _settings_of_play(arguments)
     limit, most = settings.live.max_unpacked_mb << 20, settings.live.max_files
     with contextlib.ExitStack() as stack:
         try:
@@ -73,10 +67,13 @@ def show_replay(arguments: argparse.Namespace) -> int:
         return _run(player.roots, settings, arguments, Source(player=player), folder)
 
 
-def _without_cache(settings: Settings) -> Settings:
-    """Return settings for a folder that is gone when the program ends."""
+def _settings_of_play(arguments: argparse.Namespace) -> Settings:
+    """Return settings for a folder that is gone when the program ends. Raises UsageError, also for a speed that is none."""
     import msgspec
 
+    if not arguments.speed > 0:  # nor a NaN
+        raise UsageError("--speed: a number above 0 is wanted")
+    settings = load_settings(arguments)
     return dataclasses.replace(settings, live=msgspec.structs.replace(settings.live, cache=False))
 
 

@@ -18,7 +18,7 @@ from engine.view import UnknownName
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The ``inputs`` of one cluster called ``name`` ("" where labels name no two), a ``note`` on the others, and the
-    ``problems`` where nobody chose it."""
+    ``problems`` where no option chose it."""
 
     inputs: Inputs
     name: str = ""

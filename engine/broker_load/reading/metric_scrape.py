@@ -131,20 +131,8 @@ def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl
     if lost.height:
         problems.append(_problem(source, "missing-label", "a size without topic or partition", lost))
     named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
-    columns = [
-        "row",
-        "host",
-        "cluster",
-        "broker_id",
-        "id_of",
-        "topic",
-        "number",
-        "counter",
-        "rank",
-        "line",
-        "metric",
-        "labels",
-    ]
+    columns = ["row", "host", "cluster", "broker_id", "id_of", "topic", "number", "counter", "rank", "line", "metric",
+               "labels"]  # fmt: skip
     mapped = named.select(columns)
     if found & set(metric_names.NODE_CPU):
         mapped = pl.concat([mapped, _idle(series).select(columns)]).sort("row")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult, StoredTable
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PROBLEMS
 from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS
@@ -76,10 +77,7 @@ class StoredJobs:
                 if height > MOST_JOBS:
                     raise TooLarge(f"table {table.name} has more than {MOST_JOBS:,} rows: read {result.folder} itself")
                 frames.append(mine)
-        order = JOBS.sorted(self.listing.select("submit_ms", "job_id"))["job_id"]
-        place = pl.DataFrame({"job_id": order, "_place": pl.int_range(order.len(), dtype=pl.UInt32, eager=True)})
-        rows = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
-        return rows.sort("_place", maintain_order=True, nulls_last=True).drop("_place")
+        return in_order(JOBS.sorted(self.listing.select("submit_ms", "job_id")), *frames)
 
     def _counting(self, frame: pl.DataFrame, number: int) -> pl.DataFrame:
         """Return the rows of jobs that are taken from the result of this ``number``."""

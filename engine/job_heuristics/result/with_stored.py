@@ -152,16 +152,13 @@ def _stored_job(
             result = of_histories(own.inputs, msgspec.structs.replace(parameters, job=job), alone)
         except NoInput as error:
             why = f"its histories cannot be used: {error}"
-    if result is not None:
-        rows = {table.name: result.tables[table.name].filter(pl.col("job_id") == job) for table in PER_JOB}
-    else:
-        rows = {table.name: stored.rows(table, job) for table in PER_JOB}
-    problems = [
+    if result is None:
+        return StoredJob(job, {table.name: stored.rows(table, job) for table in PER_JOB}, why, None, ())
+    rows = {table.name: result.tables[table.name].filter(pl.col("job_id") == job) for table in PER_JOB}
+    missing = (
         Problem.at(path, "unreadable", "this file of a fleet result is not reachable here") for path in own.missing
-    ]
-    if result is not None:
-        problems += result.problems
-    return StoredJob(job, rows, why, result, tuple(problems) if result is not None else ())
+    )
+    return StoredJob(job, rows, why, result, (*missing, *result.problems))
 
 
 def _runs(listing: pl.DataFrame, own: pl.DataFrame | None, job: str) -> pl.DataFrame:

@@ -34,6 +34,11 @@ _TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", ".snapshot", ".zfs
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
+MANIFEST, TABLE = "manifest", "table="
+"""A folder ``manifest`` stands for the folders ``table=NAME`` beside it: Parquet tables that are asked for rows, never read as
+files (docs/fleet.md)."""
+
+
 def _without_tables(folders: set[str]) -> set[str]:
     return {name for name in folders if not name.startswith(TABLE)} if MANIFEST in folders else folders
 
@@ -58,11 +63,6 @@ class Names:
         A leading dot alone does not make it so: the histories of running Hadoop jobs lie in ``.staging``.
         """
         return name in _TOOLS or name.endswith(_SUFFIXES) or self._unwanted(name)
-
-
-MANIFEST, TABLE = "manifest", "table="
-"""A folder ``manifest`` stands for the folders ``table=NAME`` beside it: Parquet tables that are asked for rows, never read as
-files (docs/fleet.md)."""
 
 
 def _stat_of(status: os.stat_result) -> Stat:

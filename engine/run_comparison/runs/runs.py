@@ -164,10 +164,11 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int,
 
     by_key: Partials[RunKey, Run] = memo.state("runs by key", Partials)
     by_key.update(stamps, make, key=most)
-    newest = _newest(by_key.values(), most, memory // MEMORY_SHARE)
+    ages = _ages(by_key.values())
+    newest = _newest(by_key.values(), ages, most, memory // MEMORY_SHARE)
     left_out = ""
     if gone := len(by_key) - len(newest):
-        why = "max-runs" if any(order >= most for order in _ages(by_key.values()).values()) else "memory-mb"
+        why = "max-runs" if any(age >= most for age in ages.values()) else "memory-mb"
         left_out = f"the oldest {gone:,} of {len(by_key):,} runs are left out ({why})"
         _let_go(by_key, {run.key for run in newest}, measurements)
     runs = sorted(newest, key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
@@ -188,9 +189,8 @@ def _ages(runs: Iterable[Run]) -> dict[RunKey, int]:
     }
 
 
-def _newest(runs: Collection[Run], most: int, memory: int) -> list[Run]:
+def _newest(runs: Collection[Run], ages: Mapping[RunKey, int], most: int, memory: int) -> list[Run]:
     """Return the newest ``most`` runs of each job; from FEWEST on only those of all jobs that fit into ``memory`` bytes."""
-    ages = _ages(runs)
     newest = []
     for run in sorted(runs, key=lambda run: ages[run.key]):
         memory -= sum(chunk.nbytes for _, chunk in run.chunks)

@@ -31,11 +31,11 @@ def shown(text: str | None) -> str | None:
     if not text or text[0] not in "=+-@＝＋－＠" or len(text) == 1:
         return text
     try:
-        if text.isascii() and "_" not in text and text == text.strip() and float(text) == float(text):
-            return text
+        float(text)
     except ValueError:
-        pass
-    return f"'{text}"
+        return f"'{text}"
+    words = not text.isascii() or text != text.strip() or {*text} & {*"_nN"}  # 1_0, inf, nan
+    return f"'{text}" if words else text
 
 
 @given(st.lists(st.tuples(_TEXT, st.none() | st.integers(-(2**63), 2**63 - 1), _TEXT), max_size=5))

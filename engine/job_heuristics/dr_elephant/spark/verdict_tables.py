@@ -174,7 +174,8 @@ def together(first: JudgedFleet, second: JudgedFleet) -> JudgedFleet:
 
 
 def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``; those of one job in the order they had."""
+    """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``; those of one job in the order they had, and
+    those of other jobs last."""
     place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
     placed = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
-    return placed.sort("_place", maintain_order=True).drop("_place")
+    return placed.sort("_place", maintain_order=True, nulls_last=True).drop("_place")

@@ -21,9 +21,9 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class StageTasks:
     """How the tasks of a stage attempt that succeeded differ: times in ms, bytes read (input and shuffle). ``cause`` data,
-    host, keys, or empty where the stage is not skewed; ``host`` where the longest task ran, ``host_ratio`` of a
-    skewed stage how much longer tasks take there; ``tail_ms``: time that the stage's
-    slots had nothing left to do while its last tasks ran, summed over slots."""
+    host, keys, or empty where the stage is not skewed; ``host`` where the longest task ran, ``host_ratio`` of a skewed
+    stage how much longer tasks take there; ``tail_ms``: time that the stage's slots had nothing left to do while its last tasks
+    ran, summed over slots."""
 
     stage: Stage
     tasks: int
