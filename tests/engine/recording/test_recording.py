@@ -37,11 +37,14 @@ def until(true: Callable[[], Any], seconds: float = 20) -> None:
 
 
 def tree(*roots: Path) -> list[dict[str, bytes]]:
-    """What is below each root, by relative path."""
+    """What is below each root, by relative path; empty in the middle of a change."""
     found = []
-    for root in roots:
-        paths = [path for path in root.rglob("*") if path.is_file()] if root.is_dir() else [root] * root.exists()
-        found.append({str(path.relative_to(root)): path.read_bytes() for path in paths if path.name != NEIGHBOUR})
+    try:
+        for root in roots:
+            paths = [path for path in root.rglob("*") if path.is_file()] if root.is_dir() else [root] * root.exists()
+            found.append({str(path.relative_to(root)): path.read_bytes() for path in paths if path.name != NEIGHBOUR})
+    except FileNotFoundError:
+        return []
     return found
 
 
