@@ -140,8 +140,7 @@ class Aggregate:
             at = self.offered[0].index - here.index
             older, newer = self.offered[at + 1], self.offered[at - 1]
             own = here.count[between]
-            total = older.total(name)[between] + np.where(own > 0, here.total(name)[between], np.float32(0))
-            total = total + newer.total(name)[between]
+            total = older.total(name)[between] + here.total(name)[between] + newer.total(name)[between]
             if name == LATEST:
                 value[between] = total / np.where(own > 0, 3, 2)
             else:
@@ -210,7 +209,7 @@ def aggregate(
         whole = np.bincount(topic[now_valid], minlength=len(members))
         # Cruise Control compares a ratio in single precision.
         share = np.float32(np.count_nonzero(now_valid)) / np.float32(size) if size else 0.0
-        if float(share) >= ratio and (whole[members > 0] == members[members > 0]).any():
+        if float(share) >= ratio and (whole == members).any():
             valid, stretched = now_valid, now_stretched
             used.append(place)
     enough = bool(used) and not stand_in

@@ -24,7 +24,8 @@ def one_window(values: LeaderValues) -> list[WindowLoad]:
     return [WindowLoad(*(part.astype(np.float32) for part in (values.cpu / 100.0, *rates)))]
 
 
-def _described(rows: Sequence[Sequence[object]]) -> pl.DataFrame:
+def described(rows: Sequence[Sequence[object]]) -> pl.DataFrame:
+    """Topology rows; each is (topic, number, leader, replicas, in sync, offline, ELR, min.insync.replicas, unclean)."""
     schema = {
         "topic": pl.String, "partition": pl.Int32, "leader": pl.Int32, "replicas": pl.List(pl.Int32),
         "isr": pl.List(pl.Int32), "offline": pl.List(pl.Int32), "elr": pl.List(pl.Int32), "min_isr": pl.Int32,
@@ -46,10 +47,10 @@ def loaded(
     """A cluster of ``partitions`` (topic, number, leader, replicas) whose sums over replicas are 0 but for those ``given`` per
     broker; each broker has the same ``room`` for every resource."""
     rows = [(*each, each[3], [], None, 1, None) for each in partitions]
-    made = topology.build(_described(rows), dict(brokers))
+    made = topology.build(described(rows), dict(brokers))
     values = LeaderValues(*(np.zeros(made.size) for _ in range(7)))
     loads = replica_loads.as_cruise_control(made, values, one_window(values), CpuWeights())
-    capacities = _capacities(made, disk_mb=room, cpu=room, cores=room / 100, nw_in_kbs=room, nw_out_kbs=room)
+    capacities = _capacities(made, disk_mb=room, cpu=100.0, cores=room / 100, nw_in_kbs=room, nw_out_kbs=room)
     totals = replace(sums(made, loads), **{name: np.array(value, np.float64) for name, value in given.items()})
     return Cluster(made, capacities, loads, replace(totals, disk_total=float(totals.disk.sum())))
 
@@ -68,7 +69,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         elr = [b for b in replicas if b not in isr and rng.random() < 0.5] if rng.random() < 0.5 else None
         rows.append((f"t{number % 3}", number, leader, replicas, isr, [], elr, int(rng.integers(1, 4)), None))
     known = {i: Broker(f"h{i % 3}", f"r{i % 2}", bool(rng.random() < 0.9), True) for i in range(brokers)}
-    made = topology.build(_described(rows), known)
+    made = topology.build(described(rows), known)
     capacities = _capacities(made, disk_mb=1e5, cpu=100.0, cores=8.0, nw_in_kbs=1e4, nw_out_kbs=1e4)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
     loads = replica_loads.as_cruise_control(made, values, one_window(values), CpuWeights())
