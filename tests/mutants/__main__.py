@@ -4,7 +4,8 @@ A mutation tester of our own because Polars starts threads, which a fork does no
 process that has imported everything, collected the tests and computed nothing. A pass over the tests finds which of them reach
 which function; a mutant gets those, the quickest first, until one fails. A change inside a function is made in the function's
 code in place; after any other (constants, defaults, what is called when a module is imported) everything is imported once more
-and all tests are run. A mutant that takes ten times the processor time of the unchanged code counts as killed.
+and all tests are run. A mutant that takes ten times the processor time of the unchanged code counts as killed; how many were is
+printed, for a test that is slow the first time only (a cache, a fixture) could be the reason.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class Loop(Quick):
         ]
         self.found = len(everything)
         self.tried, self.killed = Counter[str](), Counter[str]()
+        self.slow = 0
         self.drawn = random.Random(seed).sample(everything, min(count, self.found))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -103,8 +105,10 @@ class Loop(Quick):
                 if self.only and number not in self.only:
                     continue
                 mutant = Mutant(path, index)
-                survived = child(partial(self.judge, session, mutant)) == 0
+                ended = child(partial(self.judge, session, mutant))
+                survived = ended == 0
                 self.tried[mutant.sort] += 1
+                self.slow += os.WIFSIGNALED(ended) and os.WTERMSIG(ended) in (signal.SIGPROF, signal.SIGALRM)
                 self.killed[mutant.sort] += not survived
                 if survived:
                     print(f"{number}: survived {mutant.text}", flush=True)
@@ -112,7 +116,11 @@ class Loop(Quick):
             for sort, number in sorted(self.tried.items()):
                 print(f"{sort}: {self.killed[sort]} of {number} killed")
             tried, killed = self.tried.total(), self.killed.total()
-            print(f"{killed} of {tried} killed ({killed / max(1, tried):.1%}), drawn from {self.found}", flush=True)
+            slow = f"{self.slow} of them by taking too long"
+            print(
+                f"{killed} of {tried} killed ({killed / max(1, tried):.1%}), {slow}, drawn from {self.found}",
+                flush=True,
+            )
         return True
 
     def reach(self, session: pytest.Session, passes: Path) -> None:
@@ -147,7 +155,9 @@ class Loop(Quick):
             (item for item in session.items if item.nodeid in names), key=lambda item: self.cost[item.nodeid]
         )
         for item, after in zip(items, [*items[1:], None], strict=True):
-            signal.setitimer(signal.ITIMER_PROF, 1 + PATIENCE * self.cost[item.nodeid])
+            # The first test of a module that runs makes what all of them share.
+            shared = max(cost for name, cost in self.cost.items() if name.startswith(item.nodeid.partition("::")[0]))
+            signal.setitimer(signal.ITIMER_PROF, 1 + shared + PATIENCE * self.cost[item.nodeid])
             if any(report.failed for report in runtestprotocol(item, nextitem=after, log=False)):
                 os._exit(1)
 
