@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,33 +19,32 @@ from engine.broker_load.tables.inputs import LOG_DIRS
 from tests.engine.broker_load.random_clusters import described, loaded
 
 BROKERS = {number: Broker(f"h{number}", f"r{number}", number < 4, True) for number in (1, 2, 3, 4)}
-MADE = topology.build(
-    described(
-        [
-            ("t", 0, 1, [1, 2, 3], [1, 2], [], None, 2, None),
-            ("t", 1, -1, [2, 4], [], [], None, None, None),
-            ("t", 2, 2, [2, 1], [2], [1], None, 2, None),
-            ("u", 0, 3, [3, 4], [3], [], None, 1, None),
-            ("u", 1, 3, [3, 1], [3, 1], [], None, 1, None),
-            ("u", 2, 4, [4], [4], [], None, 1, None),
-        ]
-    ),
-    BROKERS,
-)
-DIRS = LOG_DIRS.frame(
-    {
-        "time_ms": [2, 1, 1, 1, 1],
-        "broker": [1, 1, 1, 2, 9],
-        "log_dir": ["/a", "/a", "/b", "/c", "/d"],
-        "error": [None, "KAFKA_STORAGE_ERROR", "KAFKA_STORAGE_ERROR", None, None],
-    }
-)
-STATE = rest_answers.cluster_state(MADE, DIRS, BrokerLoadParameters())
+PARTITIONS = [
+    ("t", 0, 1, [1, 2, 3], [1, 2], [], None, 2, None),
+    ("t", 1, -1, [2, 4], [], [], None, None, None),
+    ("t", 2, 2, [2, 1], [2], [1], None, 2, None),
+    ("u", 0, 3, [3, 4], [3], [], None, 1, None),
+    ("u", 1, 3, [3, 1], [3, 1], [], None, 1, None),
+    ("u", 2, 4, [4], [4], [], None, 1, None),
+]
+DIRS = {
+    "time_ms": [2, 1, 1, 1, 1],
+    "broker": [1, 1, 1, 2, 9],
+    "log_dir": ["/a", "/a", "/b", "/c", "/d"],
+    "error": [None, "KAFKA_STORAGE_ERROR", "KAFKA_STORAGE_ERROR", None, None],
+}
 
 
-def test_counts_of_brokers() -> None:
+@pytest.fixture(scope="module")
+def state() -> dict[str, Any]:
+    """The answer of ``kafka_cluster_state``."""
+    made = topology.build(described(PARTITIONS), BROKERS)
+    return rest_answers.cluster_state(made, LOG_DIRS.frame(DIRS), BrokerLoadParameters())
+
+
+def test_counts_of_brokers(state: dict[str, Any]) -> None:
     """Partitions without a leader count nowhere but in the lists."""
-    brokers = STATE["KafkaBrokerState"]
+    brokers = state["KafkaBrokerState"]
     assert brokers["ReplicaCountByBrokerId"] == {"1": 3, "2": 2, "3": 3, "4": 2}
     assert brokers["LeaderCountByBrokerId"] == {"1": 1, "2": 1, "3": 2, "4": 1}
     assert brokers["OutOfSyncCountByBrokerId"] == {"1": 1, "3": 1, "4": 1}
@@ -59,9 +59,9 @@ def test_counts_of_brokers() -> None:
     }  # fmt: skip
 
 
-def test_partitions_by_their_fate() -> None:
+def test_partitions_by_their_fate(state: dict[str, Any]) -> None:
     parts = {
-        fate: [(row["topic"], row["partition"]) for row in rows] for fate, rows in STATE["KafkaPartitionState"].items()
+        fate: [(row["topic"], row["partition"]) for row in rows] for fate, rows in state["KafkaPartitionState"].items()
     }
     assert parts == {
         "offline": [("t", 1), ("u", 2)],
@@ -70,12 +70,12 @@ def test_partitions_by_their_fate() -> None:
         "under-min-isr": [("t", 1), ("t", 2)],
         "other": [("u", 1)],
     }
-    (first,) = (row for row in STATE["KafkaPartitionState"]["urp"] if row["topic"] == "t" and row["partition"] == 0)
+    (first,) = (row for row in state["KafkaPartitionState"]["urp"] if row["topic"] == "t" and row["partition"] == 0)
     assert first == {
         "topic": "t", "partition": 0, "leader": 1, "replicas": [1, 2, 3], "in-sync": [1, 2], "out-of-sync": [3],
         "offline": [], "min-isr": 2,
     }  # fmt: skip
-    leaderless = STATE["KafkaPartitionState"]["offline"][0]
+    leaderless = state["KafkaPartitionState"]["offline"][0]
     assert (leaderless["leader"], leaderless["offline"], leaderless["out-of-sync"]) == (-1, [4], [2])
     assert leaderless["min-isr"] == 1
 
@@ -83,15 +83,15 @@ def test_partitions_by_their_fate() -> None:
 def test_state_of_no_live_broker() -> None:
     dead = {number: replace(broker, alive=False) for number, broker in BROKERS.items()}
     rows = described([("t", 0, -1, [1], [], [], None, 1, None)])
-    found = rest_answers.cluster_state(topology.build(rows, dead), DIRS, BrokerLoadParameters())
+    found = rest_answers.cluster_state(topology.build(rows, dead), LOG_DIRS.frame(DIRS), BrokerLoadParameters())
     brokers = found["KafkaBrokerState"]
     assert brokers["Summary"] == dict.fromkeys(brokers["Summary"], 0) | {"Topics": 1}
     assert brokers["IsController"] == {} and brokers["OnlineLogDirsByBrokerId"] == {"1": ["/a"]}
 
 
-def test_state_as_text() -> None:
+def test_state_as_text(state: dict[str, Any]) -> None:
     """Numbers under their titles, each column as wide as Cruise Control makes it."""
-    lines = rest_answers.state_text(STATE).splitlines()
+    lines = rest_answers.state_text(state).splitlines()
     assert lines[0] == (
         "Summary: The cluster has 3 brokers, 10 replicas, 5 leaders, and 2 topics with avg replication factor: 2.00. "
         "[Leaders/Replicas per broker] avg: 1.67/3.33 max: 2/3 std: 0.47/0.47"
@@ -102,8 +102,8 @@ def test_state_as_text() -> None:
     assert lines[11] == f"{'1':>20}{'[/a]':>18}{'[/b]':>19}"
     assert lines[17].startswith(f"{'TOPIC':>6}{'PARTITION':>10}{'LEADER':>10}{'REPLICAS':>30}")
     assert lines[19].startswith(f"{'t':>6}{'1':>10}{'-1':>10}{'[2, 4]':>30}{'[]':>30}{'[2]':>25}{'[4]':>25}{'1':>10}")
-    without = {name: [] for name in STATE["KafkaPartitionState"]}
-    empty = rest_answers.state_text({**STATE, "KafkaPartitionState": without}).splitlines()
+    without = {name: [] for name in state["KafkaPartitionState"]}
+    empty = rest_answers.state_text({**state, "KafkaPartitionState": without}).splitlines()
     assert empty[17].startswith("TOPIC PARTITION")
 
 
