@@ -126,25 +126,21 @@ class Aggregate:
         return [self.value(place, name) for place in range(len(self.windows))]
 
     def value(self, place: int, name: str) -> Singles:
-        """Return the value [P] of a metric in the window at ``place`` after extrapolation."""
+        """Return the value [P] of a metric in the window at ``place`` after extrapolation; 0 where nothing extrapolates."""
         here, states = self.windows[place], self.states[place]
         value = here.value(name)
         if states is None:
             return value
-        gone, between = states == INVALID, states == ADJACENT
-        if not gone.any() and not between.any():
+        between = states == ADJACENT
+        if not between.any():
             return value
+        at = self.offered[0].index - here.index
+        older, newer = self.offered[at + 1], self.offered[at - 1]
+        own = here.count[between]
+        total = older.total(name)[between] + here.total(name)[between] + newer.total(name)[between]
+        number = np.where(own > 0, 3, 2) if name == LATEST else older.count[between] + own + newer.count[between]
         value = value.copy()
-        value[gone] = 0
-        if between.any():
-            at = self.offered[0].index - here.index
-            older, newer = self.offered[at + 1], self.offered[at - 1]
-            own = here.count[between]
-            total = older.total(name)[between] + here.total(name)[between] + newer.total(name)[between]
-            if name == LATEST:
-                value[between] = total / np.where(own > 0, 3, 2)
-            else:
-                value[between] = total / (older.count[between] + own + newer.count[between])
+        value[between] = total / number
         return value
 
     def mean(self, name: str) -> Floats:
