@@ -73,11 +73,11 @@ def test_finished_samples_count_where_no_raw_metrics_are() -> None:
 def test_partitions_that_only_finished_samples_know() -> None:
     """The leader that the last sample names is the only replica."""
     rows = SAMPLES_IN.frame(
-        {"time_ms": [1, 2, 3, 4], "topic": ["t", "t", "t", "u"], "partition": [0] * 4, "leader": [5, 7, None, None],
+        {"time_ms": [1, 2, 3, 4], "topic": ["t", "t", "t", "u"], "partition": [0] * 4, "leader": [5, 1, None, None],
          **{name: [0.0] * 4 for name in SAMPLE}}
     )  # fmt: skip
     found = load_model._without_topology(rows).topology
-    assert found.topics == ("t", "u") and found.ids.tolist() == [7]
+    assert found.topics == ("t", "u") and found.ids.tolist() == [1]
     assert found.leader.tolist() == [0, -1] and found.count.tolist() == [1, 0] and found.alive.all()
 
 
