@@ -35,7 +35,7 @@ DIRS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def state() -> dict[str, Any]:
     """The answer of ``kafka_cluster_state``."""
     made = topology.build(described(PARTITIONS), BROKERS)
