@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from collections.abc import Iterable
@@ -65,6 +66,7 @@ class BadOption(ValueError):
     """Raised for an ``-o key=value`` or settings entry that is not valid; the message says why and what would be."""
 
 
+@functools.cache
 def options(kind: type[Parameters]) -> tuple[Option, ...]:
     """List the parameters of ``kind`` in declared order. Raises TypeError for a field that is not declared with ``option``."""
     hints = typing.get_type_hints(kind, include_extras=True)
