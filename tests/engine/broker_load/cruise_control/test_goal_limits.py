@@ -175,6 +175,18 @@ def test_no_replica_moves_to_a_dead_broker_or_to_one_that_is_full() -> None:
     assert not decided(three([("t", 0, 1, [1]), ("u", 0, 1, [2, 3])], pnw_out=(90, 80, 80)), "PotentialNwOutGoal")[2]
 
 
+def test_goals_by_priority() -> None:
+    """Cruise Control's order; the first eight are hard."""
+    found = goals.verdicts(three(), BrokerLoadParameters())
+    short = [each.goal.removesuffix("Goal").replace("Distribution", "Dist").replace("Network", "Nw") for each in found]
+    assert short == [
+        "RackAware", "RackAwareDist", "MinTopicLeadersPerBroker", "ReplicaCapacity", "DiskCapacity", "NwInboundCapacity",
+        "NwOutboundCapacity", "CpuCapacity", "ReplicaDist", "PotentialNwOut", "DiskUsageDist", "NwInboundUsageDist",
+        "NwOutboundUsageDist", "CpuUsageDist", "TopicReplicaDist", "LeaderReplicaDist", "LeaderBytesInDist",
+    ]  # fmt: skip
+    assert [each.hard for each in found] == [True] * 8 + [False] * 9
+
+
 def test_balancedness_by_hand() -> None:
     """Hard goals cost half as much again, each rank a tenth more than the next; one goal is not in the list."""
     listed = [

@@ -322,3 +322,42 @@ def test_rows_in_the_order_of_jobs() -> None:
     jobs = pl.DataFrame({"job_id": ["b", "a"]})
     one, two = pl.DataFrame({"job_id": ["a", "x", "a"], "k": [1, 2, 3]}), pl.DataFrame({"job_id": ["b"], "k": [4]})
     assert in_order(jobs, one, two).rows() == [("b", 4), ("a", 1), ("a", 3), ("x", 2)]
+
+
+def test_places_in_strips() -> None:
+    rules = default_rules().of("spark").rules
+    assert [rule.heuristic.order for rule in rules] == [101, 102, 103, 104, 105]
+
+
+def test_advice() -> None:
+    """By what is there, each on both sides of its limit."""
+    configuration = rule("ConfigurationHeuristic")[0]
+    bad = {"spark.executor.memory": "10g", "spark.yarn.driver.memoryOverhead": "2g"}
+    text = configuration.advise(2, app(bad))
+    assert text.startswith("Use more, smaller executors") and text.count("; ") == 3 and "KryoSerializer" in text
+    assert configuration.advise(0, app(bad)) == "Nothing to change."
+    for key, value, words in (
+        ("spark.executor.memory", "9.9g", "See the values in the details."),
+        ("spark.executor.cores", "3", "See the values in the details."),
+        ("spark.executor.cores", "4", "Use more, smaller executors: up to 4 cores and below 10 GB each."),
+        ("spark.yarn.executor.memoryOverhead", "2g", "Lower the memory overhead."),
+        ("spark.yarn.executor.memoryOverhead", "1.9g", "See the values in the details."),
+    ):
+        assert configuration.advise(1, app({**GOOD, key: value})) == words
+    measured = configuration.measure(
+        app({"spark.yarn.driver.memoryOverhead": "six"}), rule("ConfigurationHeuristic")[1]
+    )
+    assert not any(value for key, value in measured.items() if key not in ("serializer", "shuffle"))
+    stages = rule("StagesHeuristic")[0]
+    assert stages.advise(0, app()) == "Stages succeed and take no long."
+    short, long = (Stage(7, 0, "load", sums={"run_ms": 2 * 15 * MINUTE - less}) for less in (2, 0))
+    assert stages.advise(3, app()) == stages.advise(3, app(stages=(short,))) != stages.advise(3, app(stages=(long,)))
+    both = stages.advise(3, app(stages=(replace(short, stage=8), long)))
+    assert both.startswith("Stage 7 (load) keeps each executor busy longest")
+    jobs = rule("JobsHeuristic")[0]
+    assert jobs.advise(0, app()) == "Jobs and their tasks succeed."
+    assert jobs.advise(1, app()) == "Find out why tasks fail; their errors are listed by stage."
+    lost = (SparkJob(1), SparkJob(2, error="lost · node"))
+    assert jobs.advise(1, app(jobs=lost)) == "Find out why tasks fail: lost "
+    for name in ("ExecutorsHeuristic", "ExecutorGcHeuristic"):
+        assert len({rule(name)[0].advise(level, app()) for level in (0, 1, 4)}) == 2
