@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pytest
 
 from engine.broker_load.cruise_control import load_model, replica_loads, windows
@@ -181,4 +180,5 @@ def test_what_replicas_carry() -> None:
     assert found.leads.tolist() == [[False, True, False], [False] * 3, [True, False, False]]
     still = replica_loads.follower_cpu(CpuWeights(), np.array([5.0, 5.0]), np.array([0.0, 0.0]), np.array([0.0, 1.0]))
     assert still.tolist() == [0, 0]
-    assert isinstance(found.cpu, np.ndarray) and pl.Series(found.cpu[0]).is_not_nan().all()
+    floored = LeaderValues(*(np.array([-2.0, 0.5, -0.0]) for _ in range(7))).floored()
+    assert floored.cpu.tolist() == floored.messages.tolist() == [0, 0.5, 0]
