@@ -101,6 +101,8 @@ def test_unknown_capacities_leave_goals_undecided() -> None:
         ((6, 0, 0), 3.0, (False, "", 0)),
         ((5, 4, 0), 1.0, (True, "topic t: 0 replicas on broker 3, allowed 1 to 5", 1)),
         ((6, 3, 0), 1.0, (True, "topic t: 6 replicas on broker 1, allowed 1 to 5", 1)),
+        ((70, 61, 49), 1.2, (False, "", 0)),
+        ((70, 62, 48), 1.2, (True, "topic t: 48 replicas on broker 3, allowed 49 to 71", 1)),
         ((100, 60, 20), 3.0, (False, "", 0)),
         ((101, 57, 22), 3.0, (True, "topic t: 101 replicas on broker 1, allowed 20 to 100", 1)),
         ((99, 62, 19), 3.0, (True, "topic t: 19 replicas on broker 3, allowed 20 to 100", 1)),

@@ -108,6 +108,16 @@ def test_values_of_windows() -> None:
     assert found.maximum("cpu_usage")[[0, 3]].tolist() == [3, 9] and found.latest("disk_usage").tolist() == [5, 6, 7, 0]
 
 
+def test_partitions_that_the_rounds_of_a_window_do_not_know() -> None:
+    """They have no sample, and 0; the others have theirs, wherever they stand."""
+    known = window(9, [4, 2], [8.0, 4.0], [5.0, 6.0])
+    placed = Window(9, 3, known.sums, np.array([1, -1, 0], np.int32), CpuWeights())
+    assert placed.count.tolist() == [2, 0, 4] and placed.most == 4
+    assert placed.value("leader_bytes_in").tolist() == [2, 0, 2] and placed.value("disk_usage").tolist() == [6, 0, 5]
+    empty = Window(9, 3, None, None, CpuWeights())
+    assert empty.count.tolist() == empty.value("leader_bytes_in").tolist() == [0, 0, 0]
+
+
 def test_windows_without_anything() -> None:
     """0 for means and the newest value; the maximum is never below the smallest positive float."""
     nothing = Aggregate((), (), np.zeros(2, np.bool_), False, (), SECOND)
