@@ -169,6 +169,13 @@ def test_potential_network_out_that_fits_on_no_other_broker(
     assert detail.endswith("fits on another broker") != fits
 
 
+def test_a_little_room_on_the_last_of_many_brokers_is_found() -> None:
+    brokers = {number: Broker(f"h{number}", f"r{number}", True, True) for number in range(1, 6)}
+    cluster = loaded([("t", 0, 1, [1])], brokers, pnw_out=(90, 80, 80, 80, 79.5))
+    cluster = replace(cluster, loads=replace(cluster.loads, potential=np.array([0.4])))
+    assert decided(cluster, "PotentialNwOutGoal")[0]
+
+
 def test_no_replica_moves_to_a_dead_broker_or_to_one_that_is_full() -> None:
     dead = BROKERS | {3: replace(BROKERS[3], alive=False)}
     assert not decided(
