@@ -54,6 +54,26 @@ class Term:
     negated: bool = False
 
 
+_OPERATOR = r"(?:>=|<=|!=|!~|=|~|>|<)"
+_SPACED = re.compile(rf"(?<=\w|%)\s+({_OPERATOR})\s*")
+_QUOTED = re.compile(r'("[^"]*"?)')
+
+
+def _joined(text: str, columns: Sequence[Column]) -> str:
+    """Return a filter without the blanks around its operators (``cpu > 50``) and with ``_`` in place of those in the titles of
+    ``columns``, whole or their beginning (``run time>1h``)."""
+    parts = _QUOTED.split(text)
+    for number in range(0, len(parts), 2):
+        part = _SPACED.sub(r"\1", parts[number])
+        for column in columns:
+            words = _title(column).split("_")
+            for count in range(len(words), 0, -1):
+                phrase = r'[^\w"<>=!~]+'.join(map(re.escape, words[:count]))
+                part = re.sub(rf"(?i)(?<!\w){phrase}(?:\s*%)?(?={_OPERATOR})", "_".join(words[:count]), part)
+        parts[number] = part
+    return "".join(parts)
+
+
 def parse_filter(text: str) -> tuple[Term, ...]:
     """Parse a filter into its conditions, all of which must hold.
 
@@ -264,7 +284,7 @@ def matching(spec: Table, frame: pl.DataFrame, text: str, visible: Sequence[Colu
     """
     import polars as pl
 
-    terms = parse_filter(text)
+    terms = parse_filter(_joined(text, [*visible, *spec.columns]))
     if not terms:
         return None
     conditions = [_condition(spec, frame, term, visible) for term in terms]
