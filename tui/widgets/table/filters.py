@@ -54,8 +54,9 @@ class Term:
     negated: bool = False
 
 
-_OPERATOR = r"(?:>=|<=|!=|!~|=|~|>|<)"
-_SPACED = re.compile(rf"(?<=\w|%)\s+({_OPERATOR})\s*")
+_SPACED = re.compile(r"(?<=\w|%)\s+(>=|<=|!=|!~|=|~|>|<)\s*")
+_BEFORE_OPERATOR = r"(?:\s*%)?(?=>=|<=|!=|!~|=|~|>|<)"
+_BETWEEN = r'[^\w"<>=!~]+'
 _QUOTED = re.compile(r'("[^"]*"?)')
 
 
@@ -68,8 +69,8 @@ def _joined(text: str, columns: Sequence[Column]) -> str:
         for column in columns:
             words = _title(column).split("_")
             for count in range(len(words), 0, -1):
-                phrase = r'[^\w"<>=!~]+'.join(map(re.escape, words[:count]))
-                part = re.sub(rf"(?i)(?<!\w){phrase}(?:\s*%)?(?={_OPERATOR})", "_".join(words[:count]), part)
+                typed = "_".join(words[:count])
+                part = re.sub(r"(?i)(?<!\w)" + re.escape(typed).replace("_", _BETWEEN) + _BEFORE_OPERATOR, typed, part)
         parts[number] = part
     return "".join(parts)
 
