@@ -64,13 +64,13 @@ def read(
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows of a file are wanted: of ``columns`` those that it has, in its order.
 
-    ``where``: a column and the text that it must hold. ``top``: a column, and how many rows with its largest values, then without
-    one. ``first``: so many of what is left, None for all.
+    ``where``: a column and the text that it must hold. ``top``: a column, how many rows with its largest values, then without
+    one, and the least value that is wanted, None for any. ``first``: so many of what is left, None for all.
     """
 
     columns: tuple[str, ...]
     where: tuple[str, str] | None = None
-    top: tuple[str, int] | None = None
+    top: tuple[str, int, float | None] | None = None
     first: int | None = None
 
 
@@ -84,6 +84,11 @@ def checked(data: bytes, columns: Sequence[str]) -> pl.DataFrame:
 def scan(path: str, query: Query) -> pl.DataFrame:
     """Return the rows of the file at ``path`` that ``query`` asks for, with its texts cleaned. Raises Damaged."""
     return _CHILD.scan(path, query)
+
+
+def prepare() -> None:
+    """Start the process that decodes, if it does not run: it loads its modules while others are loaded here."""
+    threading.Thread(target=_CHILD.prepare, daemon=True).start()
 
 
 class _Child:
@@ -120,6 +125,12 @@ class _Child:
         with self._busy(), tempfile.TemporaryDirectory(prefix="loadlens-parquet-") as folder:
             number = int(self._ask(b"S", msgspec.json.encode((path, query, folder))))
             return pl.concat([pl.read_ipc(f"{folder}/{place}") for place in range(number)])
+
+    def prepare(self) -> None:
+        """Start the process (see the function ``prepare``)."""
+        with self._busy(), contextlib.suppress(Damaged):  # which the first file meets again
+            if self._process is None:
+                self._start()
 
     @contextlib.contextmanager
     def _busy(self) -> Iterator[None]:
@@ -253,10 +264,11 @@ def _answer(path: str, query: Query, folder: str) -> int:
         name, value = query.where
         rows = rows.filter(pl.col(name) == value)
     if query.top is not None:
-        name, number = query.top
+        name, number, least = query.top
         values = rows.select(name).drop_nulls().collect().to_series().top_k(number)
-        few = rows.filter(pl.col(name).is_null()).head(number - values.len())
-        rows = pl.concat([rows.filter(pl.col(name) >= values.min()), few])
+        few = rows.filter(pl.col(name).is_null()).head(number - values.len() if least is None else 0)
+        wanted = pl.col(name) >= values.min()
+        rows = pl.concat([rows.filter(wanted if least is None else wanted & (pl.col(name) >= least)), few])
     rows = rows.select(name for name in query.columns if name in there)
     if query.first is not None:
         rows = rows.head(query.first)
