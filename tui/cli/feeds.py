@@ -42,7 +42,8 @@ ASKS: dict[str, tuple[Ask, ...]] = {
     "query-profile": (
         Ask('{__name__=~"(pgwatch_)?pg_stat_(statements|kcache)_.*|mysql_perf_schema_events_statements_.*"}', "statements",
             "query classes, as postgres_exporter (collector stat_statements) or mysqld_exporter lists them"),
-        Ask('node_cpu_seconds_total{instance=~"db.*"}', "node-cpu", "CPU of the database servers"),
+        Ask('{__name__=~"node_cpu_seconds_total|node_uname_info",instance=~"db.*"}', "node-cpu",
+            "CPU of the database servers; correct the instance to yours, or leave it out"),
         Ask('{__name__=~"container_cpu_usage_seconds_total|container_spec_cpu_(quota|period)|'
             'kube_pod_container_resource_limits",container=~".*(postgres|mysql|maria|database).*"}', "container-cpu",
             "or of their containers"),
