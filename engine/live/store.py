@@ -26,6 +26,10 @@ SELDOM_BYTES = 64 << 20
 """Memory that the rows of a table take that are seldom looked at again; a share of the memory for all, if that is less."""
 
 
+PART_BYTES = 64 << 20
+"""Bytes of rows that are handed on at a time."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
     """Rows of some files, in reading order: declared columns and ``file``. ``files`` may name files that gave no row.
@@ -266,26 +270,51 @@ class Store:
         """Return the chunks of each table, oldest rows first. Their rows are never changed."""
         return {name: (*self._away[name], *self._firm[name], *self._loose[name]) for name in self.tables}
 
+    def each(self, *, provisional: bool) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Yield table and rows of all firm or all provisional ones, part by part, oldest first."""
+        for name in self.tables:
+            for chunk in self._loose[name] if provisional else (*self._away[name], *self._firm[name]):
+                yield name, chunk.frame
+
     def frames(self, *, provisional: bool) -> dict[str, pl.DataFrame]:
         """Return all firm or all provisional rows by table."""
-        kinds = (self._loose,) if provisional else (self._away, self._firm)
-        return {
-            name: _joined([chunk.frame for chunks in kinds for chunk in chunks[name]], self._empty[name])
-            for name in self.tables
-        }
+        parts: dict[str, list[pl.DataFrame]] = {name: [] for name in self.tables}
+        for name, frame in self.each(provisional=provisional):
+            parts[name].append(frame)
+        return {name: _joined(frames, self._empty[name]) for name, frames in parts.items()}
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """Return the rows of ``files`` in one table, without provisional ones."""
-        return self.firm_rows()(name, files)
+        return _joined([*_of((*self._away[name], *self._firm[name]), files)], self._empty[name])
 
-    def firm_rows(self) -> Callable[[str, frozenset[int]], pl.DataFrame]:
-        """Return a function that gives the rows as ``firm`` does now, whatever happens later."""
+    def firm_rows(self) -> Callable[[frozenset[int]], Iterator[tuple[str, pl.DataFrame]]]:
+        """Return a function that yields table and rows of some files, without provisional ones, as they are now, whatever
+        happens later: some 64 MB of a table at a time."""
         chunks = {name: (*self._away[name], *self._firm[name]) for name in self.tables}
-        return lambda name, files: _joined([*_of(chunks[name], files)], self._empty[name])
+
+        def rows(files: frozenset[int]) -> Iterator[tuple[str, pl.DataFrame]]:
+            for name, parts in chunks.items():
+                for frame in _gathered(_of(parts, files)):
+                    yield name, frame
+
+        return rows
 
     def snapshot(self) -> Snapshot:
         """Return the tables as of now."""
         return Snapshot(self.chunks(), self._empty)
+
+
+def _gathered(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the rows of ``frames``, at least ``PART_BYTES`` at a time but for the last ones."""
+    gathered, size = list[pl.DataFrame](), 0
+    for frame in frames:
+        gathered.append(frame)
+        size += int(frame.estimated_size())
+        if size >= PART_BYTES:
+            yield pl.concat(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield pl.concat(gathered)
 
 
 def _with_file(frame: pl.DataFrame, file: int) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -69,30 +69,25 @@ class Cache:
             return None
         return manifest
 
-    def rows(self, folder: Path, manifest: Manifest, segment: str) -> dict[str, pl.DataFrame] | None:
-        """Return the rows of a segment by table, None if it is damaged or gone."""
-        frames: dict[str, pl.DataFrame] = {}
-        try:
-            for number, (table, wanted) in enumerate(sorted(manifest.segments[segment].items())):
-                data = (folder / f"{segment}.{number}.parquet").read_bytes()
-                if _sum(data) != wanted:
-                    return None
-                frames[table] = pl.read_parquet(io.BytesIO(data))
-        except (OSError, KeyError, pl.exceptions.PolarsError):
-            return None
-        return frames
+    def rows(self, folder: Path, manifest: Manifest, segment: str) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Yield table and rows of each file of a segment. Raises OSError, ValueError, PolarsError if one is damaged or gone."""
+        for number, (table, wanted) in enumerate(manifest.segments.get(segment, ())):
+            data = (folder / f"{segment}.{number}.parquet").read_bytes()
+            if _sum(data) != wanted:
+                raise ValueError("a damaged file of the cache")
+            yield table, pl.read_parquet(io.BytesIO(data))
 
     def save(
         self,
         folder: Path,
         entries: Iterable[Entry],
         unread: Iterable[Unread],
-        reused: Mapping[str, Mapping[str, int]],
-        new: Iterable[tuple[str, Mapping[str, pl.DataFrame]]],
+        reused: Mapping[str, tuple[tuple[str, int], ...]],
+        new: Iterable[tuple[str, Iterable[tuple[str, pl.DataFrame]]]],
     ) -> bool:
         """Write the ``new`` segments, then the manifest, then remove what it no longer names. Returns whether all was saved.
 
-        ``reused``: segments that are there already, by table the XXH3 of their files.
+        ``reused``: segments that are there already, as ``Manifest`` has them. ``new``: table and rows of each file of a segment.
         """
         try:
             make_folders(self._settings, folder)
@@ -101,19 +96,20 @@ class Cache:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     return False  # another loadlens is at it
-                segments = {name: dict(sums) for name, sums in reused.items()}
+                segments = dict(reused)
                 size = 0
-                for name, tables in new:
-                    segments[name] = {}
-                    for number, (table, frame) in enumerate(sorted(tables.items())):
+                for name, parts in new:
+                    sums: list[tuple[str, int]] = []
+                    for number, (table, frame) in enumerate(parts):
                         buffer = io.BytesIO()
                         frame.write_parquet(buffer, compression="lz4", statistics=False)
                         data = buffer.getbuffer()
                         size += len(data)
                         if size > self._limit:
                             return False
-                        segments[name][table] = _sum(data)
+                        sums.append((table, _sum(data)))
                         replace_file(folder / f"{name}.{number}.parquet", data)
+                    segments[name] = tuple(sums)
                 body = msgspec.msgpack.encode(Manifest(tuple(entries), tuple(unread), segments))
                 replace_file(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
                 for path in folder.iterdir():

@@ -53,11 +53,11 @@ class Unread(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Manifest(msgspec.Struct, array_like=True, frozen=True):
-    """What a cache folder holds: entries, files that are not read, and per segment and table the XXH3 of its file."""
+    """What a cache folder holds: entries, files that are not read, and per segment its files: table and XXH3 of each."""
 
     entries: tuple[Entry, ...]
     unread: tuple[Unread, ...]
-    segments: dict[str, dict[str, int]]
+    segments: dict[str, tuple[tuple[str, int], ...]]
 
 
 def entry_of(file: TrackedFile, reader: ReaderState, stat: Stat, segment: str, number: int) -> Entry | None:

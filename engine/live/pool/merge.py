@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
@@ -17,27 +17,35 @@ from engine.live.pool.tasks import PieceTask
 from engine.live.pool.worker import FilesRead, Frames, PieceRead
 
 log = logging.getLogger(__name__)
-Tables = dict[str, dict[str, pl.DataFrame]]
-"""Frames by view and table."""
+_OfView = tuple[str, bool, Iterable[tuple[str, pl.DataFrame]]]
+"""A view, whether its rows are provisional, and table and rows of each part."""
 
 
 class Batch:
     """Files that were read elsewhere, taken one by one; their rows come into the stores with ``flush``."""
 
-    def __init__(self, read: FilesRead, follower: Follower) -> None:
-        """Load the rows. Raises OSError, PolarsError, ValueError if they cannot be used."""
+    def __init__(self, read: FilesRead, follower: Follower, *, at_once: bool) -> None:
+        """``at_once``: load the rows now, and raise OSError, PolarsError, ValueError if they cannot be used; else ``flush`` loads
+        them part by part, and raises these."""
         self._follower = follower
         self._stores = follower.registry.stores
         self._files = read.files
-        self._frames = [self._load(frames) for frames in (read.frames, read.provisional)]
         self._ids: dict[str, dict[int, int]] = {}
+        rows: Iterator[_OfView] = (
+            (view, provisional, self._load(view, frames))
+            for provisional, saved in ((False, read.frames), (True, read.provisional))
+            for view, frames in saved.items()
+        )
+        self._rows: Iterable[_OfView] = (
+            [(view, provisional, list(parts)) for view, provisional, parts in rows] if at_once else rows
+        )
         follower.bytes_read += read.bytes_read
 
-    def _load(self, saved: dict[str, Frames]) -> Tables:
-        frames = {view: each.load() for view, each in saved.items()}
-        if not all(self._stores[view].fits(tables) for view, tables in frames.items()):
-            raise ValueError("rows of other tables")
-        return frames
+    def _load(self, view: str, saved: Frames) -> Iterator[tuple[str, pl.DataFrame]]:
+        for name, frame in saved.load():
+            if not self._stores[view].fits({name: frame}):
+                raise ValueError("rows of other tables")
+            yield name, frame
 
     def take(self, file: TrackedFile, path: str, *, recognised: bool) -> bool:
         """Let ``file`` be as it was read. Returns False if it was not.
@@ -53,12 +61,15 @@ class Batch:
         return True
 
     def flush(self) -> None:
-        """Put the rows of the files taken so far into the stores."""
-        for view, ids in self._ids.items():
-            self._follower.registry.flush(view)
-            for frames, provisional in zip(self._frames, (False, True), strict=True):
-                self._stores[view].put_frames(frames.get(view, {}), ids, provisional=provisional)
-        self._ids = {}
+        """Put the rows of the files taken so far into the stores, once."""
+        for view, provisional, parts in self._rows:
+            ids = self._ids.get(view)
+            if ids:
+                self._follower.registry.flush(view)
+            for name, frame in parts:
+                if ids:
+                    self._stores[view].put_frames({name: frame}, ids, provisional=provisional)
+        self._rows, self._ids = (), {}
 
 
 class Merger:
@@ -89,7 +100,7 @@ class Merger:
             self._first = read
             return
         try:
-            self._batch = Batch(read, self._follower)
+            self._batch = Batch(read, self._follower, at_once=True)
         except (OSError, ValueError, pl.exceptions.PolarsError):
             log.warning("rows of a worker process cannot be used", exc_info=True)
 

@@ -8,8 +8,9 @@ import io
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,38 +26,46 @@ from engine.live.options import LiveSettings
 from engine.live.pool import limits
 from engine.live.pool.file_state import FileState, put, state_of
 from engine.live.pool.tasks import FileTask, PieceTask, Task
+from engine.live.row_files import RowFiles
 from engine.live.store import Store
 from engine.problems import Problem
 from engine.reading import HEAD_RESUMED, Resumable, Source
 from engine.view import View
 
+MOST_ROWS_BYTES = 64 << 20
+"""Bytes of rows of a view that a worker holds in memory; the others wait on disk until the session takes them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Frames by name in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB."""
+    """Frames of tables in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB.
+
+    ``places``: table, first byte and end of each frame; a table may have several.
+    """
 
     path: str
     places: tuple[tuple[str, int, int], ...]
 
     @classmethod
-    def save(cls, folder: str, frames: Mapping[str, pl.DataFrame]) -> Frames:
-        """Write ``frames`` to a new file in ``folder``. Raises OSError."""
+    def save(cls, folder: str, frames: Iterable[tuple[str, pl.DataFrame]]) -> Frames:
+        """Write ``frames``, one after the other, to a new file in ``folder``. Raises OSError."""
         places = []
         descriptor, path = tempfile.mkstemp(dir=folder)
         with open(descriptor, "wb") as file:
-            for name, frame in frames.items():
+            for name, frame in frames:
                 if frame.height:
                     begin = file.tell()
                     frame.write_ipc(file, compression="uncompressed")
                     places.append((name, begin, file.tell()))
         return cls(path, tuple(places))
 
-    def load(self) -> dict[str, pl.DataFrame]:
-        """Read them, once. Raises OSError, PolarsError."""
+    def load(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Yield table and rows of each frame, once: only one is in memory. Raises OSError, PolarsError."""
         with open(self.path, "rb") as file:
-            data = memoryview(file.read())
-        os.unlink(self.path)
-        return {name: pl.read_ipc(io.BytesIO(data[begin:end])) for name, begin, end in self.places}
+            os.unlink(self.path)
+            for name, begin, end in self.places:
+                file.seek(begin)
+                yield name, pl.read_ipc(io.BytesIO(file.read(end - begin)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class PieceRead:
 
     def piece(self) -> Piece:
         """Return it with its frames. Raises OSError, PolarsError."""
-        frames = self.frames.load()
+        frames = dict(self.frames.load())
         return Piece(self.view, self.kind, self.begin, self.end, self.before, self.after, self.problems, frames)
 
 
@@ -128,7 +137,11 @@ class Worker:
         return self._files(task.work, task.final)
 
     def _follower(self) -> Follower:
-        stores = {view.name: Store(table for kind in view.kinds for table in kind.tables) for view in self._views}
+        rows = RowFiles(lambda: Path(self._folder))
+        stores = {
+            view.name: Store((table for kind in view.kinds for table in kind.tables), rows, MOST_ROWS_BYTES)
+            for view in self._views
+        }
         kinds = [(view.name, kind) for view in self._views for kind in view.kinds]
         follower = Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
         follower.registry.budget = limits.budget
@@ -142,8 +155,8 @@ class Worker:
         stores = follower.registry.stores
         for view in stores:
             follower.registry.flush(view)
-        frames = {view: Frames.save(self._folder, store.frames(provisional=False)) for view, store in stores.items()}
-        loose = {view: Frames.save(self._folder, store.frames(provisional=True)) for view, store in stores.items()}
+        frames = {view: Frames.save(self._folder, store.each(provisional=False)) for view, store in stores.items()}
+        loose = {view: Frames.save(self._folder, store.each(provisional=True)) for view, store in stores.items()}
         states = {path: state_of(file) for path, file in files.items()}
         return FilesRead(states, frames, loose, follower.bytes_read)
 
@@ -220,5 +233,5 @@ class Worker:
         if at == begin or store.flush():
             return None
         frames = {name: store.firm(name, frozenset({1})).drop(FILE) for name in store.tables}
-        after, saved = msgspec.msgpack.encode(state), Frames.save(self._folder, frames)
+        after, saved = msgspec.msgpack.encode(state), Frames.save(self._folder, frames.items())
         return PieceRead(reader.view, kind.id, begin, at, before, after, tuple(problems), saved)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import engine.live.ingest.follower as follow
+from engine.live import store, visits
 from engine.live.session import Session
 from tests.engine.live.fake import FakeView, doc, fresh, line, rows, settings
 
@@ -111,10 +112,17 @@ def test_a_saved_prefix_goes_on_growing_over_many_starts(root: Path, tmp_path: P
     assert len(parsed(tmp_path / "cache")) < 40, "segments are gathered again"
 
 
-def test_damaged_cache_is_rebuilt_silently(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [2, 6])
+def test_damaged_cache_is_rebuilt_silently(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int
+) -> None:
+    if parts > 2:  # several files of rows per table
+        monkeypatch.setattr(store, "PART_BYTES", 100)
+        monkeypatch.setattr(visits, "BATCH_FILES", 8)
     cache = tmp_path / "cache"
     first = Run(root, cache)
-    for which in ("manifest", ".0.parquet", ".1.parquet"):
+    assert len([path for path in parsed(cache) if path.suffix == ".parquet"]) >= parts
+    for which in ("manifest", ".0.parquet", f".{parts - 1}.parquet"):
         for damage in range(5):
             path = next(path for path in parsed(cache) if path.name.endswith(which))
             good = path.read_bytes()
