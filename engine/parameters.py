@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from collections.abc import Iterable
@@ -67,6 +68,11 @@ class BadOption(ValueError):
 
 def options(kind: type[Parameters]) -> tuple[Option, ...]:
     """List the parameters of ``kind`` in declared order. Raises TypeError for a field that is not declared with ``option``."""
+    return _declared(kind)
+
+
+@functools.cache
+def _declared(kind: type[Parameters]) -> tuple[Option, ...]:
     hints = typing.get_type_hints(kind, include_extras=True)
     declared = []
     for spec in msgspec.structs.fields(kind):

@@ -181,7 +181,7 @@ class Visits:
         file = answer.file
         if answer.read is not None:
             try:
-                batch = Batch(answer.read, self._follower, at_once=False)
+                batch = Batch(answer.read, self._follower)
                 batch.take(file, answer.path, recognised=True)
                 batch.flush()
                 file.suspect = False

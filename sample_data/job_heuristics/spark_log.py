@@ -109,7 +109,11 @@ class _Writer:
     def _begin(self) -> None:
         plan, start = self.plan, self.start
         self.add(start, "SparkListenerLogStart", Spark_Version="3.5.1")
-        self.add(start, "SparkListenerResourceProfileAdded", Resource_Profile_Id=0,
+        asked = {
+            name: {"Resource Name": name, "Amount": amount, "Discovery Script": "", "Vendor": ""}
+            for name, amount in (("cores", plan.cores), ("memory", plan.memory_mb))
+        }
+        self.add(start, "SparkListenerResourceProfileAdded", Resource_Profile_Id=0, Executor_Resource_Requests=asked,
                  Task_Resource_Requests={"cpus": {"Resource Name": "cpus", "Amount": 1.0}})  # fmt: skip
         self._manager(start, "driver", "node-0")
         self.add(start, "SparkListenerEnvironmentUpdate", JVM_Information={"Java Version": "17.0.9"},

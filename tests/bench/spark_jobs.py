@@ -1,8 +1,8 @@
 """Timing of Spark applications: the event log of 80,000 tasks, cold and growing.
 
 The floor is reading and decoding each of its lines with orjson (``uv run --with orjson python -m tests.bench spark_jobs``), or
-with msgspec where orjson is not installed; both take about as long. Spark's own history server (3.5.4, two cores) takes 3.8 s of
-processor time for a log of this size with a warm JVM, and 9.4 s for the first one after its start.
+with msgspec where orjson is not installed; both take about as long. The peer is Spark's own history server, which replays the
+same log, where Java and PySpark are there (``uv sync --group spark``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from engine.live.options import LiveSettings
 from engine.live.session import Session
 from sample_data.job_heuristics import spark_log
 from sample_data.job_heuristics.spark_log import AppPlan, StagePlan
+from tests.bench import _history_server
 from tests.bench.job_heuristics import report
 from tests.bench.line import Line
 
@@ -87,6 +88,22 @@ def appended(root: Path, path: Path, data: bytes) -> list[float]:
     return took
 
 
+def peer(root: Path, data: bytes, cold: float) -> list[Line]:
+    """Compare with the history server's replay of the same log, and of another one after it."""
+    if why := _history_server.missing():
+        return [Line("Spark's history server", float("nan"), "s", note=f"not run: {why} is missing")]
+    other = root / APP.replace("0777", "0778")
+    other.write_bytes(data.replace(APP.encode(), other.name.encode()))
+    try:
+        first, second = _history_server.replayed(root)
+    finally:
+        other.unlink()
+    return [
+        Line("the same against Spark's history server: its first log", cold, "s", first, note="its processor time"),
+        Line("the same against Spark's history server: its second log", cold, "s", second, note="warm virtual machine"),
+    ]
+
+
 def run() -> list[Line]:
     """All lines of this bench."""
     with tempfile.TemporaryDirectory() as name:
@@ -106,6 +123,7 @@ def run() -> list[Line]:
             Line(f"read and judge, {size}: processor time", cold, "s", least, note="decoding every line; target 3"),
             Line(f"report, {size}, all processes from their start", wall, "s", plain, note="decoding every line"),
         ]
+        lines += peer(root, data, cold)
         path.unlink()
         growing = root / f"{APP}.inprogress"
         growing.write_bytes(data[: -(APPENDS + 1) * MB])

@@ -205,7 +205,7 @@ class Attempts:
             raise Broken("rows", f"{error}"[:120]) from error
         for error in store.flush().values():
             raise Broken("rows", f"{type(error).__name__}: {error}"[:120])
-        return store.frames(provisional=False)[name].drop(FILE)
+        return store.snapshot()(name).drop(FILE)
 
     def flush(self) -> None:
         """Make frames of all rows; look whether their texts are clean."""

@@ -1,10 +1,10 @@
 """``python -m tests.mutants ROOM``: make small mistakes in a room of the engine, one at a time, and see whether its tests notice.
 
 A mutation tester of our own because Polars starts threads, which a fork does not survive: here all forks are made by one
-process that has imported everything, collected the tests and computed nothing. A pass over the tests finds which of them reach
-which function; a mutant gets those, the quickest first, until one fails. A change inside a function is made in the function's
-code in place; after any other (constants, defaults, what is called when a module is imported) everything is imported once more
-and all tests are run. A mutant that takes ten times the processor time of the unchanged code counts as killed.
+process that has imported everything, collected the tests and computed nothing. A pass over the tests finds which modules of them
+reach which function; a mutant gets those, the quickest first, until a test fails. A change inside a function is made in the
+function's code in place; after any other (constants, defaults, what is called when a module is imported) everything is imported
+once more and all tests are run. A mutant that takes ten times the processor time of the unchanged code counts as killed.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class Loop(Quick):
         ]
         self.found = len(everything)
         self.tried, self.killed = Counter[str](), Counter[str]()
+        self.slow = 0
         self.drawn = random.Random(seed).sample(everything, min(count, self.found))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -93,6 +94,12 @@ class Loop(Quick):
             if child(lambda: self.reach(session, passes)):
                 raise pytest.UsageError("the tests fail without any mutant")
             self.cost, self.reached = pickle.loads(passes.read_bytes())
+        self.items = {item.nodeid: item for item in session.items}
+        whole, self.dearest = Counter[str](), Counter[str]()
+        for name, cost in self.cost.items():
+            whole[module_of(name)] += cost
+            self.dearest[module_of(name)] = max(self.dearest[module_of(name)], cost)
+        self.order = sorted(self.cost, key=lambda name: (whole[module_of(name)], module_of(name), self.cost[name]))
         gc.unfreeze()
         functions = [each for each in gc.get_objects() if isinstance(each, FunctionType)]
         self.functions = {(each.__code__.co_filename, each.__code__.co_firstlineno): each for each in functions}
@@ -103,8 +110,10 @@ class Loop(Quick):
                 if self.only and number not in self.only:
                     continue
                 mutant = Mutant(path, index)
-                survived = child(partial(self.judge, session, mutant)) == 0
+                ended = child(partial(self.judge, session, mutant))
+                survived = ended == 0
                 self.tried[mutant.sort] += 1
+                self.slow += os.WIFSIGNALED(ended) and os.WTERMSIG(ended) in (signal.SIGPROF, signal.SIGALRM)
                 self.killed[mutant.sort] += not survived
                 if survived:
                     print(f"{number}: survived {mutant.text}", flush=True)
@@ -112,7 +121,11 @@ class Loop(Quick):
             for sort, number in sorted(self.tried.items()):
                 print(f"{sort}: {self.killed[sort]} of {number} killed")
             tried, killed = self.tried.total(), self.killed.total()
-            print(f"{killed} of {tried} killed ({killed / max(1, tried):.1%}), drawn from {self.found}", flush=True)
+            slow = f"{self.slow} of them by taking too long"
+            print(
+                f"{killed} of {tried} killed ({killed / max(1, tried):.1%}), {slow}, drawn from {self.found}",
+                flush=True,
+            )
         return True
 
     def reach(self, session: pytest.Session, passes: Path) -> None:
@@ -141,15 +154,21 @@ class Loop(Quick):
         place = (str(mutant.path), mutant.owner or 0)
         names, function, code = self.reached.get(place), self.functions.get(place), code_at(mutant.code, mutant.owner)
         if not names or function is None or code is None or code.co_freevars != function.__code__.co_freevars:
-            return again(mutant, sorted(self.cost, key=self.cost.__getitem__), sum(self.cost.values()))
+            return again(mutant, self.order, sum(self.cost.values()))
         function.__code__ = code
-        items = sorted(
-            (item for item in session.items if item.nodeid in names), key=lambda item: self.cost[item.nodeid]
-        )
+        # What the tests of a module share is made by the first one that runs: so the others may reach the function, too.
+        modules = {module_of(name) for name in names}
+        items = [self.items[name] for name in self.order if module_of(name) in modules]
         for item, after in zip(items, [*items[1:], None], strict=True):
-            signal.setitimer(signal.ITIMER_PROF, 1 + PATIENCE * self.cost[item.nodeid])
+            cost = self.dearest[module_of(item.nodeid)] + PATIENCE * self.cost[item.nodeid]
+            signal.setitimer(signal.ITIMER_PROF, 1 + cost)
             if any(report.failed for report in runtestprotocol(item, nextitem=after, log=False)):
                 os._exit(1)
+
+
+def module_of(name: str) -> str:
+    """Return the file of a test by its id."""
+    return name.partition("::")[0]
 
 
 def again(mutant: Mutant, names: list[str], cost: float) -> None:

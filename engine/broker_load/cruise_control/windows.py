@@ -126,26 +126,21 @@ class Aggregate:
         return [self.value(place, name) for place in range(len(self.windows))]
 
     def value(self, place: int, name: str) -> Singles:
-        """Return the value [P] of a metric in the window at ``place`` after extrapolation."""
+        """Return the value [P] of a metric in the window at ``place`` after extrapolation; 0 where nothing extrapolates."""
         here, states = self.windows[place], self.states[place]
         value = here.value(name)
         if states is None:
             return value
-        gone, between = states == INVALID, states == ADJACENT
-        if not gone.any() and not between.any():
+        between = states == ADJACENT
+        if not between.any():
             return value
+        at = self.offered[0].index - here.index
+        older, newer = self.offered[at + 1], self.offered[at - 1]
+        own = here.count[between]
+        total = older.total(name)[between] + here.total(name)[between] + newer.total(name)[between]
+        number = np.where(own > 0, 3, 2) if name == LATEST else older.count[between] + own + newer.count[between]
         value = value.copy()
-        value[gone] = 0
-        if between.any():
-            at = self.offered[0].index - here.index
-            older, newer = self.offered[at + 1], self.offered[at - 1]
-            own = here.count[between]
-            total = older.total(name)[between] + np.where(own > 0, here.total(name)[between], np.float32(0))
-            total = total + newer.total(name)[between]
-            if name == LATEST:
-                value[between] = total / np.where(own > 0, 3, 2)
-            else:
-                value[between] = total / (older.count[between] + own + newer.count[between])
+        value[between] = total / number
         return value
 
     def mean(self, name: str) -> Floats:
@@ -210,7 +205,7 @@ def aggregate(
         whole = np.bincount(topic[now_valid], minlength=len(members))
         # Cruise Control compares a ratio in single precision.
         share = np.float32(np.count_nonzero(now_valid)) / np.float32(size) if size else 0.0
-        if float(share) >= ratio and (whole[members > 0] == members[members > 0]).any():
+        if float(share) >= ratio and (whole == members).any():
             valid, stretched = now_valid, now_stretched
             used.append(place)
     enough = bool(used) and not stand_in

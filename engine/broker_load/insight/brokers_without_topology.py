@@ -25,14 +25,22 @@ _BEFORE = 50
 """Moments before a host's newest sampling interval whose rows are looked at: the rates in it need the tick of each exporter."""
 
 
-def _newest(rows: pl.DataFrame, interval_ms: int) -> pl.DataFrame:
+def _newest(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame:
     """Return the rows of the newest sampling interval of each host (or broker, where no host is known), and some before it."""
     of, time = ["host", "broker"], pl.col("time_ms")
+    files, timely = set(inputs.files), pl.lit(value=True) if at_ms is None else time <= at_ms
+    parts = [part.select(*of, "time_ms").unique() for part in inputs.parts("metrics", files, timely)]
+    moments = pl.concat(parts).unique() if parts else None
+    if moments is None or not moments.height:
+        return inputs.of("metrics", set())
     before = time.filter(time < time.max() // interval_ms * interval_ms).top_k(_BEFORE).min()
-    moments = rows.select(*of, "time_ms").unique()
     since = moments.group_by(of).agg(pl.coalesce(before, time.min()).alias("_since"))
-    found = rows.select(of).join(since, on=of, how="left", maintain_order="left", nulls_equal=True)["_since"]
-    return rows.filter(rows["time_ms"] >= found)
+    recent = timely & (time >= since["_since"].min())
+    found = (
+        rows.join(since, on=of, how="left", maintain_order="left", nulls_equal=True).filter(time >= pl.col("_since"))
+        for rows in inputs.parts("metrics", files, recent)
+    )
+    return pl.concat(found).drop("_since")
 
 
 def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame | None:
@@ -42,13 +50,10 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     Network in of leaders is the broker's total (else the sum of its topics), of followers its replication in; network
     out is what goes to consumers and followers. Where no sizes are reported, the disk is kminion's total.
     """
-    table = inputs.table("metrics")
-    if at_ms is not None:
-        table = table.filter(pl.col("time_ms") <= at_ms)
+    table = _newest(inputs, at_ms, interval_ms)
     disks = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms))
     if not table.height and not disks.height:
         return None
-    table = _newest(table, interval_ms)
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
     who = identity.resolve(table, inputs.table("topology"), listed)
     ids = dict(who.ids)

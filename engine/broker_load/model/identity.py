@@ -6,7 +6,7 @@ See "Which scrape belongs to which broker" in docs/models/broker-load.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -33,6 +33,14 @@ class Identity:
     guessed: Mapping[str, str]
     unmatched: tuple[str, ...]
     doubled: tuple[str, ...]
+
+
+_EVIDENCE = ("host", "broker", "metric", "topic", "partition")
+
+
+def evidence(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return what ``resolve`` looks at in raw metrics that come in parts: each fact once, whenever it was so."""
+    return pl.concat(part.select(_EVIDENCE).unique(maintain_order=True) for part in parts)
 
 
 def resolve(rows: pl.DataFrame, topology: pl.DataFrame, known: Mapping[int, Broker]) -> Identity:

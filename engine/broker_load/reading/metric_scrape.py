@@ -9,6 +9,7 @@ sample, the file's name or its modification time. See ``metric_names`` for the n
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -23,7 +24,7 @@ from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.problems import Problem
 from engine.reading import Reading, Source
-from engine.tables import Rows, Table
+from engine.tables import Parts, Rows, Table
 
 _PORT = re.compile(r"^(.+?)[_:](\d{2,5})$")
 _PLAIN = re.compile(
@@ -53,7 +54,7 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 7
+    version = 8
     tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -212,12 +213,19 @@ def _clusters(names: list[str], mapped: pl.DataFrame, facts: pl.DataFrame) -> di
     return {"cluster": numbers, "name": names, "brokers": [counts.get(number, 0) for number in numbers]}
 
 
-def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
-    """Return the rows of ``metrics``: the points of ``mapped`` series."""
-    at = np.full(file.series.height, -1, np.int64)
+_OF_POINTS = ("time_ms", "value")
+MOST_ROWS = 1 << 20
+"""Rows that are made at once."""
+
+
+def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> Rows:
+    """Return the rows of ``metrics``, in order of time: the points of ``mapped`` series."""
+    at = np.full(file.series.height, -1, np.int32)
     at[mapped["row"].to_numpy()] = np.arange(mapped.height)
-    take = at[file.points["series"].to_numpy()] if file.points.height else np.empty(0, np.int64)
-    points = file.points.select("value", "time_ms").with_columns(pl.Series("take", take)).filter(pl.Series(take >= 0))
+    take = pl.Series("take", at[file.points["series"].to_numpy()] if file.points.height else [], dtype=pl.Int32)
+    points = file.points.select("value", "time_ms").with_columns(take)
+    if (take < 0).any():
+        points = points.filter(take >= 0)
     odd = points.filter(~pl.col("value").is_finite())
     if odd.height:
         first = mapped[odd["take"][:1]]
@@ -240,17 +248,20 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
     if untimely.height:
         first = mapped[untimely["take"][:1]]
         problems.append(_problem(source, "bad-time", "an impossible time; the file's is taken", first, untimely.height))
-    of_series = mapped.select(
-        "host",
-        "broker",
-        pl.col("id_of").alias("metric"),
-        "topic",
-        pl.col("number").alias("partition"),
-        "counter",
-        "cluster",
-    )[points["take"]]
-    time = points.select(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
-    return time.hstack(of_series).hstack(points.select("value")).select(METRICS.schema.keys())
+    if untimely.height or points["time_ms"].null_count():
+        points = points.with_columns(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
+    renamed = {"id_of": "metric", "number": "partition"}
+    series = mapped.drop("metric").rename(renamed).select(name for name in METRICS.schema if name not in _OF_POINTS)
+
+    def frames() -> Iterator[pl.DataFrame]:
+        order = np.argsort(points["time_ms"].to_numpy(), kind="stable")
+        for begin in range(0, len(order), MOST_ROWS):
+            some = points[order[begin : begin + MOST_ROWS]]
+            yield series[some["take"]].hstack(some.select("time_ms", "value")).select(METRICS.schema.keys())
+
+    if points.height > MOST_ROWS:
+        return Parts(points.height, METRICS.schema.names(), frames)
+    return next(frames(), METRICS.empty())
 
 
 def _facts(series: pl.DataFrame) -> pl.DataFrame:

@@ -54,10 +54,8 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
     names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
     running = frozenset(jobs.filter(pl.col("state") == "RUNNING")["job_id"].to_list())
     findings: dict[str, list[Finding]] = {job: [] for job in names}
-    bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
+    bad = heuristics.filter(pl.col("severity") != "NONE")
     for job, heuristic, severity, score, details in zip(*(column.to_list() for column in bad), strict=True):
-        if severity == "NONE":
-            continue
         values = ", ".join(
             f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
             for label, value in json.loads(details).items()

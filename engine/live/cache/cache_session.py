@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import polars as pl
-
 from engine.live.cache.cache import Cache, new_segment
 from engine.live.cache.manifest import Entry, Manifest, Unread, add_reader, entry_of, mark_read, relative
 from engine.live.files.compression import packing_of
@@ -137,26 +135,21 @@ class CacheSession:
     def _restore_segment(self, place: Place, segment: str, pairs: list[tuple[TrackedFile, Entry]]) -> bool:
         folder, view = self._folder(place), place[1]
         assert folder.manifest is not None
-        store = self._registry.stores[view]
-        kinds = {kind.id: kind for kind in self._views[view].kinds}
-        ids = {}
-        restored = []
-        for file, entry in pairs:
-            reader = add_reader(self._registry, view, kinds[entry.kind], file, entry)
-            restored.append((file, reader))
-            ids[entry.number] = reader.id
-        try:
-            for table, frame in self._cache.rows(folder.path, folder.manifest, segment):
-                if not store.fits({table: frame}):
-                    raise ValueError("rows of other tables")
-                store.put_frames({table: frame}, ids)
-        except (OSError, ValueError, pl.exceptions.PolarsError):
-            for file, reader in restored:
-                self._registry.release(reader)
-                file.readers.remove(reader)
+        rows = self._cache.rows(folder.path, folder.manifest, segment)
+        if rows is None:
             folder.sums.pop(segment, None)
             return False
-        self._saved.update((reader.id, entry) for (_, reader), (_, entry) in zip(restored, pairs, strict=True))
+        store = self._registry.stores[view]
+        if not store.fits(rows.schemas):
+            return False
+        kinds = {kind.id: kind for kind in self._views[view].kinds}
+        ids = {}
+        for file, entry in pairs:
+            reader = add_reader(self._registry, view, kinds[entry.kind], file, entry)
+            ids[entry.number] = reader.id
+            self._saved[reader.id] = entry
+        for name, frame in rows.parts:
+            store.put_frames({name: frame}, ids)
         self.restored += len(pairs)
         return True
 
@@ -262,12 +255,14 @@ class CacheSession:
                 segments.setdefault(segment, set()).add(reader.id)
                 left -= stat[2]
         store = self._registry.stores[place[1]]
-        rows = store.firm_rows()
+        rows, tables = store.firm_rows(), tuple(store.tables)
         sums = {name: folder.sums[name] for name in reused}
 
         def job() -> None:
             # Made one after the other: not all rows need be in memory at once.
-            made = ((name, rows(frozenset(files))) for name, files in segments.items())
+            made = (
+                (name, {table: rows(table, frozenset(files)) for table in tables}) for name, files in segments.items()
+            )
             if self._cache.save(folder.path, entries, unread, sums, made):
                 saved = self._cache.load(folder.path)
                 if saved is not None:

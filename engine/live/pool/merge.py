@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -14,38 +14,29 @@ from engine.live.ingest.log_reader import Piece
 from engine.live.pool.file_state import adopt
 from engine.live.pool.reading_pool import ReadingPool
 from engine.live.pool.tasks import PieceTask
-from engine.live.pool.worker import FilesRead, Frames, PieceRead
+from engine.live.pool.worker import FilesRead, Frames, OpenFrames, PieceRead
 
 log = logging.getLogger(__name__)
-_OfView = tuple[str, bool, Iterable[tuple[str, pl.DataFrame]]]
-"""A view, whether its rows are provisional, and table and rows of each part."""
 
 
 class Batch:
     """Files that were read elsewhere, taken one by one; their rows come into the stores with ``flush``."""
 
-    def __init__(self, read: FilesRead, follower: Follower, *, at_once: bool) -> None:
-        """``at_once``: load the rows now, and raise OSError, PolarsError, ValueError if they cannot be used; else ``flush`` loads
-        them part by part, and raises these."""
+    def __init__(self, read: FilesRead, follower: Follower) -> None:
+        """Open the rows. Raises OSError, PolarsError, ValueError if they cannot be used."""
         self._follower = follower
         self._stores = follower.registry.stores
         self._files = read.files
+        self._frames = [self._open(frames) for frames in (read.frames, read.provisional)]
         self._ids: dict[str, dict[int, int]] = {}
-        rows: Iterator[_OfView] = (
-            (view, provisional, self._load(view, frames))
-            for provisional, saved in ((False, read.frames), (True, read.provisional))
-            for view, frames in saved.items()
-        )
-        self._rows: Iterable[_OfView] = (
-            [(view, provisional, list(parts)) for view, provisional, parts in rows] if at_once else rows
-        )
+        self._taken: list[TrackedFile] = []
         follower.bytes_read += read.bytes_read
 
-    def _load(self, view: str, saved: Frames) -> Iterator[tuple[str, pl.DataFrame]]:
-        for name, frame in saved.load():
-            if not self._stores[view].fits({name: frame}):
-                raise ValueError("rows of other tables")
-            yield name, frame
+    def _open(self, saved: dict[str, Frames]) -> dict[str, OpenFrames]:
+        opened = {view: frames.open() for view, frames in saved.items()}
+        if not all(self._stores[view].fits(frames.schemas()) for view, frames in opened.items()):
+            raise ValueError("rows of other tables")
+        return opened
 
     def take(self, file: TrackedFile, path: str, *, recognised: bool) -> bool:
         """Let ``file`` be as it was read. Returns False if it was not.
@@ -58,18 +49,22 @@ class Batch:
         kinds, registry = self._follower.recogniser.by_id, self._follower.registry
         for view, ids in adopt(file, state, kinds, registry, recognised=recognised).items():
             self._ids.setdefault(view, {}).update(ids)
+        self._taken.append(file)
         return True
 
     def flush(self) -> None:
-        """Put the rows of the files taken so far into the stores, once."""
-        for view, provisional, parts in self._rows:
-            ids = self._ids.get(view)
-            if ids:
+        """Put the rows of the files taken so far into the stores. Without those rows the files are given up."""
+        try:
+            for view, ids in self._ids.items():
                 self._follower.registry.flush(view)
-            for name, frame in parts:
-                if ids:
-                    self._stores[view].put_frames({name: frame}, ids, provisional=provisional)
-        self._rows, self._ids = (), {}
+                for frames, provisional in zip(self._frames, (False, True), strict=True):
+                    for name, frame in frames.get(view, ()):
+                        self._stores[view].put_frames({name: frame}, ids, provisional=provisional)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            for file in self._taken:
+                self._follower.registry.release_all(file)
+                self._follower.failed(file, error)
+        self._ids, self._taken = {}, []
 
 
 class Merger:
@@ -100,7 +95,7 @@ class Merger:
             self._first = read
             return
         try:
-            self._batch = Batch(read, self._follower, at_once=True)
+            self._batch = Batch(read, self._follower)
         except (OSError, ValueError, pl.exceptions.PolarsError):
             log.warning("rows of a worker process cannot be used", exc_info=True)
 

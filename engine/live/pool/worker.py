@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import polars as pl
@@ -32,15 +32,12 @@ from engine.problems import Problem
 from engine.reading import HEAD_RESUMED, Resumable, Source
 from engine.view import View
 
-MOST_ROWS_BYTES = 64 << 20
-"""Bytes of rows of a view that a worker holds in memory; the others wait on disk until the session takes them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Frames of tables in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB.
 
-    ``places``: table, first byte and end of each frame; a table may have several.
+    ``places``: name of the table, begin and end of each; a table of very many rows has several.
     """
 
     path: str
@@ -48,7 +45,7 @@ class Frames:
 
     @classmethod
     def save(cls, folder: str, frames: Iterable[tuple[str, pl.DataFrame]]) -> Frames:
-        """Write ``frames``, one after the other, to a new file in ``folder``. Raises OSError."""
+        """Write ``frames`` to a new file in ``folder``. Raises OSError."""
         places = []
         descriptor, path = tempfile.mkstemp(dir=folder)
         with open(descriptor, "wb") as file:
@@ -59,13 +56,34 @@ class Frames:
                     places.append((name, begin, file.tell()))
         return cls(path, tuple(places))
 
-    def load(self) -> Iterator[tuple[str, pl.DataFrame]]:
-        """Yield table and rows of each frame, once: only one is in memory. Raises OSError, PolarsError."""
-        with open(self.path, "rb") as file:
-            os.unlink(self.path)
-            for name, begin, end in self.places:
-                file.seek(begin)
-                yield name, pl.read_ipc(io.BytesIO(file.read(end - begin)))
+    def open(self) -> OpenFrames:
+        """Open the file, once: it is gone with what is returned. Raises OSError."""
+        file = open(self.path, "rb")  # noqa: SIM115
+        os.unlink(self.path)
+        return OpenFrames(file, self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFrames:
+    """The frames of ``Frames``, of which one at a time is in memory."""
+
+    file: IO[bytes]
+    places: tuple[tuple[str, int, int], ...]
+
+    def schemas(self) -> Iterator[tuple[str, pl.Schema]]:
+        """Read name and schema of each. Raises OSError, PolarsError."""
+        for name, data in self._read():
+            yield name, pl.Schema(pl.read_ipc_schema(data))
+
+    def __iter__(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Read them. Raises OSError, PolarsError."""
+        for name, data in self._read():
+            yield name, pl.read_ipc(data)
+
+    def _read(self) -> Iterator[tuple[str, io.BytesIO]]:
+        for name, begin, end in self.places:
+            self.file.seek(begin)
+            yield name, io.BytesIO(self.file.read(end - begin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +111,10 @@ class PieceRead:
 
     def piece(self) -> Piece:
         """Return it with its frames. Raises OSError, PolarsError."""
-        frames = dict(self.frames.load())
+        parts: dict[str, list[pl.DataFrame]] = {}
+        for name, frame in self.frames.open():
+            parts.setdefault(name, []).append(frame)
+        frames = {name: pl.concat(some) for name, some in parts.items()}
         return Piece(self.view, self.kind, self.begin, self.end, self.before, self.after, self.problems, frames)
 
 
@@ -137,11 +158,8 @@ class Worker:
         return self._files(task.work, task.final)
 
     def _follower(self) -> Follower:
-        rows = RowFiles(lambda: Path(self._folder))
-        stores = {
-            view.name: Store((table for kind in view.kinds for table in kind.tables), rows, MOST_ROWS_BYTES)
-            for view in self._views
-        }
+        aside = RowFiles(lambda: Path(self._folder))
+        stores = {view.name: Store((t for kind in view.kinds for t in kind.tables), aside) for view in self._views}
         kinds = [(view.name, kind) for view in self._views for kind in view.kinds]
         follower = Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
         follower.registry.budget = limits.budget
@@ -155,8 +173,8 @@ class Worker:
         stores = follower.registry.stores
         for view in stores:
             follower.registry.flush(view)
-        frames = {view: Frames.save(self._folder, store.each(provisional=False)) for view, store in stores.items()}
-        loose = {view: Frames.save(self._folder, store.each(provisional=True)) for view, store in stores.items()}
+        frames = {view: Frames.save(self._folder, store.frames(provisional=False)) for view, store in stores.items()}
+        loose = {view: Frames.save(self._folder, store.frames(provisional=True)) for view, store in stores.items()}
         states = {path: state_of(file) for path, file in files.items()}
         return FilesRead(states, frames, loose, follower.bytes_read)
 
@@ -232,6 +250,6 @@ class Worker:
             at += reading.consumed
         if at == begin or store.flush():
             return None
-        frames = {name: store.firm(name, frozenset({1})).drop(FILE) for name in store.tables}
-        after, saved = msgspec.msgpack.encode(state), Frames.save(self._folder, frames.items())
+        frames = ((name, frame.drop(FILE)) for name, frame in store.frames(provisional=False))
+        after, saved = msgspec.msgpack.encode(state), Frames.save(self._folder, frames)
         return PieceRead(reader.view, kind.id, begin, at, before, after, tuple(problems), saved)

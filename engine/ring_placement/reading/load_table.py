@@ -77,7 +77,7 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
                 return Reading(problems=found, complete=False)
             table = _load_columns(texts, 2)
             blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
-            frames.append(pl.DataFrame(_typed(source, table.filter(~blank), found).rows["loads"]))
+            frames.append(tables.LOADS.frame(_typed(source, table.filter(~blank), found).rows["loads"]))
         before = max(lines - 1, 0)
         problems += [replace(problem, line=(problem.line or 0) + before) for problem in found]
         lines += block.count(b"\n")

@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
-from engine.job_heuristics.dr_elephant.display import clock, factor, java_double, percent, size, span
+from engine.job_heuristics.dr_elephant.display import clock, duration, factor, java_double, percent, size, span
 
 
-def test_display() -> None:
-    assert [size(v) for v in (0, 1023, 1024, 2 * 2**30 - 1)] == ["0 bytes", "1023 bytes", "1 KB", "1 GB"]
-    assert [span(v) for v in (0, 999, 60_000, 3_661_000)] == ["0 sec", "", "1 min", "1 hr 1 min 1 sec"]
-    assert [clock(v) for v in (999, 3_600_000 * 25)] == ["999 msec", "25:00:00 HH:MM:SS"]
-    assert [factor(a, b) for a, b in ((0, 0), (1, 0), (1, 8), (0, 5))] == ["", "(Infinityx)", "(0.13x)", "(0.00x)"]
-    assert [java_double(v) for v in (1.0, 0.005, 1e7, 2.55584716796875e-4, float("inf"))] == [
-        "1.0", "0.005", "1.0E7", "2.55584716796875E-4", "Infinity",
+def test_bytes_and_times() -> None:
+    assert [size(v) for v in (0, 1023, 1024, 2**20 - 1, 2**20, 2 * 2**30 - 1, 2**40, 2**50, 3 * 2**60)] == [
+        "0 bytes", "1023 bytes", "1 KB", "1023 KB", "1 MB", "1 GB", "1 TB", "1 PB", "3 EB",
     ]  # fmt: skip
-    assert (percent(9_206, 534_604), percent(1, 0)) == ("1.72 %", "NaN")
+    assert [span(v) for v in (0, 999, 1000, 60_000, 3_661_000, -5)] == [
+        "0 sec", "", "1 sec", "1 min", "1 hr 1 min 1 sec", "",
+    ]  # fmt: skip
+    assert [clock(v) for v in (999, 1000, 3_723_999, 3_600_000 * 25)] == [
+        "999 msec", "00:00:01 HH:MM:SS", "01:02:03 HH:MM:SS", "25:00:00 HH:MM:SS",
+    ]  # fmt: skip
+    assert [duration(v) for v in (0, 59_999, 3_723_000, 100 * 3_600_000)] == [
+        "0:00:00",
+        "0:00:59",
+        "1:02:03",
+        "100:00:00",
+    ]
+
+
+def test_factors_and_shares() -> None:
+    assert [factor(a, b) for a, b in ((0, 0), (1, 0), (-1, 0), (1, 8), (0, 5), (5, 1))] == [
+        "", "(Infinityx)", "(-Infinityx)", "(0.13x)", "(0.00x)", "(5.00x)",
+    ]  # fmt: skip
+    assert [percent(a, b) for a, b in ((9_206, 534_604), (1, 0), (1, 101), (1, 100), (9, 800), (11, 800))] == [
+        "1.72 %", "NaN", "0 %", "1.00 %", "1.12 %", "1.38 %",
+    ]  # fmt: skip
+
+
+def test_numbers_as_java_writes_them() -> None:
+    inf = float("inf")
+    values = (
+        1.0,
+        0.005,
+        0.001,
+        0.00099,
+        9999999.0,
+        1e7,
+        2.55584716796875e-4,
+        -1.5e10,
+        0.0,
+        -0.0,
+        inf,
+        -inf,
+        float("nan"),
+    )
+    assert [java_double(v) for v in values] == [
+        "1.0", "0.005", "0.001", "9.9E-4", "9999999.0", "1.0E7", "2.55584716796875E-4", "-1.5E10", "0.0", "-0.0", "Infinity",
+        "-Infinity", "NaN",
+    ]  # fmt: skip

@@ -20,10 +20,10 @@ from engine.inputs import FILE
 from engine.job_heuristics.reading.kinds import HISTORY, History
 from engine.job_heuristics.view import VIEW
 from engine.live.files.first_scan import FirstScan
-from engine.live.ingest import file_content, log_reader
+from engine.live.ingest import file_content
 from engine.live.ingest.log_reader import LogReader
 from engine.live.options import LiveSettings
-from engine.live.pool import guard, limits, reading_pool, worker
+from engine.live.pool import guard, limits, reading_pool
 from engine.live.pool.reading_pool import ReadingPool, module_of, start
 from engine.live.pool.tasks import FileTask, PieceTask, Task
 from engine.live.session import Session
@@ -177,22 +177,6 @@ def test_files_that_change_meanwhile_are_read_here(root: Path, monkeypatch: pyte
     (root / "20.jhist").write_bytes(texts[2])
     (root / "22.jhist").unlink()
     assert same(pooled(root, pool), alone(root))
-
-
-def test_many_rows_wait_on_disk_and_come_part_by_part(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "MOST_ROWS_BYTES", 1000)
-    monkeypatch.setattr(log_reader, "MOST_GATHERED", 0)
-    saved: list[int] = []
-    real = worker.Frames.save.__func__  # type: ignore[attr-defined]
-
-    def save(cls: type[worker.Frames], *args: Any) -> worker.Frames:
-        frames: worker.Frames = real(cls, *args)
-        saved.append(len(frames.places))
-        return frames
-
-    monkeypatch.setattr(worker.Frames, "save", classmethod(save))
-    assert same(pooled(root, inline(monkeypatch, root)), alone(root))
-    assert max(saved) == 10, "two parts of each of five tables"
 
 
 def test_rows_that_are_gone_are_read_here(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,147 @@
+"""One job through every rule of Dr. Elephant, all numbers by hand: two maps of 100 s and 300.5 s, one reduce of 1000 s."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+from engine.job_heuristics.dr_elephant.verdict_tables import Judged, judge, sides_of
+from tests.engine.job_heuristics.jobs import BASE, MB, model, task
+
+NAME = "job_1_0001"
+CONF = {
+    "mapreduce.map.memory.mb": "4096", "mapreduce.reduce.memory.mb": "1024", "mapred.job.queue.name": "default",
+    "mapreduce.job.reduce.slowstart.completedmaps": "0.05", "mapreduce.job.cache.files": "a,b,c",
+    "mapreduce.job.cache.files.filesizes": "524288001,524288000,x",
+}  # fmt: skip
+MAPS = (
+    task("map", 10, 100, size=64 * MB, pmem_mb=1000, vmem_mb=2100, cpu=50_000, gc=1_500, spilled=300, records=100),
+    task("map", 20, 300.5, size=32 * MB, pmem_mb=2000, vmem_mb=8400, cpu=150_000, gc=500, spilled=100, records=50),
+)
+REDUCE = task("reduce", 330, 1000, shuffle=600, sort=50, size=2048 * MB, pmem_mb=500, vmem_mb=900, cpu=0, gc=7)
+
+
+def judged(tasks: tuple[Any, ...] = (*MAPS, REDUCE), published: bool = False, **row: Any) -> Judged:
+    """The result frames of the job."""
+    made = model(list(tasks), conf=CONF, **({"map_memory_mb": 4096, "reduce_memory_mb": 1024, "conf_file": 1} | row))
+    sides = sides_of(made.jobs, made.arrays[0], {NAME: CONF})
+    return judge(
+        made.jobs, sides, {NAME: CONF}, default_rules().of("mapreduce").with_queue_limit(), published=published
+    )
+
+
+def test_metrics_of_both_modes() -> None:
+    code, described = judged().jobs.row(0, named=True), judged(published=True).jobs.row(0, named=True)
+    assert code["used_mb_s"] == 4096 * 400 + 1024 * 1000 and described["used_mb_s"] == 4096 * 801 // 2 + 1024 * 1000
+    # Peaks: 1000 and 8400 / 2.1 of the maps, 500 of the reduce; the code leaves half as much again of the largest.
+    assert code["wasted_mb_s"] == (1024 - 750) * 1000
+    assert described["wasted_mb_s"] == 3096 * 100 + 96 * 300 + 524 * 1000
+    assert code["wait_ms"] == (320_500 - 300_500) + (1_330_000 - 320_500 - 1_000_000)
+    assert described["wait_ms"] == (320_500 - 4_000 - 300_500) + (1_330_000 - 110_000 - 1_000_000)
+    assert code["runtime_ms"] == described["runtime_ms"] == 1_331_000
+    assert (code["severity"], code["score"], code["notes"]) == ("CRITICAL", 6 + 4 + 2, "")
+
+
+def test_verdicts_and_details() -> None:
+    found = {row["heuristic"]: row for row in judged().heuristics.iter_rows(named=True)}
+    assert {name: (row["severity"], row["score"]) for name, row in found.items() if row["severity"] != "NONE"} == {
+        "Mapper Memory": ("SEVERE", 6), "Reducer GC": ("CRITICAL", 4), "Reducer Time": ("LOW", 0),
+        "Shuffle & Sort": ("MODERATE", 2), "Distributed Cache Limit": ("CRITICAL", 0), "Job Queue Limit": ("CRITICAL", 0),
+    }  # fmt: skip
+    texts = {name: "; ".join(json.loads(row["details"]).values()) for name, row in found.items()}
+    assert texts == {
+        "Mapper Skew": "2; 1 tasks @ 32 MB avg; 1 tasks @ 64 MB avg; 2; 1 tasks @ 00:01:40 HH:MM:SS avg; "
+        "1 tasks @ 00:05:00 HH:MM:SS avg",
+        "Mapper GC": "2; 200250; 100000; 1000; 0.01",
+        "Mapper Time": "2; 48 MB; 3 min 20 sec; 5 min; 1 min 40 sec",
+        "Mapper Speed": "2; 48 MB; 3 min 20 sec; 382 KB/s; 96.0",
+        "Mapper Spill": "2; 200; 75; 2.6666666666666665",
+        "Mapper Memory": "2; 3 min 20 sec; 1500; 2000; 1000; 5250; 4 GB",
+        "Reducer Skew": "1; 0 tasks @ 0 bytes avg; 1 tasks @ 2 GB avg; 1; 0 tasks @ 0 msec avg; "
+        "1 tasks @ 00:16:40 HH:MM:SS avg",
+        "Reducer GC": "1; 1000000; 0; 7; 0.0",
+        "Reducer Time": "1; 16 min 40 sec; 16 min 40 sec; 16 min 40 sec",
+        "Reducer Memory": "1; 16 min 40 sec; 500; 500; 500; 900; 1 GB",
+        "Shuffle & Sort": "1; 5 min 50 sec; 10 min (1.71x); 50 sec (0.14x)",
+        "Distributed Cache Limit": "524288001",
+        "Job Queue Limit": "default; 2; 1; 0; 0; 0; 1",
+    }
+
+
+def test_strip_findings_and_differences() -> None:
+    """The description has two heuristics less, and other metrics."""
+    code, described = judged(), judged(published=True)
+    assert code.strips["strip"].to_list() == [".....S.CL.M CC"] and described.strips["strip"].to_list() == [
+        ".....S.CL.M  C"
+    ]
+    worst = [(each.level, each.subject) for each in code.findings[NAME]]
+    assert worst[:2] == [("severe", f"{NAME} Mapper Memory"), ("critical", f"{NAME} Reducer GC")] and len(worst) == 6
+    assert code.findings[NAME][2].text.startswith(
+        "demo, score 0. Number of tasks: 1, Average task runtime: 16 min 40 sec"
+    )
+    for one in (code, described):
+        rows = [(row["what"], row["upstream"], row["published"]) for row in one.differences.iter_rows(named=True)]
+        assert rows == [
+            ("used_mb_s", "2662400", "2664448"), ("wasted_mb_s", "274000", "862400"), ("wait_ms", "29500", "236000"),
+            ("Distributed Cache Limit", "CRITICAL", "-"),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [
+        ({"state": "RUNNING"}, ("CRITICAL", 12, None, None)),
+        ({"state": "KILLED"}, ("CRITICAL", 12, None, None)),
+        ({"state": "FAILED"}, ("CRITICAL", 0, 29_500, 1_331_000)),
+        ({"finish_ms": None}, ("CRITICAL", 12, None, None)),
+        ({"submit_ms": None}, ("CRITICAL", 12, None, None)),
+        ({"submit_ms": BASE + 20_000}, ("CRITICAL", 12, 0, 1_311_000)),
+    ],
+)
+def test_jobs_that_ended_otherwise(row: dict[str, Any], wanted: tuple[Any, ...]) -> None:
+    """A job that failed has the verdict that it did, and that of its queue; without an end or a beginning there is no wait."""
+    found = judged(**row)
+    shown = found.jobs.row(0, named=True)
+    assert (shown["severity"], shown["score"], shown["runtime_ms"]) == (wanted[0], wanted[1], wanted[3])
+    assert shown["wait_ms"] is None if wanted[2] is None else shown["wait_ms"] >= 0
+    if row.get("state") == "FAILED":
+        assert shown["wait_ms"] == wanted[2]
+        assert set(found.heuristics["heuristic"]) == {"Exception", "Job Queue Limit"}
+    assert all(
+        (", so far: it still runs" in each.text) == (row.get("state") == "RUNNING") for each in found.findings[NAME]
+    )
+
+
+def test_jobs_without_tasks() -> None:
+    """One that succeeded has a result that says so; of others with planned tasks nothing is known."""
+    found = judged(())
+    assert found.heuristics.rows() == [(NAME, "No Data Received", "LOW", 0, '{"No Data Received":""}')]
+    assert (found.jobs["severity"][0], found.jobs["score"][0], found.jobs["used_mb_s"][0]) == ("LOW", 0, 0)
+    assert found.strips["strip"].to_list() == [" " * 14]
+    running = judged((), state="RUNNING", source="am", maps=0, reduces=3, tasks_seen=False).jobs
+    assert running.select("severity", "score", "used_mb_s", "wasted_mb_s", "wait_ms").row(0) == (
+        "NONE",
+        0,
+        None,
+        None,
+        None,
+    )
+    seen = judged((), state="RUNNING", source="am", maps=0, reduces=3, tasks_seen=True).jobs
+    planned = judged((), state="RUNNING", source="am", maps=0, reduces=0, tasks_seen=False).jobs
+    assert seen["used_mb_s"][0] == planned["used_mb_s"][0] == 0
+
+
+def test_memory_beyond_64_bit() -> None:
+    """The code wraps around, the description has no number."""
+    huge = {"map_memory_mb": 2**62 // 100}
+    code, described = (judged(published=mode, **huge).jobs.row(0, named=True) for mode in (False, True))
+    product = 2**62 // 100 * 400 + 1024 * 1000
+    assert code["used_mb_s"] == (product + 2**63) % 2**64 - 2**63
+    assert described["used_mb_s"] is None
+    both = judged(published=True, map_memory_mb=2**62 // 401, reduce_memory_mb=2**62 // 1000).jobs
+    assert both["used_mb_s"][0] == 2**62 // 401 * 801 // 2 + 2**62 // 1000 * 1000
+    assert np.iinfo(np.int64).max - both["used_mb_s"][0] < 2**54
