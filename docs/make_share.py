@@ -18,6 +18,57 @@ SHARE = HERE.parent / "share"
 FILES = ("config", "junit", "output", "paths")
 """Arguments that name files or folders."""
 
+BASH = r"""
+_loadlens() {
+  local line="${COMP_LINE:0:COMP_POINT}" word="" before="" view="" what="" each
+  local -a words
+  read -ra words <<< "$line"
+  if [[ "$line" != *[[:space:]] ]]; then
+    word="${words[${#words[@]}-1]}"
+    words=("${words[@]:0:${#words[@]}-1}")
+  fi
+  # Without the "=" at which bash splits words.
+  COMP_WORDS=("${words[@]}" "$word")
+  COMP_CWORD=${#words[@]}
+  for each in "${words[@]}"; do
+    [[ -z "$view" && -n "$(_loadlens_words "$each" table)" ]] && view="$each"
+    before="$each"
+  done
+  case "$before" in
+    -o|--option) what=option ;;
+    --table) what=table ;;
+  esac
+  if [[ -z "$view" || -z "$what" ]]; then
+    _shtab_loadlens loadlens "$word" "$before"
+    return
+  fi
+  COMPREPLY=()
+  while IFS= read -r each; do COMPREPLY+=("$each"); done < <(compgen -W "$(_loadlens_words "$view" "$what")" -- "$word")
+  [[ "${COMPREPLY[0]}" == *= ]] && compopt -o nospace 2>/dev/null
+  if [[ "$word" == *=* && "$COMP_WORDBREAKS" == *=* ]]; then
+    COMPREPLY=("${COMPREPLY[@]#"${word%%=*}="}")
+  fi
+}
+
+complete -o bashdefault -F _loadlens loadlens
+"""
+"""Completion of what depends on the view; all else is left to the function that shtab has made."""
+
+ZSH = r"""
+_loadlens_offer() {
+  local each view
+  local -a every
+  for each in $words; do
+    [[ -n "$(_loadlens_words "$each" table)" ]] && view="$each" && break
+  done
+  every=($(_loadlens_words "$view" "$1"))
+  compadd -S '' -- ${(M)every:#*=}
+  compadd -- ${every:#*=}
+}
+_loadlens_options() { _loadlens_offer option }
+_loadlens_tables() { _loadlens_offer table }
+"""
+
 EXAMPLES = (
     ("loadlens /var/metrics", "watch a folder"),
     ("loadlens report broker-load /var/metrics -o fail=3 --table failover_brokers --format text", "what a broker's death does"),
@@ -45,6 +96,37 @@ def whole() -> argparse.ArgumentParser:
     return top
 
 
+def words() -> dict[str, dict[str, str]]:
+    """Return by view what its ``option`` (KEY=, or KEY=VALUE where the values are known) and its ``table`` may be."""
+    from engine.parameters import options
+    from engine.views import VIEWS
+
+    made = {}
+    for entry in VIEWS:
+        view = entry.load()
+        known = ["scenario="]
+        for each in options(view.parameters):
+            values = each.choices or (("true", "false") if each.type is bool else ("",))
+            known += [f"{each.key}={value}" for value in values]
+        made[entry.name] = {"option": " ".join(sorted(known)), "table": " ".join(table.name for table in view.tables)}
+    return made
+
+
+def _function() -> str:
+    """Return a shell function, for bash and zsh, that prints those words: no program is started for a completion."""
+    cases = (f'    "{view} {what}") echo "{text}" ;;' for view, by in words().items() for what, text in by.items())
+    return "\n".join(("_loadlens_words() {", '  case "$1 $2" in', *cases, "  esac", "}"))
+
+
+def _fish() -> Iterator[str]:
+    """Yield the same for fish."""
+    for view, by in words().items():
+        for what, text in by.items():
+            short = " -s o" if what == "option" else ""
+            seen = f"__fish_seen_subcommand_from report check fleet; and __fish_seen_subcommand_from {view}"
+            yield f"complete -c loadlens -n '{seen}'{short} -l {what} -x -a '{text}'"
+
+
 def completions() -> Iterator[tuple[Path, str]]:
     """Yield path and text of the completion of each shell."""
     import shtab
@@ -63,12 +145,14 @@ def completions() -> Iterator[tuple[Path, str]]:
                 action.choices = names
             if action.dest in FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-    for shell, path in (
-        ("bash", "bash-completion/completions/loadlens"),
-        ("zsh", "zsh/site-functions/_loadlens"),
-        ("fish", "fish/vendor_completions.d/loadlens.fish"),
-    ):
-        yield SHARE / path, shtab.complete(parser, shell=shell).rstrip("\n") + "\n"
+            if action.dest in ("option", "table"):
+                action.complete = {"zsh": f"_loadlens_{action.dest}s"}  # type: ignore[attr-defined]
+    bash = shtab.complete(parser, shell="bash", preamble=_function()).rstrip("\n")
+    yield SHARE / "bash-completion/completions/loadlens", bash[: bash.rindex("\n")].rstrip("\n") + "\n" + BASH
+    zsh = shtab.complete(parser, shell="zsh", preamble=_function() + ZSH).rstrip("\n")
+    yield SHARE / "zsh/site-functions/_loadlens", zsh + "\n"
+    fish = shtab.complete(parser, shell="fish").rstrip("\n")
+    yield SHARE / "fish/vendor_completions.d/loadlens.fish", "\n".join([fish, "", *_fish()]) + "\n"
 
 
 def _roff(text: str) -> str:

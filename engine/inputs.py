@@ -47,7 +47,9 @@ class Inputs:
     _of: Callable[[str, Set[int]], pl.DataFrame] | None = field(repr=False, compare=False, default=None)
     _touched: Callable[[int], frozenset[int] | None] = field(repr=False, compare=False, default=lambda version: None)
     past: tuple[Inputs, ...] = field(repr=False, compare=False, default=())
-    _parts: Callable[[str, Set[int]], Iterable[pl.DataFrame]] | None = field(repr=False, compare=False, default=None)
+    _parts: Callable[[str, Set[int], pl.Expr | None], Iterable[pl.DataFrame]] | None = field(
+        repr=False, compare=False, default=None
+    )
     since_ms: int = field(repr=False, compare=False, default=0)
 
     def table(self, name: str) -> pl.DataFrame:
@@ -64,10 +66,13 @@ class Inputs:
             return self._of(name, files)
         return self.table(name).filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
 
-    def parts(self, name: str, files: Set[int]) -> Iterable[pl.DataFrame]:
-        """Return the rows of ``of(name, files)`` in parts, in the same order: rows that lie on disk need not all be in memory
-        at once. One file may be in several parts."""
-        return [self.of(name, files)] if self._parts is None else self._parts(name, files)
+    def parts(self, name: str, files: Set[int], where: pl.Expr | None = None) -> Iterable[pl.DataFrame]:
+        """Return the rows of ``of(name, files)``, or those ``where`` it is so, in parts, in the same order: rows that lie on disk
+        need not all be in memory at once. One file may be in several parts."""
+        if self._parts is not None:
+            return self._parts(name, files, where)
+        rows = self.of(name, files)
+        return [rows if where is None else rows.filter(where)]
 
     def batches(self, files: Iterable[int], most: int = 128 << 20) -> Iterator[frozenset[int]]:
         """Yield ``files`` in sets of at most ``most`` bytes on disk, or of one file: for work that need not see all at once."""
@@ -99,7 +104,7 @@ class Inputs:
             files=files,
             _load=load,
             _of=lambda name, numbers: keep(name, self.of(name, numbers)),
-            _parts=lambda name, numbers: (keep(name, rows) for rows in self.parts(name, numbers)),
+            _parts=lambda name, numbers, where: (keep(name, rows) for rows in self.parts(name, numbers, where)),
         )
 
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:

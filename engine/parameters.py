@@ -66,9 +66,13 @@ class BadOption(ValueError):
     """Raised for an ``-o key=value`` or settings entry that is not valid; the message says why and what would be."""
 
 
-@functools.cache
 def options(kind: type[Parameters]) -> tuple[Option, ...]:
     """List the parameters of ``kind`` in declared order. Raises TypeError for a field that is not declared with ``option``."""
+    return _declared(kind)
+
+
+@functools.cache
+def _declared(kind: type[Parameters]) -> tuple[Option, ...]:
     hints = typing.get_type_hints(kind, include_extras=True)
     declared = []
     for spec in msgspec.structs.fields(kind):

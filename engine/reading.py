@@ -29,9 +29,9 @@ class Source:
 class Reading:
     """What one ``read`` gave.
 
-    ``rows``: per declared table, columns (lists or arrays of equal length) or a frame, without the ``file`` column:
-    the store adds it. ``consumed``: bytes of ``data`` that were complete records; the rest comes again, with more
-    behind it. ``state``: whatever the next ``read`` of this file needs; must survive msgspec's MessagePack (plain
+    ``rows``: per declared table, columns (lists or arrays of equal length), a frame or, of very many rows, ``Parts``, without
+    the ``file`` column: the store adds it. ``consumed``: bytes of ``data`` that were complete records; the rest comes again,
+    with more behind it. ``state``: whatever the next ``read`` of this file needs; must survive msgspec's MessagePack (plain
     dicts, lists, strings, numbers, bytes), since it is cached on disk. ``complete`` False: a whole-file kind that does
     not parse *yet*: the store keeps the last good version and tries again.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,8 +19,18 @@ Kind = Literal[
 ``json`` a JSON text that exports as an object, ``spark`` a list of floats, ``mb_s`` megabyte-seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Rows of one file that are made part by part, since all at once would take too much memory: ``height`` rows in all,
+    of ``columns``; ``frames`` makes them."""
+
+    height: int
+    columns: Sequence[str]
+    frames: Callable[[], Iterable[pl.DataFrame]]
+
+
 if TYPE_CHECKING:
-    Rows = Mapping[str, Sequence[Any] | np.ndarray | pl.Series] | pl.DataFrame
+    Rows = Mapping[str, Sequence[Any] | np.ndarray | pl.Series] | pl.DataFrame | Parts
 else:
     Rows = Any  # NumPy takes as long to import as everything else here
 
@@ -140,6 +150,8 @@ class Table:
         """
         if isinstance(rows, pl.DataFrame) and rows.schema == self.schema:
             return rows
+        if isinstance(rows, Parts):
+            return pl.concat([self.empty(), *(self.frame(part) for part in rows.frames())])
         names = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
         schema = self.schema
         unknown = set(names) - set(schema)

@@ -112,7 +112,8 @@ class Tabs(Frame):
             if self.overview is None:
                 self.overview = OverviewPane(id="overview")
                 await self.mount(self.overview)
-            self.overview.focus_content()
+            if self.active == OVERVIEW:  # no other tab was chosen meanwhile
+                self.overview.focus_content()
             return self.overview
         entry = self.entries[index]
         if pane is None:

@@ -65,6 +65,9 @@ class JobHeuristics:
         """
         if inputs.table(FLEET_RESULTS.name).is_empty():
             return self._of_histories(inputs, parameters, context)
+        from engine.formats import parquet
+
+        parquet.prepare()
         from engine.job_heuristics.reading.fleet.stored_tables import fleet_results
         from engine.job_heuristics.result.with_stored import with_stored
 

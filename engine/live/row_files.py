@@ -19,6 +19,8 @@ from engine.problems import Problem
 
 FILE_BYTES = 1 << 30
 """Size from which on a file takes no more rows: few files are open, and space is free again in pieces of this size."""
+GROUP_ROWS = 1 << 17
+"""Rows of which the least and the greatest value are known, so that those at other times than asked for are not unpacked."""
 
 
 class RowFile:
@@ -28,15 +30,17 @@ class RowFile:
         self._file, self._offset, self._size = file, offset, size
         self.height = height
 
-    def load(self) -> pl.DataFrame:
-        """Return the rows. Raises OSError."""
+    def load(self, where: pl.Expr | None = None) -> pl.DataFrame:
+        """Return the rows, or those ``where`` it is so. Raises OSError."""
         data = bytearray()
         while len(data) < self._size:
             part = os.pread(self._file.fileno(), self._size - len(data), self._offset + len(data))
             if not part:
                 raise OSError("rows put aside on disk have gone")
             data += part
-        return pl.read_parquet(io.BytesIO(data))
+        if where is None:
+            return pl.read_parquet(io.BytesIO(data))
+        return pl.scan_parquet(io.BytesIO(data)).filter(where).collect(engine="in-memory")
 
 
 class RowFiles:
@@ -51,7 +55,7 @@ class RowFiles:
     def put(self, frame: pl.DataFrame) -> RowFile | None:
         """Write ``frame`` to disk. Returns None if that fails: then the rows stay in memory."""
         buffer = io.BytesIO()
-        frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
+        frame.write_parquet(buffer, compression="zstd", compression_level=1, row_group_size=GROUP_ROWS)
         data = buffer.getbuffer()
         try:
             if self._file is None or self._end > FILE_BYTES:

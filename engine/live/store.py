@@ -12,7 +12,7 @@ import polars as pl
 
 from engine.inputs import FILE
 from engine.live.row_files import RowFile, RowFiles
-from engine.tables import Rows, Table, height_of
+from engine.tables import Parts, Rows, Table, height_of
 
 MERGE_ROWS = 50_000
 """Rows of a merged chunk at most (or a 32nd of the table): a merge copies, which must not be noticed."""
@@ -24,6 +24,8 @@ MERGE_CHUNKS = 64
 
 SELDOM_BYTES = 64 << 20
 """Memory that the rows of a table take that are seldom looked at again; a share of the memory for all, if that is less."""
+PUT_ROWS = 1 << 20
+"""Rows that are put on disk, and read again, at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,12 +39,11 @@ class Chunk:
     files: frozenset[int]
     gone: bool = False
 
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The rows. Raises OSError if they cannot be read from disk."""
+    def frame(self, where: pl.Expr | None = None) -> pl.DataFrame:
+        """Return the rows, or those ``where`` it is so. Raises OSError if they cannot be read from disk."""
         if isinstance(self.rows, pl.DataFrame):
-            return self.rows
-        frame = self.rows.load()
+            return self.rows if where is None else self.rows.filter(where)
+        frame = self.rows.load(where)
         return frame.filter(pl.col(FILE).is_in(_implode(self.files))) if self.gone else frame
 
     @property
@@ -69,7 +70,7 @@ class Snapshot:
         frame = self._frames.get(name)
         if frame is None:
             chunks = self._chunks[name]
-            frame = _joined([chunk.frame for chunk in chunks], self._empty[name])
+            frame = _joined([chunk.frame() for chunk in chunks], self._empty[name])
             if not any(isinstance(chunk.rows, RowFile) for chunk in chunks):
                 self._frames[name] = frame
         # A caller that renames columns in place gets its own frame object; the columns are shared.
@@ -79,20 +80,33 @@ class Snapshot:
         """Return the rows of ``files`` in the table ``name``. Raises KeyError."""
         return _joined([*self.parts(name, files)], self._empty[name])
 
-    def parts(self, name: str, files: Set[int]) -> Iterator[pl.DataFrame]:
-        """Return the same rows in parts, so that not all of them need be in memory at once. Raises KeyError."""
-        return _of(self._chunks[name], files)
+    def parts(self, name: str, files: Set[int], where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
+        """Return the same rows, or those ``where`` it is so, in parts: not all of them need be in memory at once. Raises
+        KeyError."""
+        return _of(self._chunks[name], files, where)
 
 
-def _of(chunks: Iterable[Chunk], files: Set[int]) -> Iterator[pl.DataFrame]:
+def _of(chunks: Iterable[Chunk], files: Set[int], where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
     """Yield the rows of ``files``; chunks that hold none of them are not looked at."""
     for chunk in chunks:
         if chunk.files <= files:
-            yield chunk.frame
+            yield chunk.frame(where)
         elif not chunk.files.isdisjoint(files):
             wanted = sorted(chunk.files & files)
             at = pl.col(FILE)
-            yield chunk.frame.filter(at == wanted[0] if len(wanted) == 1 else at.is_in(_implode(wanted)))
+            yield chunk.frame(where).filter(at == wanted[0] if len(wanted) == 1 else at.is_in(_implode(wanted)))
+
+
+def _evenly(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the rows of ``frames`` in parts of about PUT_ROWS."""
+    small: list[pl.DataFrame] = []
+    for frame in frames:
+        small += frame.iter_slices(PUT_ROWS)
+        if sum(some.height for some in small) >= PUT_ROWS:
+            yield pl.concat(small)
+            small = []
+    if small:
+        yield pl.concat(small)
 
 
 def _implode(files: Iterable[int]) -> pl.Series:
@@ -168,9 +182,9 @@ class Store:
         self._add(chunks[name], Chunk(frame.select(self._empty[name].columns), files))
         self._put_away()
 
-    def fits(self, frames: Mapping[str, pl.DataFrame]) -> bool:
-        """Whether these frames (with ``file``) have just the columns of the tables they are called by."""
-        return all(name in self.tables and frame.schema == self._empty[name].schema for name, frame in frames.items())
+    def fits(self, schemas: Iterable[tuple[str, pl.Schema]]) -> bool:
+        """Whether frames (with ``file``) have just the columns of the tables they are called by."""
+        return all(name in self.tables and schema == self._empty[name].schema for name, schema in schemas)
 
     def put_frames(
         self, frames: Mapping[str, pl.DataFrame], ids: Mapping[int, int], *, provisional: bool = False
@@ -218,14 +232,30 @@ class Store:
             for provisional, chunks in ((False, self._firm), (True, self._loose)):
                 for name, table in self.tables.items():
                     pieces = [(f, rows[name]) for f, rows, loose_ in new if loose_ is provisional and name in rows]
-                    if pieces:
-                        frame = _frame(table, pieces, failed)
-                        self._add(chunks[name], Chunk(frame, frozenset(file for file, _ in pieces)))
+                    for in_parts, some in itertools.groupby(pieces, lambda piece: isinstance(piece[1], Parts)):
+                        if in_parts:
+                            self._add_parts(chunks[name], table, some, failed)
+                            continue
+                        whole = list(some)
+                        frame = _frame(table, whole, failed)
+                        self._add(chunks[name], Chunk(frame, frozenset(file for file, _ in whole)))
             if failed:
                 self.forget(failed)
                 self.flush()
         self._put_away()
         return failed
+
+    def _add_parts(
+        self, chunks: list[Chunk], table: Table, pieces: Iterable[tuple[int, Any]], failed: dict[int, BaseException]
+    ) -> None:
+        """Add rows that are made part by part; what of a part has no room goes to disk before the next is made."""
+        for file, rows in pieces:
+            try:
+                for frame in rows.frames():
+                    self._add(chunks, Chunk(_with_file(table.frame(frame), file), frozenset({file})))
+                    self._put_away()
+            except (Exception, pl.exceptions.PanicException) as error:
+                failed[file] = error
 
     def _put_away(self) -> None:
         """Put the oldest rows on disk, where those in memory take too much of it."""
@@ -243,10 +273,12 @@ class Store:
                 freed += chunks[count].nbytes
                 count += 1
             merged = _merge(chunks[:count])
-            rows = self._row_files.put(merged.frame)
-            if rows is None:
-                return
-            self._away[name].append(Chunk(rows, merged.files))
+            for begin in range(0, merged.height, PUT_ROWS):
+                rows = self._row_files.put(merged.frame().slice(begin, PUT_ROWS))
+                if rows is None:
+                    chunks[:count] = [Chunk(merged.frame().slice(begin), merged.files)]
+                    return
+                self._away[name].append(Chunk(rows, merged.files))
             del chunks[:count]
             total -= freed
 
@@ -266,22 +298,21 @@ class Store:
         """Return the chunks of each table, oldest rows first. Their rows are never changed."""
         return {name: (*self._away[name], *self._firm[name], *self._loose[name]) for name in self.tables}
 
-    def frames(self, *, provisional: bool) -> dict[str, pl.DataFrame]:
-        """Return all firm or all provisional rows by table."""
-        kinds = (self._loose,) if provisional else (self._away, self._firm)
-        return {
-            name: _joined([chunk.frame for chunks in kinds for chunk in chunks[name]], self._empty[name])
-            for name in self.tables
-        }
+    def frames(self, *, provisional: bool) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Yield all firm or all provisional rows, each table's in parts and in order."""
+        for name in self.tables:
+            for chunks in (self._loose,) if provisional else (self._away, self._firm):
+                for chunk in chunks[name]:
+                    yield name, chunk.frame()
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """Return the rows of ``files`` in one table, without provisional ones."""
-        return self.firm_rows()(name, files)
+        return _joined([*self.firm_rows()(name, files)], self._empty[name])
 
-    def firm_rows(self) -> Callable[[str, frozenset[int]], pl.DataFrame]:
-        """Return a function that gives the rows as ``firm`` does now, whatever happens later."""
+    def firm_rows(self) -> Callable[[str, frozenset[int]], Iterator[pl.DataFrame]]:
+        """Return a function that gives the rows as ``firm`` does now, in parts, whatever happens later."""
         chunks = {name: (*self._away[name], *self._firm[name]) for name in self.tables}
-        return lambda name, files: _joined([*_of(chunks[name], files)], self._empty[name])
+        return lambda name, files: _evenly(_of(chunks[name], files))
 
     def snapshot(self) -> Snapshot:
         """Return the tables as of now."""
@@ -303,7 +334,7 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
             if isinstance(chunk.rows, RowFile):
                 rest.append(Chunk(chunk.rows, files, gone=True))
                 continue
-            chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
+            chunk = Chunk(chunk.frame().filter(~pl.col(FILE).is_in(_implode(hit))), files)
             if chunk.height == 0:
                 continue
         rest.append(chunk)
@@ -311,7 +342,7 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
 
 
 def _merge(chunks: list[Chunk]) -> Chunk:
-    frames = [chunk.frame for chunk in chunks]
+    frames = [chunk.frame() for chunk in chunks]
     return Chunk(pl.concat(frames, rechunk=True), frozenset().union(*(chunk.files for chunk in chunks)))
 
 

@@ -9,7 +9,7 @@ from sample_data.broker_load.cluster import Simulation, put_documents, put_scrap
 from sample_data.broker_load.make import write
 from sample_data.whole_files import put
 
-STEP_S = 15.0
+STEP_S = 20.0
 """Seconds between two scrapes."""
 KEEP = 30
 """Scrapes kept of each exporter: three hours of the story."""

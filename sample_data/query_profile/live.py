@@ -9,7 +9,7 @@ from pathlib import Path
 from sample_data.query_profile.make import Server, first
 from sample_data.whole_files import put
 
-STEP_S = 12.0
+STEP_S = 15.0
 """Seconds between two snapshots."""
 
 KEEP = 120

@@ -15,7 +15,7 @@ from sample_data.ring_placement import mimir
 from sample_data.ring_placement.make import Cluster, pages, segment
 from sample_data.whole_files import put
 
-STEP_S = 12.0
+STEP_S = 15.0
 """Seconds between two looks at the clusters."""
 RESTART = range(3, 7)
 """Steps during which one writer is LEAVING and then JOINING."""

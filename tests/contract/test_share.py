@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.parameters import options
+from engine.views import VIEWS
 from tui.cli import build
 from tui.cli.arguments import COMMANDS, parser
 
@@ -39,16 +41,34 @@ def test_what_is_shipped_is_what_is_there() -> None:
     assert files == {str(path.relative_to(ROOT)) for path in (ROOT / "share").rglob("*") if path.is_file()}
 
 
-def test_bash_takes_the_completion() -> None:
+@pytest.mark.parametrize(("line", "offered"), [
+    ("loadlens rep", "replay report"),
+    ("loadlens report broker-load /tmp -o mode=u", "upstream"),
+    ("loadlens report broker-load --option mod", "mode=corrected mode=regression mode=upstream"),
+    ("loadlens check ring-placement -o capac", "capacity="),
+    ("loadlens report query-profile -o top=3 --table cla", "classes"),
+    ("loadlens report query-profile -o top=3 --form", "--format"),
+    ("loadlens report -o nothing.yet", ""),
+])  # fmt: skip
+def test_bash_takes_the_completion(line: str, offered: str) -> None:
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("there is no bash here")
     path = ROOT / "share" / COMPLETIONS[0]
-    script = (
-        f'. "{path}"; COMP_WORDS=(loadlens rep); COMP_CWORD=1; _shtab_loadlens loadlens rep; echo "${{COMPREPLY[*]}}"'
-    )
+    script = f'. "{path}"; COMP_LINE="{line}" COMP_POINT={len(line)}; _loadlens; echo "${{COMPREPLY[*]}}"'
     done = subprocess.run([bash, "-c", script], capture_output=True, text=True, timeout=60)
-    assert "report" in done.stdout, done.stderr
+    assert done.stdout.strip() == offered, done.stderr
+
+
+@pytest.mark.parametrize("name", COMPLETIONS)
+def test_options_and_tables_of_every_view_are_offered(name: str) -> None:
+    text = (ROOT / "share" / name).read_text(encoding="utf-8")
+    for entry in VIEWS:
+        view = entry.load()
+        for option in options(view.parameters):
+            for value in option.choices or ("",):
+                assert f"{option.key}={value}" in text, "run: uv run python docs/make_share.py"
+        assert all(table.name in text for table in view.tables)
 
 
 def test_the_pages_are_made_of_the_parser() -> None:

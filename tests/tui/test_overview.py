@@ -14,6 +14,7 @@ from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
 from tui.glyphs import BRAILLE
 from tui.overview.background import Background
 from tui.overview.briefs import Brief, Briefs
+from tui.overview.reveal import reveal
 from tui.overview.rows import Row, lines_of
 from tui.tabs import OVERVIEW, first_tab
 from tui.widgets.drawing.fragments import plain
@@ -145,6 +146,10 @@ def test_the_next_finding_of_any_view(tmp_path: Path) -> None:
             await at("first-view", "node-001")
             await s.press("N")
             await at("fake-view", "node-003")
+            # the way to a row whose tab the operator has left meanwhile takes no keys away from the shown one
+            shown, left = s.app.pane, s.app.tabs.panes["first-view"]
+            assert not await reveal(left, "nodes", ("node-001",))
+            assert shown in s.app.focused.ancestors
 
     play(story)
 

@@ -204,9 +204,14 @@ def _dashboard_parser(command: str) -> Parser:
     from engine.views import VIEWS
 
     names = [entry.name for entry in VIEWS]
+    about = {
+        "": "Where does the load come from, and what happens if a node dies?",
+        "demo": "Show the dashboard on sample data that moves.",
+        "replay": "Show the dashboard on a session that --record has recorded.",
+    }[command]
     made = Parser(
         f"loadlens {command}".strip(),
-        description="Where does the load come from, and what happens if a node dies?",
+        description=about,
         epilog=None if command else EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

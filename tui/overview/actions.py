@@ -66,7 +66,7 @@ class OverviewActions(AppActions):
         name, row = target
         await self.show_tab(next(index for index, entry in enumerate(self.tabs.entries) if entry.name == name))
         pane = self.pane
-        if pane is not None and row is not None:
+        if pane is not None and pane.entry.name == name and row is not None:
             self.run_worker(reveal(pane, *row), group="reveal", exclusive=True, exit_on_error=False)
 
     @on(Tabs.Marked)

@@ -22,18 +22,19 @@ ROW_S = 5.0
 async def reveal(pane: ViewPane, table: str, key: tuple[Any, ...]) -> bool:
     """Put the cursor of the tab's table ``table`` on the row with ``key``; return whether it is there.
 
-    Drill-downs are closed, and a filter that hides the row is removed. Waits for the tab's first result.
+    Drill-downs are closed, and a filter that hides the row is removed. Waits for the tab's first result. Nothing is done once
+    the operator looks at another tab: the focus would follow to a table that is not on screen.
     """
-    if not await _until(lambda: pane.result is not None and bool(pane.levels), RESULT_S):
+    if not await _until(lambda: not pane.display or (pane.result is not None and bool(pane.levels)), RESULT_S):
         return False
-    while await pane.back():
+    while pane.display and await pane.back():
         pass
     pane.unzoom()
 
     def found() -> list[LiveTable]:
         return [each for each in pane.query(LiveTable) if each.name == f"{pane.entry.name}/{table}"]
 
-    if not await _until(found, ROW_S):  # the tab is being mounted
+    if not await _until(lambda: not pane.display or found(), ROW_S) or not pane.display:  # the tab is being mounted
         return False
     shown = found()[0]
     around = list(shown.ancestors_with_self)

@@ -83,7 +83,7 @@ def _entry(name: str, text: str, width: int) -> list[Line]:
 NOTES = (
     "Filters: words must occur in some text column; cpu>50, size>=10MB, wait<5m, wasted>1GBh, submitted>07:00, state=RUNNING, "
     'name~^etl (regular expression), severity>=moderate; ! in front for the opposite; "two words" in quotes; all conditions '
-    "must hold. A column is named by its title or the beginning of it (_ for blanks; of several the first that suits), a number "
+    "must hold. A column is named by its title or the beginning of it (run time>1h; of several the first that suits), a number "
     "is in the unit shown.",
     "Tab and Shift-Tab go to the next and previous table, panel or control; a panel that has the focus is scrolled by j, k, "
     "the arrows, PgUp and PgDn.",

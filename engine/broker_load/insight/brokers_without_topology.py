@@ -25,14 +25,22 @@ _BEFORE = 50
 """Moments before a host's newest sampling interval whose rows are looked at: the rates in it need the tick of each exporter."""
 
 
-def _newest(rows: pl.DataFrame, interval_ms: int) -> pl.DataFrame:
+def _newest(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame:
     """Return the rows of the newest sampling interval of each host (or broker, where no host is known), and some before it."""
     of, time = ["host", "broker"], pl.col("time_ms")
+    files, timely = set(inputs.files), pl.lit(value=True) if at_ms is None else time <= at_ms
+    parts = [part.select(*of, "time_ms").unique() for part in inputs.parts("metrics", files, timely)]
+    moments = pl.concat(parts).unique() if parts else None
+    if moments is None or not moments.height:
+        return inputs.of("metrics", set())
     before = time.filter(time < time.max() // interval_ms * interval_ms).top_k(_BEFORE).min()
-    moments = rows.select(*of, "time_ms").unique()
     since = moments.group_by(of).agg(pl.coalesce(before, time.min()).alias("_since"))
-    found = rows.select(of).join(since, on=of, how="left", maintain_order="left", nulls_equal=True)["_since"]
-    return rows.filter(rows["time_ms"] >= found)
+    recent = timely & (time >= since["_since"].min())
+    found = (
+        rows.join(since, on=of, how="left", maintain_order="left", nulls_equal=True).filter(time >= pl.col("_since"))
+        for rows in inputs.parts("metrics", files, recent)
+    )
+    return pl.concat(found).drop("_since")
 
 
 def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame | None:
@@ -42,21 +50,17 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     Network in of leaders is the broker's total (else the sum of its topics), of followers its replication in; network
     out is what goes to consumers and followers. Where no sizes are reported, the disk is kminion's total.
     """
-    table = inputs.table("metrics")
-    if at_ms is not None:
-        table = table.filter(pl.col("time_ms") <= at_ms)
+    table = _newest(inputs, at_ms, interval_ms)
     disks = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms))
     if not table.height and not disks.height:
         return None
-    table = _newest(table, interval_ms)
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
-    who = identity.resolve(table, inputs.table("topology"), listed)
+    who = identity.resolve(table, inputs.table("topology"), listed, inputs.table("machines"))
     ids = dict(who.ids)
-    hosts = sorted({identity.bare(h) for h in table["host"].drop_nulls().unique().to_list() if h not in ids})
-    for number, name in enumerate(hosts, 1):
-        for host in table["host"].drop_nulls().unique().sort().to_list():
-            if host not in ids and identity.bare(host) == name:
-                ids[host] = (-number,)
+    names = identity.together(table["host"].drop_nulls().unique().to_list(), inputs.table("machines"))
+    unknown = {host: name for host, name in names.items() if host not in ids}
+    numbers = {name: -number for number, name in enumerate(sorted(set(unknown.values())), 1)}
+    ids |= {host: (numbers[name],) for host, name in sorted(unknown.items())}
     rows = readings.of(table, ids, interval_ms, ticks.repeats(ticks.of_rows(table)))
     if not rows.height and not disks.height:
         return None
@@ -81,7 +85,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     whole_disks = disks.select("broker", pl.col("size") * raw_metrics.MB).rows()
     disk: dict[int, tuple[float | None, int | None]] = {broker: (size, None) for broker, size in whole_disks}
     disk |= {broker: (size, count) for broker, size, count in sizes.iter_rows()}
-    names = {broker: identity.bare(host) for host, ids_of_host in ids.items() for broker in ids_of_host}
+    hosts = {broker: names.get(host, host) for host, brokers in reversed(ids.items()) for broker in brokers}
     out: dict[str, list[object]] = {name: [] for name in BROKERS.schema}
     for broker in sorted({*rows["broker"].unique().to_list(), *disks["broker"].to_list()}):
         values = {}
@@ -93,7 +97,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         size, count = disk.get(broker, (None, None))
         row = {
             "broker": broker,
-            "host": listed[broker].host if broker in listed else names.get(broker, ""),
+            "host": listed[broker].host if broker in listed else hosts.get(broker, ""),
             "rack": listed[broker].rack if broker in listed else None,
             "disk_mb": size,
             "leader_nw_in_kbs": values[_ORDER[0]],

@@ -217,7 +217,7 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
 @dataclass(frozen=True, slots=True)
 class Headroom:
     """The survivor nearest to (or furthest over) a capacity threshold: in words, and the distance in % of the capacity; how
-    many thresholds survivors are over, and how many of these only since the failure."""
+    many survivors are over a threshold, and how many of these are over one that they were not over before."""
 
     worst: str
     percent: float | None
@@ -235,11 +235,9 @@ def headroom(
     """Compare survivors' loads ``after_sums`` (by resource) with the capacity thresholds."""
     topology = cluster.topology
     survivors = topology.alive & ~failed
-    over = newly_over = 0
-    for resource in RESOURCES:
-        now = usage(cluster, resource, after_sums[resource], survivors, parameters).over
-        over += int(now.sum())
-        newly_over += int((now & ~over_capacity(cluster, resource, parameters)).sum())
+    now = {name: usage(cluster, name, after_sums[name], survivors, parameters).over for name in RESOURCES}
+    new = [flags & ~over_capacity(cluster, name, parameters) for name, flags in now.items()]
+    over, newly_over = (int(np.logical_or.reduce(flags).sum()) for flags in (list(now.values()), new))
     nearest = tightest(cluster, after_sums, survivors, parameters)
     if np.isnan(nearest.headroom).all():
         return Headroom("", None, over, newly_over)
@@ -329,7 +327,7 @@ def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]
         else:
             number = word.removeprefix("broker:")
             hits = []
-            if number.isascii() and number.isdigit() and len(number) < 10:
+            if number.isascii() and number.isdecimal() and len(number) < 10:
                 hits = [index for index in topology.index_of([int(number)]).tolist() if index >= 0]
         if hits:
             chosen[hits] = True

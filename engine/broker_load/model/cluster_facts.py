@@ -68,9 +68,14 @@ def holders(inputs: Inputs, past: pl.DataFrame, ids: Mapping[str, tuple[int, ...
     """
     sized = past.filter("sized")
     newest = sized.filter(pl.col("time_ms") == pl.col("time_ms").max().over("host", "broker"))
-    rows = inputs.of("metrics", set(newest["file"].unique().to_list())).filter(pl.col("metric") == raw_metrics.SIZE)
-    rows = rows.join(newest.select("host", "broker", "time_ms").unique(), on=["host", "broker", "time_ms"], how="semi",
-                     nulls_equal=True)  # fmt: skip
+    tick, files = ["host", "broker", "time_ms"], set(newest["file"].unique().to_list())
+    moments = newest.select(tick).unique()
+    since = moments["time_ms"].min() if moments.height else 0
+    sizes = (pl.col("metric") == raw_metrics.SIZE) & (pl.col("time_ms") >= since)
+    parts = [
+        part.join(moments, on=tick, how="semi", nulls_equal=True) for part in inputs.parts("metrics", files, sizes)
+    ]
+    rows = pl.concat(parts) if parts else inputs.of("metrics", files)
     rows = ticks.by_broker(rows, ids).with_columns(_dotless())
     return rows.group_by(_PARTITION).agg(pl.col("broker").unique().sort().alias("brokers"))
 

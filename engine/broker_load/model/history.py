@@ -98,8 +98,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
                 context.progress(len(made) / len(moments), "sampling rounds")
             files = {file for moment in batch for file in sources[moment].files}
             timely = pl.col("time_ms").is_between(min(sources[moment].since for moment in batch), batch[-1])
-            parts = [part.filter(timely) for part in inputs.parts("metrics", files)]
-            rows = readings.of(pl.concat(parts), who.ids, interval_ms, repeats)
+            rows = readings.of(pl.concat(inputs.parts("metrics", files, timely)), who.ids, interval_ms, repeats)
             intervals = [moment // interval_ms for moment in batch]
             rows = rows.filter(pl.col("interval") >= intervals[0])
             if len(batch) <= intervals[-1] - intervals[0]:  # there are others between them
@@ -180,8 +179,9 @@ def _identify(inputs: Inputs, past: pl.DataFrame, placed: pl.DataFrame) -> tuple
     listed, answers = inputs.table("broker_list"), inputs.table("answer_brokers")
     who = Identity({}, {}, (), ())
     if files := ticks.newest_files(past):
-        who = identity.resolve(inputs.of("metrics", files), placed, known_brokers(listed, answers, {}))
-    hosts = {broker: identity.bare(host) for host, ids in who.ids.items() for broker in ids}
+        rows = identity.evidence(inputs.parts("metrics", files))
+        who = identity.resolve(rows, placed, known_brokers(listed, answers, {}), inputs.table("machines"))
+    hosts = {broker: identity.bare(host) for host, ids in reversed([*who.ids.items()]) for broker in ids}
     return who, known_brokers(listed, answers, hosts)
 
 

@@ -9,6 +9,7 @@ sample, the file's name or its modification time. See ``metric_names`` for the n
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -18,12 +19,12 @@ import polars as pl
 from engine.broker_load.reading import metric_names
 from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
 from engine.broker_load.tables import raw_metrics
-from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, METRICS
+from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, MACHINES, METRICS
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.problems import Problem
 from engine.reading import Reading, Source
-from engine.tables import Rows, Table
+from engine.tables import Parts, Rows, Table
 
 _PORT = re.compile(r"^(.+?)[_:](\d{2,5})$")
 _PLAIN = re.compile(
@@ -53,8 +54,8 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 7
-    tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN)
+    version = 9
+    tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN, MACHINES)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise by content: series in any form. Whether it holds broker series is seen when it is read."""
@@ -77,6 +78,9 @@ class MetricScrape:
             rows["cluster_facts"] = _spans(facts, file, source)
         if names:
             rows["clusters"] = _clusters(names, mapped, facts)
+        machines = _machines(series)
+        if machines.height:
+            rows["machines"] = machines
         info = series.filter(pl.col("series").is_in(metric_names.BROKER_INFO))
         if info.height:
             rows["broker_list"] = _broker_list(info, file)
@@ -88,7 +92,7 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     name = pl.col("metric").str.to_lowercase()
     rated = metric_names.is_rate(name)
     pod = pl.coalesce(metric_names.PODS)
-    of_node = pl.col("series").is_in(metric_names.NODE_CPU)
+    of_node = pl.col("series").is_in([*metric_names.NODE_CPU, metric_names.MACHINE_INFO])
     return (
         file.series.lazy().with_row_index("row")
         .with_columns(
@@ -212,12 +216,19 @@ def _clusters(names: list[str], mapped: pl.DataFrame, facts: pl.DataFrame) -> di
     return {"cluster": numbers, "name": names, "brokers": [counts.get(number, 0) for number in numbers]}
 
 
-def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
-    """Return the rows of ``metrics``: the points of ``mapped`` series."""
-    at = np.full(file.series.height, -1, np.int64)
+_OF_POINTS = ("time_ms", "value")
+MOST_ROWS = 1 << 20
+"""Rows that are made at once."""
+
+
+def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> Rows:
+    """Return the rows of ``metrics``, in order of time: the points of ``mapped`` series."""
+    at = np.full(file.series.height, -1, np.int32)
     at[mapped["row"].to_numpy()] = np.arange(mapped.height)
-    take = at[file.points["series"].to_numpy()] if file.points.height else np.empty(0, np.int64)
-    points = file.points.select("value", "time_ms").with_columns(pl.Series("take", take)).filter(pl.Series(take >= 0))
+    take = pl.Series("take", at[file.points["series"].to_numpy()] if file.points.height else [], dtype=pl.Int32)
+    points = file.points.select("value", "time_ms").with_columns(take)
+    if (take < 0).any():
+        points = points.filter(take >= 0)
     odd = points.filter(~pl.col("value").is_finite())
     if odd.height:
         first = mapped[odd["take"][:1]]
@@ -240,17 +251,20 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
     if untimely.height:
         first = mapped[untimely["take"][:1]]
         problems.append(_problem(source, "bad-time", "an impossible time; the file's is taken", first, untimely.height))
-    of_series = mapped.select(
-        "host",
-        "broker",
-        pl.col("id_of").alias("metric"),
-        "topic",
-        pl.col("number").alias("partition"),
-        "counter",
-        "cluster",
-    )[points["take"]]
-    time = points.select(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
-    return time.hstack(of_series).hstack(points.select("value")).select(METRICS.schema.keys())
+    if untimely.height or points["time_ms"].null_count():
+        points = points.with_columns(pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"))
+    renamed = {"id_of": "metric", "number": "partition"}
+    series = mapped.drop("metric").rename(renamed).select(name for name in METRICS.schema if name not in _OF_POINTS)
+
+    def frames() -> Iterator[pl.DataFrame]:
+        order = np.argsort(points["time_ms"].to_numpy(), kind="stable")
+        for begin in range(0, len(order), MOST_ROWS):
+            some = points[order[begin : begin + MOST_ROWS]]
+            yield series[some["take"]].hstack(some.select("time_ms", "value")).select(METRICS.schema.keys())
+
+    if points.height > MOST_ROWS:
+        return Parts(points.height, METRICS.schema.names(), frames)
+    return next(frames(), METRICS.empty())
 
 
 def _facts(series: pl.DataFrame) -> pl.DataFrame:
@@ -295,6 +309,13 @@ def _spans(facts: pl.DataFrame, file: SeriesFile, source: Source) -> pl.DataFram
     return spans.agg(
         pl.col("time_ms").first(), pl.col("time_ms").last().alias("last_ms"), pl.col(*of, "value").first()
     ).select(FACTS.schema.keys())
+
+
+def _machines(series: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of ``machines``: names that labels give the machine of a host."""
+    name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.MACHINES)
+    found = series.select("host", name.alias("machine")).drop_nulls().unique(maintain_order=True)
+    return found.filter(pl.col("host") != pl.col("machine"))
 
 
 def _broker_list(info: pl.DataFrame, file: SeriesFile) -> pl.DataFrame:

@@ -80,7 +80,7 @@ def _badness(row: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _in_words(row: dict[str, Any]) -> str:
-    """Return what a failure does: leaderless partitions, thresholds exceeded, and how near the nearest is."""
+    """Return what a failure does: leaderless partitions, brokers over capacity, and how near the nearest is."""
     words = [plural(row["leaderless"], "partition") + " without a leader"] if row["leaderless"] else []
     words.append(_over(row))
     if row["worst"]:

@@ -184,8 +184,14 @@ FAILURES = Table(
         integer("leaderless", "Partitions without a leader.", priority=0),
         integer("unclean", "Leaderless ones an out-of-sync replica could take.", priority=2),
         integer("under_min_isr", "Partitions under min.insync.replicas that were not before.", priority=0),
-        integer("over", "Capacity thresholds that survivors are over.", title="over capacity", width=13, priority=0),
-        integer("newly_over", "Of them only since the failure.", title="of it new", width=9, priority=1),
+        integer("over", "Survivors that are over a capacity threshold.", title="over capacity", width=13, priority=0),
+        integer(
+            "newly_over",
+            "Those over one that they were not over before.",
+            title="of it new",
+            width=9,
+            priority=1,
+        ),
         text("worst", "Resource and broker nearest to or furthest over its threshold.", width=20, priority=1),
         number(
             "headroom_pct",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,13 +90,14 @@ _export = msgspec.json.Decoder(_Export)
 
 @dataclass(slots=True)
 class Answer:
-    """What an answer holds. ``metrics``: labels of each series that was wanted; ``times`` (epoch ms) and ``values``: its
-    points; ``names``: how many series each name has, wanted or not; ``nameless``: how many have none; ``cut``: the end is
-    missing; ``empty``: a list of series without any."""
+    """What an answer holds. ``metrics``: labels of each series that was wanted; ``lengths``: how many points each has;
+    ``times`` (epoch ms) and ``values`` of all points, series after series; ``names``: how many series each name has, wanted
+    or not; ``nameless``: how many have none; ``cut``: the end is missing; ``empty``: a list of series without any."""
 
     metrics: list[dict[str, str]] = field(default_factory=list)
-    times: list[np.ndarray] = field(default_factory=list)
-    values: list[np.ndarray] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    times: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
     names: dict[str, int] = field(default_factory=dict)
     nameless: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -104,16 +106,14 @@ class Answer:
     empty: bool = False
 
     def points(self) -> pl.DataFrame:
-        """Return ``series`` (place in ``metrics``), ``value`` and ``time_ms`` of all points."""
-        lengths = [len(values) for values in self.values]
-        none: list[np.ndarray] = [np.empty(0)]
-        return pl.DataFrame(
-            {
-                "series": np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths),
-                "value": np.concatenate(self.values or none),
-                "time_ms": np.concatenate(self.times or none).astype(np.int64, copy=False),
-            }
-        )
+        """Return ``series`` (place in ``metrics``), ``value`` and ``time_ms`` of all points, which are no longer held here then:
+        there may be many."""
+        value = pl.Series("value", np.frombuffer(self.values, np.float64))
+        self.values = array("d")
+        time = pl.Series("time_ms", np.frombuffer(self.times, np.int64))
+        self.times = array("q")
+        series = np.repeat(np.arange(len(self.lengths), dtype=np.uint32), self.lengths)
+        return pl.DataFrame([pl.Series("series", series), value, time])
 
 
 def looks_like(head: bytes) -> bool:
@@ -330,8 +330,9 @@ def _add(answer: Answer, raw: memoryview) -> int:
         bad += int((~timely).sum())
         times, values = times[timely], values[timely]
     answer.metrics.append(metric)
-    answer.times.append(np.rint(times).astype(np.int64))
-    answer.values.append(values)
+    answer.lengths.append(len(values))
+    answer.times.frombytes(np.rint(times).astype(np.int64).tobytes())
+    answer.values.frombytes(values.tobytes())
     return bad
 
 

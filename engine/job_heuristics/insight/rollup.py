@@ -33,7 +33,7 @@ def _summed(column: str) -> pl.Expr:
 _MOST_SUMMED = 2**53
 """Least MB s or ms of one job that no total counts: 285,000 years, of a GB 280,000."""
 _COUNTED: dict[str, pl.Expr] = {
-    "jobs": pl.lit(1),
+    "jobs": pl.repeat(True, pl.len()),
     "running": _is("state", "RUNNING"),
     "failed": _is("state", *_FAILED),
     **{name: _summed(name) for name in ("used_mb_s", "wasted_mb_s", "wait_ms")},
@@ -64,13 +64,12 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
 
     Fractions are added in the order of the rows: those in the order of LISTING give the same to the last bit.
     """
-    counted = listing.select(each.cast(pl.Int64).alias(name) for name, each in _COUNTED.items())
+    counted = {name: listing.select(each).to_series().to_numpy() for name, each in _COUNTED.items()}
     weighed = [listing[name].fill_null(0.0).to_numpy() for name in _WEIGHED]
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
     for by in GROUPS:
         names, group = _groups(listing, by)
-        summed = counted.group_by(pl.Series("group", group)).agg(pl.all().sum()).sort("group")
-        sums = [summed[name].to_numpy() for name in _COUNTED]
+        sums = [_sums(group, values, len(names)) for values in counted.values()]
         fractions = [np.bincount(group, weights=values, minlength=len(names)) for values in weighed]
         used, wasted = (sums[list(_COUNTED).index(name)] for name in ("used_mb_s", "wasted_mb_s"))
         at = np.lexsort((np.arange(len(names)), -used, -wasted))
@@ -91,14 +90,27 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
 def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
     """Names of the groups in their order, and for each job the place of its group."""
     if by == "hour":
-        hours = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR).to_series()
-        found = hours.unique()
-        values = hours.replace_strict(found, pl.Series([_hour(hour) for hour in found], dtype=pl.String))
+        keys = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR).to_series()
+        found = keys.unique()
+        labels = pl.Series([_hour(hour) for hour in found], dtype=pl.String)
     else:
-        values = listing[by].cast(pl.String).fill_null("?")
-    names = values.unique().sort()
-    places = values.replace_strict(names, pl.int_range(names.len(), eager=True), return_dtype=pl.Int64)
-    return names.to_list(), places.cast(pl.Int64).to_numpy()
+        keys = listing[by]
+        found = keys.unique()
+        labels = found.cast(pl.String).fill_null("?")
+    names = labels.unique().sort()
+    places = labels.replace_strict(names, pl.int_range(names.len(), eager=True), return_dtype=pl.Int64)
+    return names.to_list(), keys.to_physical().replace_strict(
+        found.to_physical(), places, return_dtype=pl.Int64
+    ).to_numpy()
+
+
+def _sums(group: Array, values: Array, groups: int) -> Array:
+    """Sum up whole numbers by group exactly, or count what is true."""
+    if values.dtype == np.bool_:
+        return np.bincount(group[values], minlength=groups)
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, group, values)
+    return sums
 
 
 def _hour(hours: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -88,42 +88,44 @@ class StoredJobs:
 def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
     """Read the list of jobs of ``results``, what a check would name, and the best advice."""
     problems: list[Problem] = []
-    with ThreadPoolExecutor(1) as pool:
-        best = pool.submit(_best_advice, results, problems)  # while the list is put in order
-        listing, repeated = _listing(results, problems, check)
-        jobs = StoredJobs(results, listing, repeated, _named(best.result(), listing), (), ())
+    # Two at a time: while one file is decoded here, the next is checked in the process for that, and that process answers what
+    # else is asked while the list is put in order.
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            frames = _frames(results, problems, check, pool)
+            best = pool.submit(_best_advice, results, problems)
+            written = pool.submit(lambda: [problem for result in results for problem in _problems_of(result)])
+            jobs = sum(frame["job_id"].drop_nulls().len() for frame in frames)
+            listing = in_listed_order(frames)
+            stored = StoredJobs(results, listing, listing.height < jobs, _named(best.result(), listing), (), ())
+            problems += written.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
     check(0.9)
-    findings = tuple(_findings(jobs, problems))
-    for result in results:
-        problems += _problems_of(result)
-    return replace(jobs, findings=findings, problems=fold(problems))
+    findings = tuple(_findings(stored, problems))
+    return replace(stored, findings=findings, problems=fold(problems))
 
 
-def _listing(results: tuple[FleetResult, ...], problems: list[Problem], check: Check) -> tuple[pl.DataFrame, bool]:
-    """Return the rows of LISTING of all results in its order, and whether a job was in several of them."""
+def _frames(
+    results: tuple[FleetResult, ...], problems: list[Problem], check: Check, pool: Executor
+) -> list[pl.DataFrame]:
+    """Return the rows of LISTING of all results as they are listed, at least one frame."""
     frames = [slim(LISTING.empty().select(_LISTED), 0)]
     tables = [StoredTable(result, LISTING) for result in results]
     height = 0
-    # Two at a time: while one is decoded here, the next is checked in the process for that.
-    with ThreadPoolExecutor(2) as pool:
-        read = deque(pool.submit(_slim_frames, table, number) for number, table in enumerate(tables))
-        try:
-            for number in range(len(tables)):
-                check(0.7 * number / len(tables))
-                for frame in read.popleft().result():
-                    height += frame.height
-                    if height <= MOST_JOBS:
-                        frames.append(frame)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    read = deque(pool.submit(_slim_frames, table, number) for number, table in enumerate(tables))
+    for number in range(len(tables)):
+        check(0.7 * number / len(tables))
+        for frame in read.popleft().result():
+            height += frame.height
+            if height <= MOST_JOBS:
+                frames.append(frame)
     if height > MOST_JOBS:
         reason = f"of {height:,} jobs of fleet results {MOST_JOBS:,} are listed"
         problems.append(Problem.at(results[-1].folder, "too-many-jobs", reason))
     for table in tables:
         problems += table.problems
-    jobs = sum(frame["job_id"].drop_nulls().len() for frame in frames)
-    listed = in_listed_order(frames)
-    return listed, listed.height < jobs
+    return frames
 
 
 _LISTED = tuple(name for name in LISTING.schema if name not in NOT_LISTED)
@@ -142,38 +144,28 @@ def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:
 def in_listed_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Return the rows of all frames in the order of LISTING, of several with one job the last.
 
-    A few columns at a time, so that memory never holds two whole lists; ``frames`` is empty afterwards.
+    One column after the other, so that memory never holds two whole lists; ``frames`` is empty afterwards.
     """
-    ids = pl.concat([frame["job_id"] for frame in frames]).rechunk()
-    order = _order(frames, _last_of_each(ids))
-    parts = []
-    while frames[0].width:
-        names = frames[0].columns[:_AT_A_TIME]
-        parts.append(pl.concat([frame.select(names) for frame in frames]).rechunk()[order])
-        frames[:] = [frame.drop(names) for frame in frames]
-    return pl.concat(parts, how="horizontal")
-
-
-_AT_A_TIME = 2
-"""Columns that are put in order at a time."""
+    columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
+    frames.clear()
+    places = _last_of_each(pl.concat(columns["job_id"]).rechunk())
+    order = _order([pl.concat(columns[name]) for name in ("submit_ms", "rank", "wasted_mb_s")], places)
+    return pl.DataFrame([pl.concat(columns.pop(name)).rechunk().gather(order) for name in tuple(columns)])
 
 
 def _last_of_each(ids: pl.Series) -> pl.Series:
     """Return the places of the last occurrence of each id, sorted by id."""
     places = pl.DataFrame({"id": ids, "at": pl.int_range(ids.len(), dtype=pl.UInt32, eager=True)})
-    if ids.null_count():
-        places = places.drop_nulls("id")
-    if ids.n_unique() < ids.len():
-        places = places.unique("id", keep="last", maintain_order=True)
-    return places["at"] if places["id"].is_sorted() else places.sort("id")["at"]
+    if not ids.is_sorted() or ids.null_count():
+        places = places.drop_nulls("id").sort("id", maintain_order=True)
+    return places.filter(pl.col("id").ne_missing(pl.col("id").shift(-1)))["at"]
 
 
-def _order(frames: list[pl.DataFrame], places: pl.Series) -> pl.Series:
-    """Return ``places``, which are sorted by job, in the order of LISTING: one stable sort after another, of numbers, is several
-    times as fast as one by all columns."""
-    for name in ("submit_ms", "rank", "wasted_mb_s"):
-        keys = pl.concat([frame[name] for frame in frames]).rechunk().gather(places)
-        by = pl.DataFrame({"key": keys, "at": places})
+def _order(keys: Iterable[pl.Series], places: pl.Series) -> pl.Series:
+    """Return ``places``, which are sorted by job, by the last of ``keys`` first, largest first: one stable sort after another, of
+    numbers, is several times as fast as one by all columns."""
+    for key in keys:
+        by = pl.DataFrame({"key": key.rechunk().gather(places), "at": places})
         places = by.sort("key", descending=True, nulls_last=True, maintain_order=True)["at"]
     return places
 
@@ -183,7 +175,8 @@ def _best_advice(results: tuple[FleetResult, ...], problems: list[Problem]) -> p
     best = RECOMMENDATIONS.empty().with_columns(pl.lit(0, pl.Int32).alias(RESULT))
     for number, result in enumerate(results):
         table = StoredTable(result, RECOMMENDATIONS)
-        for frame in table.frames(top=("saving_mb_s", MOST_ADVISED)):
+        least = best["saving_mb_s"][-1] if best.height == MOST_ADVISED else None
+        for frame in table.frames(top=("saving_mb_s", MOST_ADVISED, least)):
             both = pl.concat([best, frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT))])
             order = ("saving_mb_s", "job_id", "rank")
             best = both.sort(order, descending=[True, False, False], nulls_last=True).head(MOST_ADVISED)

@@ -15,7 +15,8 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -31,9 +32,17 @@ from engine.view import View
 
 log = logging.getLogger(__name__)
 
-_MAGIC = b"loadlens-cache-1"
+_MAGIC = b"loadlens-cache-2"
 _MANIFEST = "manifest"
 _DECODER = msgspec.msgpack.Decoder(Manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The rows of many files: tables and schemas of its parts, and the parts, to be taken once, one after the other."""
+
+    schemas: list[tuple[str, pl.Schema]]
+    parts: Iterator[tuple[str, pl.DataFrame]]
 
 
 class Cache:
@@ -69,30 +78,32 @@ class Cache:
             return None
         return manifest
 
-    def rows(self, folder: Path, manifest: Manifest, segment: str) -> dict[str, pl.DataFrame] | None:
-        """Return the rows of a segment by table, None if it is damaged or gone."""
-        frames: dict[str, pl.DataFrame] = {}
+    def rows(self, folder: Path, manifest: Manifest, segment: str) -> Segment | None:
+        """Return the rows of a segment, None if it is damaged or gone."""
+        parts: list[tuple[str, bytes]] = []
         try:
-            for number, (table, wanted) in enumerate(sorted(manifest.segments[segment].items())):
-                data = (folder / f"{segment}.{number}.parquet").read_bytes()
-                if _sum(data) != wanted:
-                    return None
-                frames[table] = pl.read_parquet(io.BytesIO(data))
+            for table, sums in sorted(manifest.segments[segment].items()):
+                for part, wanted in enumerate(sums):
+                    data = (folder / f"{segment}.{table}.{part}.parquet").read_bytes()
+                    if _sum(data) != wanted:
+                        return None
+                    parts.append((table, data))
+            schemas = [(table, pl.Schema(pl.read_parquet_schema(io.BytesIO(data)))) for table, data in parts]
         except (OSError, KeyError, pl.exceptions.PolarsError):
             return None
-        return frames
+        return Segment(schemas, ((table, pl.read_parquet(io.BytesIO(data))) for table, data in parts))
 
     def save(
         self,
         folder: Path,
         entries: Iterable[Entry],
         unread: Iterable[Unread],
-        reused: Mapping[str, Mapping[str, int]],
-        new: Iterable[tuple[str, Mapping[str, pl.DataFrame]]],
+        reused: Mapping[str, Mapping[str, tuple[int, ...]]],
+        new: Iterable[tuple[str, Mapping[str, Iterable[pl.DataFrame]]]],
     ) -> bool:
         """Write the ``new`` segments, then the manifest, then remove what it no longer names. Returns whether all was saved.
 
-        ``reused``: segments that are there already, by table the XXH3 of their files.
+        ``reused``: segments that are there already, by table the XXH3 of their files; ``new``: by table their rows in parts.
         """
         try:
             make_folders(self._settings, folder)
@@ -105,15 +116,18 @@ class Cache:
                 size = 0
                 for name, tables in new:
                     segments[name] = {}
-                    for number, (table, frame) in enumerate(sorted(tables.items())):
-                        buffer = io.BytesIO()
-                        frame.write_parquet(buffer, compression="lz4", statistics=False)
-                        data = buffer.getbuffer()
-                        size += len(data)
-                        if size > self._limit:
-                            return False
-                        segments[name][table] = _sum(data)
-                        replace_file(folder / f"{name}.{number}.parquet", data)
+                    for table, frames in tables.items():
+                        sums: list[int] = []
+                        for frame in frames:
+                            buffer = io.BytesIO()
+                            frame.write_parquet(buffer, compression="lz4", statistics=False)
+                            data = buffer.getbuffer()
+                            size += len(data)
+                            if size > self._limit:
+                                return False
+                            replace_file(folder / f"{name}.{table}.{len(sums)}.parquet", data)
+                            sums.append(_sum(data))
+                        segments[name][table] = tuple(sums)
                 body = msgspec.msgpack.encode(Manifest(tuple(entries), tuple(unread), segments))
                 replace_file(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
                 for path in folder.iterdir():

@@ -135,12 +135,12 @@ class CacheSession:
     def _restore_segment(self, place: Place, segment: str, pairs: list[tuple[TrackedFile, Entry]]) -> bool:
         folder, view = self._folder(place), place[1]
         assert folder.manifest is not None
-        frames = self._cache.rows(folder.path, folder.manifest, segment)
-        if frames is None:
+        rows = self._cache.rows(folder.path, folder.manifest, segment)
+        if rows is None:
             folder.sums.pop(segment, None)
             return False
         store = self._registry.stores[view]
-        if not store.fits(frames):
+        if not store.fits(rows.schemas):
             return False
         kinds = {kind.id: kind for kind in self._views[view].kinds}
         ids = {}
@@ -148,7 +148,8 @@ class CacheSession:
             reader = add_reader(self._registry, view, kinds[entry.kind], file, entry)
             ids[entry.number] = reader.id
             self._saved[reader.id] = entry
-        store.put_frames(frames, ids)
+        for name, frame in rows.parts:
+            store.put_frames({name: frame}, ids)
         self.restored += len(pairs)
         return True
 

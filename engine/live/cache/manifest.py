@@ -53,11 +53,11 @@ class Unread(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Manifest(msgspec.Struct, array_like=True, frozen=True):
-    """What a cache folder holds: entries, files that are not read, and per segment and table the XXH3 of its file."""
+    """What a cache folder holds: entries, files that are not read, and per segment and table the XXH3 of its files."""
 
     entries: tuple[Entry, ...]
     unread: tuple[Unread, ...]
-    segments: dict[str, dict[str, int]]
+    segments: dict[str, dict[str, tuple[int, ...]]]
 
 
 def entry_of(file: TrackedFile, reader: ReaderState, stat: Stat, segment: str, number: int) -> Entry | None:

@@ -187,7 +187,7 @@ class LogReader:
             name: frame.with_columns(pl.lit(reader.id, dtype=pl.UInt32).alias(FILE))
             for name, frame in piece.frames.items()
         }
-        if not store.fits(frames):
+        if not store.fits((name, frame.schema) for name, frame in frames.items()):
             return
         hasher = reader.hasher.copy()
         at, last = piece.begin, b""

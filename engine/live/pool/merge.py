@@ -14,30 +14,29 @@ from engine.live.ingest.log_reader import Piece
 from engine.live.pool.file_state import adopt
 from engine.live.pool.reading_pool import ReadingPool
 from engine.live.pool.tasks import PieceTask
-from engine.live.pool.worker import FilesRead, Frames, PieceRead
+from engine.live.pool.worker import FilesRead, Frames, OpenFrames, PieceRead
 
 log = logging.getLogger(__name__)
-Tables = dict[str, dict[str, pl.DataFrame]]
-"""Frames by view and table."""
 
 
 class Batch:
     """Files that were read elsewhere, taken one by one; their rows come into the stores with ``flush``."""
 
     def __init__(self, read: FilesRead, follower: Follower) -> None:
-        """Load the rows. Raises OSError, PolarsError, ValueError if they cannot be used."""
+        """Open the rows. Raises OSError, PolarsError, ValueError if they cannot be used."""
         self._follower = follower
         self._stores = follower.registry.stores
         self._files = read.files
-        self._frames = [self._load(frames) for frames in (read.frames, read.provisional)]
+        self._frames = [self._open(frames) for frames in (read.frames, read.provisional)]
         self._ids: dict[str, dict[int, int]] = {}
+        self._taken: list[TrackedFile] = []
         follower.bytes_read += read.bytes_read
 
-    def _load(self, saved: dict[str, Frames]) -> Tables:
-        frames = {view: each.load() for view, each in saved.items()}
-        if not all(self._stores[view].fits(tables) for view, tables in frames.items()):
+    def _open(self, saved: dict[str, Frames]) -> dict[str, OpenFrames]:
+        opened = {view: frames.open() for view, frames in saved.items()}
+        if not all(self._stores[view].fits(frames.schemas()) for view, frames in opened.items()):
             raise ValueError("rows of other tables")
-        return frames
+        return opened
 
     def take(self, file: TrackedFile, path: str, *, recognised: bool) -> bool:
         """Let ``file`` be as it was read. Returns False if it was not.
@@ -50,15 +49,22 @@ class Batch:
         kinds, registry = self._follower.recogniser.by_id, self._follower.registry
         for view, ids in adopt(file, state, kinds, registry, recognised=recognised).items():
             self._ids.setdefault(view, {}).update(ids)
+        self._taken.append(file)
         return True
 
     def flush(self) -> None:
-        """Put the rows of the files taken so far into the stores."""
-        for view, ids in self._ids.items():
-            self._follower.registry.flush(view)
-            for frames, provisional in zip(self._frames, (False, True), strict=True):
-                self._stores[view].put_frames(frames.get(view, {}), ids, provisional=provisional)
-        self._ids = {}
+        """Put the rows of the files taken so far into the stores. Without those rows the files are given up."""
+        try:
+            for view, ids in self._ids.items():
+                self._follower.registry.flush(view)
+                for frames, provisional in zip(self._frames, (False, True), strict=True):
+                    for name, frame in frames.get(view, ()):
+                        self._stores[view].put_frames({name: frame}, ids, provisional=provisional)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            for file in self._taken:
+                self._follower.registry.release_all(file)
+                self._follower.failed(file, error)
+        self._ids, self._taken = {}, []
 
 
 class Merger:

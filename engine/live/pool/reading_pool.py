@@ -97,7 +97,10 @@ class ReadingPool:
         if future is None:
             return None
         task = self.tasks[index]
-        size = task.end - task.begin if isinstance(task, PieceTask) else sum(file.stat[2] for file in task)
+        # The first piece of what cannot be read in pieces is the whole file.
+        size = sum(file.stat[2] for file in self.files(index))
+        if isinstance(task, PieceTask) and task.begin:
+            size = task.end - task.begin
         try:
             result: FilesRead | PieceRead | None = future.result(PATIENCE_S + size / (1 << 20))
             return result

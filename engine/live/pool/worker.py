@@ -8,9 +8,10 @@ import io
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 import polars as pl
@@ -25,6 +26,7 @@ from engine.live.options import LiveSettings
 from engine.live.pool import limits
 from engine.live.pool.file_state import FileState, put, state_of
 from engine.live.pool.tasks import FileTask, PieceTask, Task
+from engine.live.row_files import RowFiles
 from engine.live.store import Store
 from engine.problems import Problem
 from engine.reading import HEAD_RESUMED, Resumable, Source
@@ -33,30 +35,55 @@ from engine.view import View
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Frames by name in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB."""
+    """Frames of tables in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB.
+
+    ``places``: name of the table, begin and end of each; a table of very many rows has several.
+    """
 
     path: str
     places: tuple[tuple[str, int, int], ...]
 
     @classmethod
-    def save(cls, folder: str, frames: Mapping[str, pl.DataFrame]) -> Frames:
+    def save(cls, folder: str, frames: Iterable[tuple[str, pl.DataFrame]]) -> Frames:
         """Write ``frames`` to a new file in ``folder``. Raises OSError."""
         places = []
         descriptor, path = tempfile.mkstemp(dir=folder)
         with open(descriptor, "wb") as file:
-            for name, frame in frames.items():
+            for name, frame in frames:
                 if frame.height:
                     begin = file.tell()
                     frame.write_ipc(file, compression="uncompressed")
                     places.append((name, begin, file.tell()))
         return cls(path, tuple(places))
 
-    def load(self) -> dict[str, pl.DataFrame]:
-        """Read them, once. Raises OSError, PolarsError."""
-        with open(self.path, "rb") as file:
-            data = memoryview(file.read())
+    def open(self) -> OpenFrames:
+        """Open the file, once: it is gone with what is returned. Raises OSError."""
+        file = open(self.path, "rb")  # noqa: SIM115
         os.unlink(self.path)
-        return {name: pl.read_ipc(io.BytesIO(data[begin:end])) for name, begin, end in self.places}
+        return OpenFrames(file, self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFrames:
+    """The frames of ``Frames``, of which one at a time is in memory."""
+
+    file: IO[bytes]
+    places: tuple[tuple[str, int, int], ...]
+
+    def schemas(self) -> Iterator[tuple[str, pl.Schema]]:
+        """Read name and schema of each. Raises OSError, PolarsError."""
+        for name, data in self._read():
+            yield name, pl.Schema(pl.read_ipc_schema(data))
+
+    def __iter__(self) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Read them. Raises OSError, PolarsError."""
+        for name, data in self._read():
+            yield name, pl.read_ipc(data)
+
+    def _read(self) -> Iterator[tuple[str, io.BytesIO]]:
+        for name, begin, end in self.places:
+            self.file.seek(begin)
+            yield name, io.BytesIO(self.file.read(end - begin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +111,10 @@ class PieceRead:
 
     def piece(self) -> Piece:
         """Return it with its frames. Raises OSError, PolarsError."""
-        frames = self.frames.load()
+        parts: dict[str, list[pl.DataFrame]] = {}
+        for name, frame in self.frames.open():
+            parts.setdefault(name, []).append(frame)
+        frames = {name: pl.concat(some) for name, some in parts.items()}
         return Piece(self.view, self.kind, self.begin, self.end, self.before, self.after, self.problems, frames)
 
 
@@ -128,7 +158,8 @@ class Worker:
         return self._files(task.work, task.final)
 
     def _follower(self) -> Follower:
-        stores = {view.name: Store(table for kind in view.kinds for table in kind.tables) for view in self._views}
+        aside = RowFiles(lambda: Path(self._folder))
+        stores = {view.name: Store((t for kind in view.kinds for t in kind.tables), aside) for view in self._views}
         kinds = [(view.name, kind) for view in self._views for kind in view.kinds]
         follower = Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
         follower.registry.budget = limits.budget
@@ -219,6 +250,6 @@ class Worker:
             at += reading.consumed
         if at == begin or store.flush():
             return None
-        frames = {name: store.firm(name, frozenset({1})).drop(FILE) for name in store.tables}
+        frames = ((name, frame.drop(FILE)) for name, frame in store.frames(provisional=False))
         after, saved = msgspec.msgpack.encode(state), Frames.save(self._folder, frames)
         return PieceRead(reader.view, kind.id, begin, at, before, after, tuple(problems), saved)

@@ -40,11 +40,15 @@ def huber(residual: np.ndarray, limit: float) -> np.ndarray:
 
 
 def gross_weights(residual: np.ndarray) -> np.ndarray:
-    """Return weights (T,) in [0, 1] that drop intervals with a gross residual: something was at work that is no class."""
+    """Return weights (T,) in [0, 1] that drop intervals with a gross residual: something was at work that is no class.
+
+    What most intervals have is not gross, however alike their residuals are: all weigh 1 then.
+    """
     scale = robust_scale(residual)
     if scale <= 0:
         return np.ones(len(residual))
-    return np.asarray(np.clip(2 - np.abs(residual) / (GROSS * scale), 0.0, 1.0) ** 2)
+    weight = np.asarray(np.clip(2 - np.abs(residual) / (GROSS * scale), 0.0, 1.0) ** 2)
+    return weight if 2 * np.count_nonzero(weight) > len(weight) else np.ones(len(weight))
 
 
 def best_limit(residual: np.ndarray) -> float:

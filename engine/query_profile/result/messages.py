@@ -122,7 +122,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         share = profile.attributed / measured * 100 if measured > 0 else math.nan
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
         explained = f"{share:.1f} %" if measured > 0 else "-"
-        rest = f"{100 - share:.1f} %" if measured > 0 else "-"
+        rest = f"{round(100 - share, 1) + 0.0:.1f} %" if measured > 0 else "-"  # never -0.0
         busy = f"{profile.active_cpus:.2f}" + (f" of {work.cores:g}" if math.isfinite(work.cores) else "")
         over = f"{count} intervals" + (f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else "")
         items += [

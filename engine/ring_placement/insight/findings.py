@@ -49,7 +49,7 @@ def minimum_capacity(s: SegmentScenario, p: RingParameters, context: Context) ->
 
 
 def findings_of(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, context: Context) -> list[Finding]:
-    """List all findings: an unusable ring, single failures not survived, drift (rows of table ``observed``), overload."""
+    """List all findings: an unusable ring, single failures not survived, old heartbeats, drift (rows ``observed``), overload."""
     ring = s.live.placement.ring
     findings: list[Finding] = []
     if s.live.cluster.ring is not None and not ring.members:
@@ -57,8 +57,20 @@ def findings_of(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, c
     elif s.live.cluster.ring is not None and not ring.active.any():
         findings.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
     findings += survival_findings(s, p, context)
+    findings += _unhealthy(s)
     findings += _drift_findings(observed, ring)
     return [*findings, *overloads(s, " B/s")]
+
+
+def _unhealthy(s: SegmentScenario) -> list[Finding]:
+    """List the members whose heartbeat is too old, if there are healthy ones beside them."""
+    names = [m.id for m in s.live.members if m.state == "UNHEALTHY"] if s.live.placement.ring.members else []
+    text = "its heartbeat is too old: nothing is placed on it, the other nodes have its shards"
+    findings = [Finding("moderate", name, text, ("nodes", (name,))) for name in names[:MAX_NAMED]]
+    rest = len(names) - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding("moderate", "nodes", f"{rest} more nodes whose heartbeat is too old", rest=rest))
+    return findings
 
 
 def overloads(s: Scenario[Any], unit: str) -> list[Finding]:

@@ -47,6 +47,11 @@ class Member:
         """Whether the member's tokens take part in the layout of shards."""
         return self.state in PLACED_STATES
 
+    @property
+    def out(self) -> bool:
+        """Whether it is in the ring without taking data as it should: neither ACTIVE nor a tombstone (LEFT)."""
+        return self.state not in ("ACTIVE", "LEFT")
+
     def at(self, now_ns: int, timeout_s: float) -> Member:
         """Return the member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
 

@@ -13,7 +13,7 @@ from engine.ring_placement.insight.receivers import against, alive_loads, stored
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, SegmentScenario
+from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario, SegmentScenario
 from engine.ring_placement.scenarios.strategy import P
 from engine.view import Context
 
@@ -29,7 +29,7 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
     index = {name: i for i, name in enumerate(s.outcome.nodes)}
     before, after = _whole(s.outcome.before), _whole(s.outcome.after)
     down, written = set(s.down), s.live.cluster.written
-    fates = fates_of(s)
+    fates, out = fates_of(s), out_before(s)
     alive = alive_loads(s)
     mean = float(alive.mean()) if len(alive) else 0.0
     rows = []
@@ -43,9 +43,14 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
         rows.append((
             m.id, m.state, fates.get(m.id, ""), m.zone, m.tokens, load_before, load_after, load_after - load_before,
             over_mean, capacity, headroom, over, m.id in down or m.id in s.removed, written.get(m.id),
-            *(None,) * 7, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
+            *(None,) * 7, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None, m.id in out,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
+
+
+def out_before(s: Scenario[Any]) -> frozenset[str]:
+    """Return the IDs of the members that take no data before the scenario, so that no scenario moves their rows."""
+    return frozenset(m.id for m in s.live.members if m.out)
 
 
 def ring_names(cluster: Cluster) -> dict[str, Any]:
@@ -71,6 +76,7 @@ def member_table(state: LiveState[P]) -> pl.DataFrame:
         "ownership": [m.owned for m in state.members],
         "address": [m.address for m in state.members],
         "heartbeat_ms": [None if m.heartbeat_s is None else m.heartbeat_s * 1000 for m in state.members],
+        "out": [m.out for m in state.members],
     }
     return tables.NODES.sorted(tables.NODES.frame(frame))
 

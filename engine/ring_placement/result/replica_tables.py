@@ -23,6 +23,7 @@ from engine.ring_placement.insight.replica_facts import (
 )
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.document import columns_of
+from engine.ring_placement.result.layout_tables import out_before
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario
 from engine.view import Context
 
@@ -44,7 +45,7 @@ def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
     listed = {m.id: m for m in s.members}
     for m in (*s.before.ring.members, *s.live.members):
         listed.setdefault(m.id, m)
-    down, fates = set(s.down), fates_of(s)
+    down, fates, out = set(s.down), fates_of(s), out_before(s)
     for m in listed.values():
         i = index.get(m.id)
         load_before, load_after = (0, 0) if i is None else (int(before[i]), int(after[i]))
@@ -55,7 +56,7 @@ def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
             m.id, m.state, fates.get(m.id, ""), m.zone, m.tokens, load_before, load_after, load_after - load_before,
             over_mean, capacity, headroom, over, m.id in down or m.id in s.removed,
             round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 7), m.address,
-            m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
+            m.heartbeat_s * 1000 if m.heartbeat_s is not None else None, m.id in out,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 

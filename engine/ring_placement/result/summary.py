@@ -122,16 +122,19 @@ def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, 
     """Build the headline: what decides first."""
     alive = alive_loads(s)
     lines = []
-    if len(alive):
+    loaded = bool(s.live.cluster.load_source)
+    if not loaded and s.live.cluster.ring is not None:
+        lines.append(Headline("load", "not known", "the files have none", short=("load", "not known")))
+    if loaded and len(alive):
         hottest = _rate(float(alive.max()))
         lines.append(Headline("hottest", hottest, f"{summary['max_over_mean']:.2f} × mean", short=("hottest", hottest)))
     over = summary["nodes_over_capacity"]
     if over:
         lines.append(Headline("over capacity", f"{over}", "nodes", "severe", ("over", f"{over}")))
     rejected = summary["rejected_bytes"]
-    lines.append(
-        Headline("rejected", _rate(rejected), "", "critical" if rejected else "ok", ("rejected", _rate(rejected)))
-    )
+    if loaded:
+        level: Level = "critical" if rejected else "ok"
+        lines.append(Headline("rejected", _rate(rejected), "", level, ("rejected", _rate(rejected))))
     if summary["drift_pairs"]:
         lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
     if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
@@ -140,7 +143,7 @@ def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, 
         )
     if s.down and summary["regime"] == "transient":
         lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
-    if summary["min_capacity_any_node"] is not None:
+    if loaded and summary["min_capacity_any_node"] is not None:
         needs = _rate(summary["min_capacity_any_node"])
         lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
     lines.append(taking_data(len(alive), s, f"{summary['total_shards']} shards"))

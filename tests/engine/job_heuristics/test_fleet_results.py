@@ -12,10 +12,12 @@ import polars as pl
 import pytest
 
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.reading.fleet.stored_tables import FleetResult
 from engine.job_heuristics.result import stored_jobs
 from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.live.session import Session
 from engine.output import export, report
+from engine.problems import Problem
 from engine.result import Result, TooLarge
 from engine.view import UnknownName
 from tests.contract.samples import QUIET, opened, play, view
@@ -204,6 +206,30 @@ def test_long_lists_are_bounded(written: Path, local: Result, monkeypatch: pytes
         result.table("heuristics")
     with pytest.raises(TooLarge):
         report.to_json(VIEW, result, JobParameters(), NOW)
+
+
+@pytest.mark.parametrize("most", [3, 20, 1000])
+def test_the_best_advice_is_that_of_all_results(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(stored_jobs, "MOST_ADVISED", most)
+    whole = pl.concat(
+        pl.read_parquet(path) for path in sorted((written / "day=2026-01-01" / "table=recommendations").iterdir())
+    )
+    half = pl.col("saving_mb_s").rank("ordinal") % 2 == 0
+    whole = whole.with_columns(saving_mb_s=pl.when(half).then("saving_mb_s"))  # some save an unknown amount
+    for number in range(3):
+        place = tmp_path / f"day={number}" / "table=recommendations"
+        place.mkdir(parents=True)
+        whole[number::3].write_parquet(place / "part.parquet")
+    results = tuple(FleetResult(str(tmp_path / f"day={n}"), "", n, 0, (n, n), {}, {}) for n in range(3))
+    problems: list[Problem] = []
+    best = stored_jobs._best_advice(results, problems)
+    order = ("saving_mb_s", "job_id", "rank")
+    expected = whole.sort(order, descending=[True, False, False], nulls_last=True).head(most)
+    saving = pl.col("saving_mb_s").is_not_null()  # of those without, any will do
+    assert best.drop("_result").filter(saving).equals(expected.filter(saving))
+    assert best.height == expected.height and not problems
 
 
 def test_new_days_appear_and_tables_are_no_files(written: Path, local: Result, tmp_path: Path) -> None:

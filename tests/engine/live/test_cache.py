@@ -114,7 +114,7 @@ def test_a_saved_prefix_goes_on_growing_over_many_starts(root: Path, tmp_path: P
 def test_damaged_cache_is_rebuilt_silently(root: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first = Run(root, cache)
-    for which in ("manifest", ".0.parquet", ".1.parquet"):
+    for which in ("manifest", ".lines.0.parquet", ".docs.0.parquet"):
         for damage in range(5):
             path = next(path for path in parsed(cache) if path.name.endswith(which))
             good = path.read_bytes()

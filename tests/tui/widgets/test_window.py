@@ -119,7 +119,9 @@ def test_any_filter_text_is_harmless(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "rows"),
     [("cpu>50", [1]), ("led>5000", [1]), ("led_in>4MB/s", [1]), ("pot>9000", []), ("wasted>1", [0]), ("wasted>1.5GBh", []),
-     ("wasted>4000000MBs", [0]), ("busy>1.5s", [1]), ("busy<1ms", [0]), ("share>20%", [1]), ("cpu/call>3", [0])],
+     ("wasted>4000000MBs", [0]), ("busy>1.5s", [1]), ("busy<1ms", [0]), ("share>20%", [1]), ("cpu/call>3", [0]),
+     ("led in>4MB/s", [1]), ("Led in KB/s > 5000", [1]), ("pot. out > 9000", []), ("cpu % > 50", [1]), ("cpu%>50", [1]),
+     ("share > 20% led in>1", [1]), ("n= led in>1", [])],
 )  # fmt: skip
 def test_a_filter_names_the_title_on_screen_and_compares_in_the_unit_shown(text: str, rows: list[int]) -> None:
     spec = Table(

@@ -156,7 +156,7 @@ class Pane(scenario.ScenarioPane):
         view: ShardMapView = result.detail
         limited = any(node.capacity is not None for node in view.nodes)
         longest = max((len(node.id) for node in view.nodes), default=0)
-        loaded = view.kind in ("", "segment-writer") or bool(result.summary["load_total"])
+        loaded = bool(result.summary.get("load_source" if view.kind == "segment-writer" else "load_total"))
         nodes = kind_spec(self.spec("nodes"), view.kind, self._counted)
         spec = nodes_spec(nodes, limited, changed, longest, loaded)
         tenants = kind_spec(self.spec("tenants"), view.kind, self._counted)

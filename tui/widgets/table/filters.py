@@ -54,6 +54,27 @@ class Term:
     negated: bool = False
 
 
+_SPACED = re.compile(r"(?<=\w|%)\s+(>=|<=|!=|!~|=|~|>|<)\s*")
+_BEFORE_OPERATOR = r"(?:\s*%)?(?=>=|<=|!=|!~|=|~|>|<)"
+_BETWEEN = r'[^\w"<>=!~]+'
+_QUOTED = re.compile(r'("[^"]*"?)')
+
+
+def _joined(text: str, columns: Sequence[Column]) -> str:
+    """Return a filter without the blanks around its operators (``cpu > 50``) and with ``_`` in place of those in the titles of
+    ``columns``, whole or their beginning (``run time>1h``)."""
+    parts = _QUOTED.split(text)
+    for number in range(0, len(parts), 2):
+        part = _SPACED.sub(r"\1", parts[number])
+        for column in columns:
+            words = _title(column).split("_")
+            for count in range(len(words), 0, -1):
+                typed = "_".join(words[:count])
+                part = re.sub(r"(?i)(?<!\w)" + re.escape(typed).replace("_", _BETWEEN) + _BEFORE_OPERATOR, typed, part)
+        parts[number] = part
+    return "".join(parts)
+
+
 def parse_filter(text: str) -> tuple[Term, ...]:
     """Parse a filter into its conditions, all of which must hold.
 
@@ -264,7 +285,7 @@ def matching(spec: Table, frame: pl.DataFrame, text: str, visible: Sequence[Colu
     """
     import polars as pl
 
-    terms = parse_filter(text)
+    terms = parse_filter(_joined(text, [*visible, *spec.columns]))
     if not terms:
         return None
     conditions = [_condition(spec, frame, term, visible) for term in terms]

@@ -80,7 +80,7 @@ class StoredTable:
         columns: Iterable[str] | None = None,
         *,
         where: tuple[str, str] | None = None,
-        top: tuple[str, int] | None = None,
+        top: tuple[str, int, float | None] | None = None,
         first: int | None = None,
     ) -> Iterator[pl.DataFrame]:
         """Yield those rows of each of its files that ``parquet.Query`` asks for, as ``whole`` does."""

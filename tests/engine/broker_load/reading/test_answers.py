@@ -8,10 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from engine.broker_load.reading import metric_scrape
 from engine.broker_load.reading.metric_scrape import MetricScrape
 from engine.broker_load.tables import raw_metrics
 from engine.reading import Source
 from engine.result import Result
+from engine.tables import Parts
 from tests.bench import feeds
 from tests.engine.broker_load.cruise_control.test_golden import brokers_match, replicas_match, samples_match
 from tests.engine.broker_load.inputs import compute, read
@@ -37,6 +39,26 @@ def test_each_form_gives_the_golden_numbers(form: str) -> None:
     replicas_match(expected, result)
     brokers_match(expected, result)
     assert not result.problems
+
+
+def test_machines_are_known_by_the_name_that_node_exporter_gives(tmp_path: Path) -> None:
+    """Its series have addresses, as in Kubernetes; ``node_uname_info`` says what the machine is called."""
+    names: dict[str, str] = {}
+    for path in (reference("feeds") / "kafka-small/range-gauges").iterdir():
+        document = json.loads(path.read_text())
+        series = document["data"]["result"]
+        for one in series:
+            if one["metric"]["__name__"] == "node_cpu_seconds_total":
+                host = one["metric"]["instance"].rpartition(":")[0]
+                one["metric"]["instance"] = names.setdefault(host, f"10.0.0.{len(names) + 1}:9100")
+        for host, address in names.items():
+            labels = {"__name__": "node_uname_info", "instance": address, "nodename": host.partition(".")[0]}
+            series.append({"metric": labels, "values": [[AT, "1"]]})
+        (tmp_path / path.name).write_text(json.dumps(document))
+    assert len(names) == 4
+    result = loads(tmp_path)
+    samples_match(reference("broker-load") / "small/expected_kafka", result, 1e-9)
+    assert not result.problems and not result.tables["ledger"].filter(pl.col("kind") == "unmatched-host").height
 
 
 # --- names and odd answers, against the rows of plain scrapes ----------------------------------------------------------
@@ -154,6 +176,22 @@ def test_brokers_of_the_whole_cluster() -> None:
     listed = MetricScrape().read(Source("/m/e.prom", "e.prom", 0, 0), text, None, True).rows["broker_list"]
     assert isinstance(listed, pl.DataFrame)
     assert listed.select("broker", "host").rows() == [(1, "k1.example.com"), (2, "k2")]
+
+
+def test_rows_of_a_large_answer_are_made_in_parts_in_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "kafka_server_brokertopicmetrics_bytesin_total"
+    data = answer(*(
+        (of(name, instance=f"b{broker}:9404", topic="t"), [(AT + 60 * n + broker % 2, n * 5.0) for n in range(9)])
+        for broker in range(4)
+    ))  # fmt: skip
+    whole = rows(data)
+    assert whole["time_ms"].is_sorted() and whole.height == 36
+    monkeypatch.setattr(metric_scrape, "MOST_ROWS", 7)
+    made = MetricScrape().read(Source("/m/a.json", "a.json", 0, len(data)), data, None, True).rows["metrics"]
+    assert isinstance(made, Parts) and made.height == 36
+    parts = list(made.frames())
+    assert [part.height for part in parts] == [7, 7, 7, 7, 7, 1]
+    assert pl.concat(parts).select(whole.columns).equals(whole)
 
 
 def test_memory_is_bounded_by_the_points_of_an_answer(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from tests.engine.broker_load.clusters import KB, MB, Cluster
 from tests.engine.broker_load.inputs import compute, read
 
 
-def loaded(folder: Path, rates: tuple[int, ...] = (90_000, 20_000, 20_000)) -> Cluster:
-    """Three brokers that lead a topic each; ``rates`` of network out in KB/s, of 100,000 with a threshold of 80 %."""
+def loaded(folder: Path, rates: tuple[int, ...] = (90_000, 20_000, 20_000), cpu: float = 0.1) -> Cluster:
+    """Three brokers that lead a topic each; ``rates`` of network out in KB/s, of 100,000 with a threshold of 80 %; all with
+    this ``cpu``."""
     made = Cluster(folder)
     for broker, rate in zip(made.ids, rates, strict=True):
         other = broker % 3 + 1
@@ -20,7 +21,7 @@ def loaded(folder: Path, rates: tuple[int, ...] = (90_000, 20_000, 20_000)) -> C
         made.rate(broker, f"t{broker}", KB, rate * KB)
         made.size(broker, f"t{broker}", 0, MB)
         made.size(other, f"t{broker}", 0, MB)
-        made.totals(broker, 0.1, bytes_in=KB, bytes_out=rate * KB)
+        made.totals(broker, cpu, bytes_in=KB, bytes_out=rate * KB)
     return made
 
 
@@ -38,6 +39,15 @@ def test_a_threshold_that_was_exceeded_before_counts(result: Result) -> None:
     assert (first.label, first.value, first.level) == ("if 3 fails", "0 leaderless, 1 over capacity (0 new)", "severe")
     finding = next(one for one in result.findings if one.subject == "failure of 3")
     assert finding.level == "severe" and "1 over capacity (0 new)" in finding.text
+
+
+def test_a_broker_over_two_thresholds_is_one_over_capacity(tmp_path: Path) -> None:
+    """Headline, failures and what-if count the same: brokers."""
+    result = compute(read(loaded(tmp_path, cpu=0.95).write()), ("fail", "3"))
+    assert "CPU" in result.headline[2].basis and "NW_OUT" in result.headline[2].basis
+    assert result.headline[2].label == "over capacity" and result.headline[2].value == "3"
+    assert result.summary["failover_over"] == 2
+    assert max(result.tables["failures"]["over"]) == 2
 
 
 def test_a_loss_at_negative_headroom_is_not_survivable(result: Result) -> None:
