@@ -102,3 +102,9 @@ def test_two_means_by_hand() -> None:
     assert (one.low_n[0], one.high_n[0], one.middle[0]) == (1, 2, 26)
     one = Segments(np.zeros(3, np.int64), 1).two_means(np.array([1, 3, 52]))
     assert (one.low_n[0], one.high_n[0], one.middle[0]) == (2, 1, 27)
+
+
+def test_two_groups_by_hand() -> None:
+    """0, 4, 6: cut at the mean 3, then at 5 - 0, then at 6 - 2, which is the last cut though the groups would give 5 again."""
+    found = Segments(np.zeros(3, np.int64), 1).two_groups(np.array([0, 4, 6]))
+    assert [part.tolist() for part in found] == [[1], [0], [2], [5], [4]]

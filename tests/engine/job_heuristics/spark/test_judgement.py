@@ -355,6 +355,7 @@ def test_advice() -> None:
     assert stages.advise(0, app()) == "Stages succeed and take no long."
     short, long = (Stage(7, 0, "load", sums={"run_ms": 2 * 15 * MINUTE - less}) for less in (2, 0))
     assert stages.advise(3, app()) == stages.advise(3, app(stages=(short,))) != stages.advise(3, app(stages=(long,)))
+    assert stages.advise(3, app()) == "Find out why tasks of these stages fail; table stages has their errors."
     both = stages.advise(3, app(stages=(replace(short, stage=8), long)))
     assert both.startswith("Stage 7 (load) keeps each executor busy longest")
     jobs = rule("JobsHeuristic")[0]
