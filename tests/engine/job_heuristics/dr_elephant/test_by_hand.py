@@ -229,6 +229,7 @@ def test_a_side_without_tasks_and_one_with_a_single_one() -> None:
     )
     assert dict(found.heuristics.select("heuristic", "severity").rows())["Job Queue Limit"] == "NONE"
     assert found.jobs["wait_ms"].to_list() == [10_000]
+    assert texts(judged((REDUCE,)))["Mapper Spill"] == "0; 0; 0; 0.0"
 
 
 @pytest.mark.parametrize(
