@@ -365,8 +365,10 @@ class ParquetRows:
             reason = f"not a readable Parquet file: {error}"
             return Reading(problems=[Problem.at(source.path, "unreadable", reason)], complete=False)
         reading = Reading(consumed=len(data))
-        for name in {name for part in parts or () for name in part.rows}:
-            reading.rows[name] = pl.concat(pl.DataFrame(part.rows[name]) for part in parts or ())
+        for table in self.tables:
+            frames = [table.frame(part.rows[table.name]) for part in parts or () if table.name in part.rows]
+            if frames:
+                reading.rows[table.name] = pl.concat(frames)
         reading.problems += fold(problem for part in parts or () for problem in part.problems)
         return reading
 

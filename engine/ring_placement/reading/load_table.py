@@ -174,7 +174,7 @@ def read_parquet(source: Source, data: bytes) -> Reading:
         )
     except parquet.Damaged as error:
         return unreadable(source, "bad-parquet", str(error))
-    frames = [pl.DataFrame(part.rows["loads"]) for part in parts or () if part.rows]
+    frames = [tables.LOADS.frame(part.rows["loads"]) for part in parts or () if part.rows]
     found = fold(problem for part in parts or () for problem in part.problems)
     # Parquet has rows, not lines.
     problems = [replace(one, line=None, reason=f"{one.reason} (first in row {one.line})") for one in found]
