@@ -18,7 +18,7 @@ from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, 
 from engine.formats import parquet
 from engine.problems import Problem, fold
 from engine.reading import Reading, Source
-from engine.tables import Table
+from engine.tables import Table, together
 from engine.text import clean, decode
 
 
@@ -366,7 +366,7 @@ class ParquetRows:
             return Reading(problems=[Problem.at(source.path, "unreadable", reason)], complete=False)
         reading = Reading(consumed=len(data))
         for name in {name for part in parts or () for name in part.rows}:
-            reading.rows[name] = pl.concat(pl.DataFrame(part.rows[name]) for part in parts or ())
+            reading.rows[name] = together(part.rows[name] for part in parts or ())
         reading.problems += fold(problem for part in parts or () for problem in part.problems)
         return reading
 

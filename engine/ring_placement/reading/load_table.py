@@ -16,6 +16,7 @@ from engine.ring_placement import tables
 from engine.ring_placement.dskit.keys import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.reading.document import SANE_RATE, Document, unreadable
+from engine.tables import together
 from engine.text import clean
 
 REQUIRED = ("tenant", "dataset", "bytes_per_s")
@@ -174,11 +175,11 @@ def read_parquet(source: Source, data: bytes) -> Reading:
         )
     except parquet.Damaged as error:
         return unreadable(source, "bad-parquet", str(error))
-    frames = [pl.DataFrame(part.rows["loads"]) for part in parts or () if part.rows]
+    rows = [part.rows["loads"] for part in parts or () if part.rows]
     found = fold(problem for part in parts or () for problem in part.problems)
     # Parquet has rows, not lines.
     problems = [replace(one, line=None, reason=f"{one.reason} (first in row {one.line})") for one in found]
-    return Reading({"loads": by_dataset(pl.concat(frames))} if frames else {}, problems)
+    return Reading({"loads": by_dataset(together(rows))} if rows else {}, problems)
 
 
 def _parquet_rows(source: Source, frame: pl.DataFrame, first: int) -> Reading:
