@@ -342,7 +342,7 @@ def amount(kind: Kind, typed: str, unit: str = "") -> float:
     if kind == "time_ms":
         typed = whole_date(typed)
         lowered = typed.strip().lower()
-        if not lowered.lstrip("-").isdigit():
+        if not lowered.lstrip("-").isdecimal():
             return _instant_ms(typed)
     if kind in ("ms", "s"):
         parts = re.findall(r"([\d.]+)\s*([a-zµ]+)", lowered)

@@ -4,9 +4,9 @@ Polars panics on some damaged pages and, where a length is wrong, asks for more 
 once; both write to the terminal. So a child process decodes: it is started with the first file, serves all that follow, and is
 ended when it is idle. A file that kills it raises ``Damaged``, like any other file that cannot be read.
 
-``read`` decodes a file that is in memory; ``checked`` lets the child decode a file and, where that ends well, decodes the same
-bytes here, which costs less than sending a large frame; ``scan`` asks a file on disk for some of its rows and skips the row
-groups without them.
+``read`` decodes a file that is in memory, part by part; ``checked`` lets the child decode a file and, where that ends well,
+decodes the same bytes here, which costs less than sending a large frame; ``scan`` asks a file on disk for some of its rows and
+skips the row groups without them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -41,7 +42,7 @@ MOST_TEXT = 1 << 30
 MOST_ROWS = 5_000_000
 """Most rows that one query gives."""
 SLICE = 1 << 17
-"""Rows of a query's answer that are decoded and sent at a time."""
+"""Rows that are decoded and sent at a time."""
 LONGEST_TEXT = 1 << 16
 """Most characters of one text in the answer of a query."""
 MOST_MEMORY = 4 << 30
@@ -50,15 +51,25 @@ DECODE = "--decode-parquet"
 """First argument of the program built into one folder when it is to decode for another one of itself."""
 
 
+T = TypeVar("T")
+
+
 class Damaged(ValueError):
     """Raised for bytes that are no readable Parquet; the message says why in a few words."""
 
 
 def read(
-    data: bytes, wanted: Callable[[list[str]], bool], keep: Callable[[str], bool] = lambda name: True
-) -> pl.DataFrame | None:
-    """Decode those columns of ``data`` that ``keep`` takes. Returns None if ``wanted`` refuses their names. Raises Damaged."""
-    return _CHILD.read(data, wanted, keep)
+    data: bytes,
+    wanted: Callable[[list[str]], bool],
+    make: Callable[[pl.DataFrame, int], T],
+    keep: Callable[[str], bool] = lambda name: True,
+) -> list[T] | None:
+    """Decode those columns of ``data`` that ``keep`` takes, and return what ``make`` makes of each part: some rows, and the
+    number of the first one, from 1 on; a file without rows has one part.
+
+    Returns None if ``wanted`` refuses the columns' names. Raises Damaged.
+    """
+    return _CHILD.read(data, wanted, make, keep)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,14 +112,26 @@ class _Child:
         self._timer: threading.Timer | None = None
 
     def read(
-        self, data: bytes, wanted: Callable[[list[str]], bool], keep: Callable[[str], bool]
-    ) -> pl.DataFrame | None:
+        self,
+        data: bytes,
+        wanted: Callable[[list[str]], bool],
+        make: Callable[[pl.DataFrame, int], T],
+        keep: Callable[[str], bool],
+    ) -> list[T] | None:
         """Decode ``data`` (see the function ``read``)."""
         with self._busy():
             names = self._ask(b"C", data).decode().split("\0")
             if not wanted(names):
                 return None
-            return pl.read_ipc(io.BytesIO(self._ask(b"F", "\0".join(filter(keep, names)).encode())))
+            rows = int(self._ask(b"N", "\0".join(filter(keep, names)).encode()))
+            made, characters = [], 0
+            for begin in range(0, max(rows, 1), SLICE):
+                frame = pl.read_ipc(io.BytesIO(self._ask(b"F", b"%d" % begin)))
+                characters += _characters(frame)
+                if characters > MOST_TEXT:
+                    raise Damaged(f"{characters} bytes of text are more than is read")
+                made.append(make(frame, begin + 1))
+            return made
 
     def check(self, data: bytes, columns: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return which of ``columns`` the file ``data`` has, and which of these hold texts to be cleaned. Raises Damaged."""
@@ -199,13 +222,13 @@ class _Child:
 def serve(descriptor: int) -> None:
     """Answer messages until the pipe is closed: the child's main function.
 
-    ``C`` and a file is answered with its column names, ``F`` and names with the frame of these columns of that file in Arrow's
-    IPC format, ``V`` and names with those of these columns that hold texts to be cleaned; ``S``, a path, a query and a folder
-    with the number of IPC files that were written there.
+    ``C`` and a file is answered with its column names, ``N`` and names with its number of rows, ``F`` and a number with the
+    frame of these columns from that row on in Arrow's IPC format, ``V`` and names with those of these columns that hold texts to
+    be cleaned; ``S``, a path, a query and a folder with the number of IPC files that were written there.
     """
     pipe = Connection(descriptor)
     _limit_memory()
-    data = b""
+    data, columns = b"", list[str]()
     with contextlib.suppress(EOFError):
         while True:
             what, sent = pipe.recv_bytes(), pipe.recv_bytes()
@@ -213,12 +236,16 @@ def serve(descriptor: int) -> None:
                 if what == b"C":
                     data = sent
                     answer = "\0".join(pl.read_parquet_schema(io.BytesIO(data))).encode()
+                elif what == b"N":
+                    columns = sent.decode().split("\0")
+                    answer = b"%d" % _rows(data, columns)
                 elif what == b"F":
                     buffer = io.BytesIO()
-                    _frame(data, sent.decode().split("\0")).write_ipc(buffer, compression="uncompressed")
+                    _frame(data, columns, int(sent)).write_ipc(buffer, compression="uncompressed")
                     answer = buffer.getvalue()
                 elif what == b"V":
-                    texts = _frame(data, sent.decode().split("\0")).select(pl.col(pl.String))
+                    columns = sent.decode().split("\0")
+                    texts = _frame(data, columns, 0, _rows(data, columns)).select(pl.col(pl.String))
                     answer = "\0".join(column.name for column in texts if not _harmless(column)).encode()
                 else:
                     answer = b"%d" % _answer(*msgspec.json.decode(sent, type=tuple[str, Query, str]))
@@ -242,17 +269,26 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _frame(data: bytes, columns: list[str]) -> pl.DataFrame:
-    """Decode some columns of a file. Raises ValueError for more than is read."""
+def _rows(data: bytes, columns: list[str]) -> int:
+    """Return the number of rows of a file. Raises ValueError for more than is read."""
     rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
     if rows * len(columns) > MOST_CELLS:
         raise ValueError(f"{rows} rows of {len(columns)} columns are more than is read")
-    frame = pl.read_parquet(io.BytesIO(data), columns=columns)
-    texts = frame.select(pl.col(pl.String)).get_columns()
-    characters = sum(int(column.str.len_bytes().sum()) for column in texts)
-    if characters > MOST_TEXT:
+    return rows
+
+
+def _frame(data: bytes, columns: list[str], begin: int, rows: int = SLICE) -> pl.DataFrame:
+    """Decode some columns and rows of a file. Raises ValueError for more text than is read."""
+    frame = pl.scan_parquet(io.BytesIO(data)).select(columns).slice(begin, rows).collect()
+    if (characters := _characters(frame)) > MOST_TEXT:
         raise ValueError(f"{characters} bytes of text are more than is read")
     return frame
+
+
+def _characters(frame: pl.DataFrame) -> int:
+    """Return the bytes of all texts."""
+    texts = frame.select(pl.col(pl.String)).get_columns()
+    return sum(int(column.str.len_bytes().sum()) for column in texts)
 
 
 def _answer(path: str, query: Query, folder: str) -> int:

@@ -98,6 +98,7 @@ HOST = Table(
         Column("cores", pl.Float64, "CPUs of the host, where the file says it."),
         Column("name", pl.String, "user_us, system_us, iowait_us, idle_us, steal_us or another series."),
         Column("value", pl.Float64, "Cumulative value, or percent of all CPUs in the stretch."),
+        Column("machine", pl.String, "What node_exporter calls the machine, where that is not the host."),
     ),
 )
 

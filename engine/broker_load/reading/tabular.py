@@ -16,7 +16,7 @@ from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_tim
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
 from engine.formats import parquet
-from engine.problems import Problem
+from engine.problems import Problem, fold
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean, decode
@@ -356,19 +356,26 @@ class ParquetRows:
         if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
             return Reading(consumed=len(data))
         try:
-            frame = parquet.read(data, lambda names: _shape([name.lower() for name in names]) is not None)
+            parts = parquet.read(
+                data,
+                lambda names: _shape([name.lower() for name in names]) is not None,
+                lambda frame, first: _part(source, frame, first),
+            )
         except parquet.Damaged as error:
             reason = f"not a readable Parquet file: {error}"
             return Reading(problems=[Problem.at(source.path, "unreadable", reason)], complete=False)
-        if frame is None:
-            return Reading(consumed=len(data))
-        frame = frame.rename({name: name.lower() for name in frame.columns})
-        shape = _shape(frame.columns)
-        assert shape is not None
-        lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
-        frame = frame.with_columns(
-            pl.col(name).list.eval(pl.element().cast(pl.String)).list.join("|") for name in lists
-        )
-        reading = _rows(source, shape, frame, pl.Series(range(1, frame.height + 1), dtype=pl.UInt32))
-        reading.consumed = len(data)
+        reading = Reading(consumed=len(data))
+        for name in {name for part in parts or () for name in part.rows}:
+            reading.rows[name] = pl.concat(pl.DataFrame(part.rows[name]) for part in parts or ())
+        reading.problems += fold(problem for part in parts or () for problem in part.problems)
         return reading
+
+
+def _part(source: Source, frame: pl.DataFrame, first: int) -> Reading:
+    """Make rows of a part of a Parquet file that begins with row ``first``."""
+    frame = frame.rename({name: name.lower() for name in frame.columns})
+    shape = _shape(frame.columns)
+    assert shape is not None
+    lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
+    frame = frame.with_columns(pl.col(name).list.eval(pl.element().cast(pl.String)).list.join("|") for name in lists)
+    return _rows(source, shape, frame, pl.int_range(first, first + frame.height, dtype=pl.UInt32, eager=True))

@@ -166,19 +166,27 @@ def _read_by_line(data: bytes, width: int, wanted: Mapping[str, int]) -> tuple[p
 def read_parquet(source: Source, data: bytes) -> Reading:
     """Read Parquet bytes; a Parquet file without the required columns gives no rows."""
     try:
-        frame = parquet.read(
+        parts = parquet.read(
             data,
             lambda names: set(REQUIRED) <= {name.strip().lower() for name in names},
+            lambda frame, first: _parquet_rows(source, frame, first),
             keep=lambda name: name.strip().lower() in COLUMNS,
         )
     except parquet.Damaged as error:
         return unreadable(source, "bad-parquet", str(error))
-    if frame is None:
-        return Reading()
+    frames = [pl.DataFrame(part.rows["loads"]) for part in parts or () if part.rows]
+    found = fold(problem for part in parts or () for problem in part.problems)
+    # Parquet has rows, not lines.
+    problems = [replace(one, line=None, reason=f"{one.reason} (first in row {one.line})") for one in found]
+    return Reading({"loads": by_dataset(pl.concat(frames))} if frames else {}, problems)
+
+
+def _parquet_rows(source: Source, frame: pl.DataFrame, first: int) -> Reading:
+    """Make rows of a part of a Parquet file that begins with row ``first``. Raises Damaged."""
     frame = frame.rename({c: c.strip().lower() for c in frame.columns if c.strip().lower() not in frame.columns})
     if not set(REQUIRED) <= set(frame.columns):
         return Reading()
-    frame = _load_columns(frame, 1)
+    frame = _load_columns(frame, first)
     if frame["fingerprint"].dtype.is_integer():
         # Signed columns hold the same 64 bits.
         column = pl.col("fingerprint")
@@ -191,8 +199,8 @@ def read_parquet(source: Source, data: bytes) -> Reading:
     try:
         frame = frame.with_columns(pl.col("tenant", "dataset").cast(pl.String))
     except pl.exceptions.PolarsError as error:
-        return Reading(problems=[Problem.at(source.path, "bad-parquet", f"tenant and dataset must be texts: {error}")])
-    return _typed(source, frame, [], byte_lines=False)
+        raise parquet.Damaged(f"tenant and dataset must be texts: {error}") from None
+    return _typed(source, frame, [])
 
 
 KEY_COLUMNS = ("token", "series", "metric", "stream", "trace_id")
@@ -296,17 +304,12 @@ def _with_tokens_without_le(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.Series("token_without_le", tokens, dtype=pl.Int64))
 
 
-def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_lines: bool = True) -> Reading:
-    """Convert texts to numbers. Rows without a sane rate are left out, wrong fingerprints dropped, each with a problem.
-
-    ``byte_lines``: whether the column ``line`` counts lines of a text (Parquet has rows only).
-    """
+def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> Reading:
+    """Convert texts to numbers. Rows without a sane rate are left out, wrong fingerprints dropped, each with a problem."""
 
     def complain(rows: pl.DataFrame, kind: str, reason: str) -> None:
         if rows.height:
-            line = int(rows["line"][0]) if byte_lines else None
-            where = "" if byte_lines else f" (first in row {rows['line'][0]})"
-            problems.append(Problem.at(source.path, kind, reason + where, line=line, count=rows.height))
+            problems.append(Problem.at(source.path, kind, reason, line=int(rows["line"][0]), count=rows.height))
 
     rate = pl.col("bytes_per_s")
     if frame["bytes_per_s"].dtype == pl.String:

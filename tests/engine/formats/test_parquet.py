@@ -6,14 +6,29 @@ import io
 import os
 import random
 import signal
+from collections.abc import Callable
 
 import polars as pl
 import pytest
 
 from engine.formats import parquet
-from engine.formats.parquet import Damaged, read
+from engine.formats.parquet import Damaged
 
 FRAME = pl.DataFrame({"broker": [1, 2, 3] * 50, "t": list(range(150)), "v": [1.5] * 150, "s": ["abc"] * 150})
+
+
+def read(data: bytes, wanted: Callable[[list[str]], bool], **more: Callable[[str], bool]) -> pl.DataFrame | None:
+    """All parts of a file as one frame; each says with which row it begins."""
+    rows = 1
+
+    def part(frame: pl.DataFrame, first: int) -> pl.DataFrame:
+        nonlocal rows
+        assert first == rows
+        rows += frame.height
+        return frame
+
+    parts = parquet.read(data, wanted, part, **more)
+    return None if parts is None else pl.concat(parts)
 
 
 def packed() -> bytes:
@@ -27,6 +42,15 @@ def test_frame_of_wanted_columns() -> None:
     found = read(packed(), lambda names: bool(seen.append(names)) or True)
     assert found is not None and found.equals(FRAME) and seen == [FRAME.columns]
     assert read(packed(), lambda names: False) is None
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1000, parquet.SLICE, parquet.SLICE + 1, 2 * parquet.SLICE + 5])
+def test_a_file_is_read_part_by_part(rows: int) -> None:
+    whole = pl.DataFrame({"n": pl.int_range(rows, eager=True), "s": pl.int_range(rows, eager=True).cast(pl.String)})
+    buffer = io.BytesIO()
+    whole.write_parquet(buffer, row_group_size=50_000)
+    found = read(buffer.getvalue(), lambda names: True)
+    assert found is not None and found.equals(whole) and found.schema == whole.schema
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1PAR1", packed()[:-5], b"PAR1" + bytes(100) + b"PAR1"])

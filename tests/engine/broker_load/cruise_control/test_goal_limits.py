@@ -101,6 +101,8 @@ def test_unknown_capacities_leave_goals_undecided() -> None:
         ((6, 0, 0), 3.0, (False, "", 0)),
         ((5, 4, 0), 1.0, (True, "topic t: 0 replicas on broker 3, allowed 1 to 5", 1)),
         ((6, 3, 0), 1.0, (True, "topic t: 6 replicas on broker 1, allowed 1 to 5", 1)),
+        ((70, 61, 49), 1.2, (False, "", 0)),
+        ((70, 62, 48), 1.2, (True, "topic t: 48 replicas on broker 3, allowed 49 to 71", 1)),
         ((100, 60, 20), 3.0, (False, "", 0)),
         ((101, 57, 22), 3.0, (True, "topic t: 101 replicas on broker 1, allowed 20 to 100", 1)),
         ((99, 62, 19), 3.0, (True, "topic t: 19 replicas on broker 3, allowed 20 to 100", 1)),
@@ -173,6 +175,18 @@ def test_no_replica_moves_to_a_dead_broker_or_to_one_that_is_full() -> None:
         loaded([("t", 0, 1, [1]), ("u", 0, -1, [2, 3])], dead, pnw_out=(90, 80, 0)), "PotentialNwOutGoal"
     )[2]
     assert not decided(three([("t", 0, 1, [1]), ("u", 0, 1, [2, 3])], pnw_out=(90, 80, 80)), "PotentialNwOutGoal")[2]
+
+
+def test_goals_by_priority() -> None:
+    """Cruise Control's order; the first eight are hard."""
+    found = goals.verdicts(three(), BrokerLoadParameters())
+    short = [each.goal.removesuffix("Goal").replace("Distribution", "Dist").replace("Network", "Nw") for each in found]
+    assert short == [
+        "RackAware", "RackAwareDist", "MinTopicLeadersPerBroker", "ReplicaCapacity", "DiskCapacity", "NwInboundCapacity",
+        "NwOutboundCapacity", "CpuCapacity", "ReplicaDist", "PotentialNwOut", "DiskUsageDist", "NwInboundUsageDist",
+        "NwOutboundUsageDist", "CpuUsageDist", "TopicReplicaDist", "LeaderReplicaDist", "LeaderBytesInDist",
+    ]  # fmt: skip
+    assert [each.hard for each in found] == [True] * 8 + [False] * 9
 
 
 def test_balancedness_by_hand() -> None:

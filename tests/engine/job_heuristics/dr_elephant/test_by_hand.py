@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.dr_elephant.verdict_tables import Judged, judge, sides_of
+from engine.job_heuristics.model import job_arrays
 from tests.engine.job_heuristics.jobs import BASE, MB, model, task
 
 NAME = "job_1_0001"
@@ -145,3 +147,60 @@ def test_memory_beyond_64_bit() -> None:
     both = judged(published=True, map_memory_mb=2**62 // 401, reduce_memory_mb=2**62 // 1000).jobs
     assert both["used_mb_s"][0] == 2**62 // 401 * 801 // 2 + 2**62 // 1000 * 1000
     assert np.iinfo(np.int64).max - both["used_mb_s"][0] < 2**54
+
+
+def advice(name: str, level: int, *tasks: Any, conf: dict[str, str] | None = None) -> str:
+    """What a heuristic advises a job of these tasks."""
+    job = job_arrays.job(model(list(tasks), conf=conf or CONF, map_memory_mb=4096, reduce_memory_mb=1024))
+    (heuristic,) = (each for each in registry.heuristics() if each.name == name and each.application == "mapreduce")
+    assert job is not None
+    return heuristic.advice(level, job)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "words"),
+    [
+        ("Mapper Skew", 0, "The 2 maps get"),
+        ("Mapper Skew", 1, "1 of 2 maps get 64.0 MB on average, the others 32.0 MB; 1 run 5.0 min, the others 1.7 min. Let"),
+        ("Reducer Skew", 1, "1 of 1 reducers get 2.0 GB on average, the others 0 bytes; 1 run 16.7 min, the others 0.0 min. Few"),
+        ("Mapper GC", 0, "takes 1.0 % of the CPU time."),
+        ("Mapper GC", 1, "Each map spends 1.00 s in garbage collection, 1.0 % of its CPU time."),
+        ("Reducer GC", 1, "an unmeasured part of its CPU time."),
+        ("Mapper Time", 0, "2 maps of 3.3 min on average"),
+        ("Mapper Time", 1, "2 maps of only 3.3 min read 48.0 MB each"),
+        ("Reducer Time", 0, "1 reducers of 16.7 min on average"),
+        ("Reducer Time", 1, "Reducers run 16.7 min on average over 2.0 GB: raise mapreduce.job.reduces above 1"),
+        ("Mapper Speed", 0, "Maps read 382.2 KB/s in the median."),
+        ("Mapper Speed", 1, "382.2 KB/s in the median; only 50% of their time is CPU"),
+        ("Mapper Spill", 0, "spilled 2.67 times."),
+        ("Mapper Spill", 1, "2.67 times; once would do. Raise mapreduce.task.io.sort.mb above 100 (and "
+         "mapreduce.map.sort.spill.percent above 0.8)"),
+        ("Mapper Memory", 0, "use 1,500 of 4,096 MB on average, 2,000 MB at most."),
+        ("Mapper Memory", 1, "use 1,500 MB on average and 2,000 MB at most of containers of 4,096 MB. Lower"),
+        ("Shuffle & Sort", 0, "shuffle 10.0 min, sort 0.8 min and compute 5.8 min on average."),
+        ("Shuffle & Sort", 1, "compute 5.8 min on average, though they began after the maps"),
+        ("Exception", 2, "after 0 failed attempts."),
+    ],
+)  # fmt: skip
+def test_advice_has_the_jobs_numbers(name: str, level: int, words: str) -> None:
+    assert words in advice(name, level, *MAPS, REDUCE)
+
+
+def test_advice_by_what_holds_the_tasks_up() -> None:
+    """On one side of each limit, and on the other."""
+    assert "busy computing (61% of their time is CPU)" in advice("Mapper Speed", 1, task("map", 1, 100, cpu=61_000))
+    assert "only 60% of their time is CPU" in advice("Mapper Speed", 1, task("map", 1, 100, cpu=60_000))
+    assert advice("Mapper Speed", 0, task("map", 1, 0)) == "Maps read 0 bytes/s in the median."
+    assert advice("Mapper Speed", 0, task("map", 1, 0.001, size=1000)) == "Maps read 976.6 KB/s in the median."
+    for side, word in (("map", "Mapper"), ("reduce", "Reducer")):
+        assert "of only 10.0 min" in advice(f"{word} Time", 1, task(side, 1, 600))
+        assert "run 10.0 min on average" in advice(f"{word} Time", 1, task(side, 1, 600.001))
+    assert "without any output" in advice("Mapper Spill", 1, task("map", 1, 1, records=0))
+    assert advice("Mapper Spill", 0, task("map", 1, 1, records=0)) == "Maps write no records to sort."
+    assert "was not measured" in advice("Mapper Memory", 1, task("map", 1, 1, pmem_mb=0))
+    early = [task("reduce", start, 500, shuffle=400) for start in (20, 30, 340)]
+    assert "most began before the last map had ended" in advice("Shuffle & Sort", 1, *MAPS, *early)
+    assert "from 0.05 towards" in advice("Shuffle & Sort", 1, *MAPS, *early, conf={"x": "y"})
+    assert "began after the maps" in advice("Shuffle & Sort", 1, *MAPS, *early[1:])
+    failed = task("map", 1, 9, extra=[("FAILED", 1, 5, "VIRGIN")])
+    assert "after 1 failed attempt." in advice("Exception", 2, failed)
