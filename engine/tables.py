@@ -42,13 +42,6 @@ def height_of(rows: Rows) -> int:
     return next((len(column) for column in rows.values()), 0)
 
 
-def together(rows: Iterable[Rows]) -> pl.DataFrame:
-    """Return rows that were made part by part as one frame; there is at least one part."""
-    return pl.concat(
-        frame for each in rows for frame in (each.frames() if isinstance(each, Parts) else [pl.DataFrame(each)])
-    )
-
-
 _SMALL = 5_000
 """Rows up to which a list is the fastest way to a column of nulls."""
 
