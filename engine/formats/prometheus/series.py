@@ -17,7 +17,7 @@ from engine.text import clean
 
 FAMILIES = re.compile(
     r"(?i)^(?:kafka_|node_cpu|node_uname|process_cpu_seconds|java_lang_operatingsystem|container_cpu_usage|container_spec_cpu|"
-    r"kube_pod_container_resource_limits|redpanda_|vectorized_|kminion_|pg_stat_|ccp_pg_stat|pgwatch_|mysql_perf_schema|"
+    r"kube_pod_container_resource_limits|kubelet_volume_stats|redpanda_|vectorized_|kminion_|pg_stat_|ccp_pg_stat|pgwatch_|mysql_perf_schema|"
     r"pyroscope_|cortex_|loki_|tempo_)"
 )
 """Beginnings of the names that some view reads; a test holds every view to them."""
