@@ -177,7 +177,7 @@ def percent(value: float) -> str:
     special = _special(float(value))
     if special:
         return special
-    size_ = abs(value)
+    size_, value = abs(value), value + 0.0  # -0.0 has no sign
     if size_ and size_ < 0.05:
         return f"{value:.1g}%" if size_ >= 1e-4 else ("<0.01%" if value > 0 else ">-0.01%")
     return f"{value:.1f}%" if size_ < 999.95 else f"{value:,.0f}%"
@@ -206,7 +206,7 @@ def gb_hours(value: float) -> str:
     special = _special(float(value))
     if special:
         return special
-    hours = value / (1024 * 3600)
+    hours = value / (1024 * 3600) + 0.0  # -0.0 has no sign
     if abs(hours) >= 100:
         return f"{hours:,.0f}" if abs(hours) < 1e6 else f"{hours:.2e}"
     return f"{hours:.3f}" if abs(hours) >= 0.0005 or not value else "<0.001" if value > 0 else ">-0.001"
@@ -342,7 +342,7 @@ def amount(kind: Kind, typed: str, unit: str = "") -> float:
     if kind == "time_ms":
         typed = whole_date(typed)
         lowered = typed.strip().lower()
-        if not lowered.lstrip("-").isdigit():
+        if not lowered.lstrip("-").isdecimal():
             return _instant_ms(typed)
     if kind in ("ms", "s"):
         parts = re.findall(r"([\d.]+)\s*([a-zµ]+)", lowered)

@@ -233,7 +233,7 @@ KEY_NAMES = {
 def key_text(key: str) -> str:
     """Return a Textual key name as an operator reads it: ``question_mark`` is ``?``, ``ctrl+p`` is ``Ctrl-P``."""
     *modifiers, name = key.split("+")
-    shown = KEY_NAMES.get(name, name.upper() if modifiers or (name.startswith("f") and name[1:].isdigit()) else name)
+    shown = KEY_NAMES.get(name, name.upper() if modifiers or (name.startswith("f") and name[1:].isdecimal()) else name)
     return "-".join([*(modifier.capitalize() for modifier in modifiers), shown])
 
 

@@ -82,7 +82,7 @@ def name_instant_ms(name: str) -> int | None:
     """Return the moment in a file's name (``pgss-20261120T233803.381Z.csv``), or None."""
     for match in _IN_NAME.finditer(name):
         text = match.group(1)
-        if text.isdigit() and len(text) in (10, 13):
+        if text.isdecimal() and len(text) in (10, 13):
             return instant_ms(text)
         digits = re.sub(r"[^0-9.Z]", "", text)
         moment = instant_ms(f"{digits[:8]}T{digits[8:]}")

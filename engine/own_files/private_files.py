@@ -75,7 +75,7 @@ def remove_leftovers(path: Path) -> None:
     with contextlib.suppress(OSError):
         for neighbour in path.parent.glob(f"{path.name}.*.tmp"):
             number = neighbour.name[len(path.name) + 1 : -len(".tmp")]
-            if number.isascii() and number.isdigit() and not _runs(int(number)):
+            if number.isascii() and number.isdecimal() and not _runs(int(number)):
                 with contextlib.suppress(OSError):
                     neighbour.unlink()
 

@@ -68,6 +68,10 @@ METRICS = Table(
         Column("mean_left", pl.Float64, "mean of the left values", kind="number", priority=1),
         Column("mean_right", pl.Float64, "mean of the right values", kind="number", priority=1),
         Column(
+            "median_left", pl.Float64, "median of the left values, in the statistical mode", kind="number", priority=4
+        ),
+        Column("median_right", pl.Float64, "median of the right values", kind="number", priority=4),
+        Column(
             "ratio",
             pl.Float64,
             "upstream and published mode: mean left / mean right; statistical mode: Hodges-Lehmann ratio right / left",
@@ -140,7 +144,8 @@ METRICS = Table(
         "insight.statistical": "matched q_value verdict=words changed runs_needed spread_q disagree=disagrees",
         "runs.directions": "direction",
         "runs.samples": (
-            "row=count n_left=sizes n_right=sizes mean_left=means mean_right=means runs_left=runs_behind runs_right=runs_behind"
+            "row=count n_left=sizes n_right=sizes mean_left=means mean_right=means median_left=medians "
+            "median_right=medians runs_left=runs_behind runs_right=runs_behind"
         ),
         **_NAMES,
         "perf_tests.pool": f"{_NAMES['perf_tests.pool']} pooled=pool_as_benchmark_tool",

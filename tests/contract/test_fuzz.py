@@ -14,7 +14,7 @@ from engine.reading import FileKind, Reading, Source
 from engine.tables import Column, Table
 from engine.views import VIEWS
 from tests.fuzz import samples
-from tests.fuzz.attempt import Attempts, Failure, stretched
+from tests.fuzz.attempt import Attempts, Failure, Input, read, stretched
 from tests.fuzz.records import damaged
 
 INPUTS = 16
@@ -38,6 +38,25 @@ def test_damaged_files_are_problems_and_no_more(key: tuple[str, str], found: Any
     attempts.flush()
     failures = [*attempts.failures, *_by_record(kind, found[key])]
     assert not failures, [(failure.sort, failure.what, failure.data[:200]) for failure in failures]
+
+
+FAILED_ONCE = (
+    ("broker-load", "cruise-control-text", "partition_load.txt",
+     "PARTITION LEADER FOLLOWERS CPU (%_RES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"
+     "orders-3 7 [²] 1.0 10.0 2.0 3.0 4.0\n"),
+    ("job-heuristics", "fleet-result", "manifest/part-00000.txt",
+     '{"loadlens": "1", "at": "2026-01-05T10:00:00Z", "parameters": {}, "rows": {"jobs": 1}, "findings": {"low": Infinity}}'),
+    ("query-profile", "pg-stat-kcache", "kcache-1760000000.csv",
+     "captured_at,queryid,top,userid,dbid,exec_user_time,exec_system_time\n"
+     "2026-01-05 10:00:00+00,42,t,\x01,5,1.5,0.5\n"),
+)  # fmt: skip
+"""Inputs that a reader once failed on."""
+
+
+@pytest.mark.parametrize(("view", "kind", "name", "text"), FAILED_ONCE, ids=[each[1] for each in FAILED_ONCE])
+def test_inputs_that_failed_once(view: str, kind: str, name: str, text: str, found: Any) -> None:
+    attempts = Attempts(KINDS[view, kind], found[view, kind], "")
+    attempts._check([rows for rows, _ in read(KINDS[view, kind], Input(name, text.encode()))])
 
 
 def _by_record(kind: FileKind, given: list[samples.Sample]) -> list[Failure]:
@@ -67,7 +86,7 @@ class Planted:
         texts, values = [], []
         for line in data[:end].decode("utf-8", "replace").split("\n"):
             word, _, number = line.partition(" ")
-            if number.isascii() and number.isdigit() and len(number) < 18:
+            if number.isascii() and number.isdecimal() and len(number) < 18:
                 texts.append(word if self.mistake == "text" else "".join(c for c in word if c.isprintable()))
                 values.append(int(number) if self.mistake != "split" else source.offset)
             elif self.mistake == "raises" and word:

@@ -49,3 +49,8 @@ def test_the_root_holds_what_a_repository_conventionally_has() -> None:
     made = {"build", "dist", "uv.lock", "loadlens.egg-info"}  # by tools, and ignored
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
     assert not found - known - made
+
+
+def test_digits_are_those_that_int_reads() -> None:
+    """``"²".isdigit()``, but ``int("²")`` raises."""
+    assert not [path for path in SOURCES if ".isdigit()" in path.read_text(encoding="utf-8")]

@@ -34,14 +34,16 @@ ASKS: dict[str, tuple[Ask, ...]] = {
         Ask('{__name__=~"kafka_topic_partition_(leader|replicas|in_sync_replica|current_offset)|kafka_broker_info|'
             'kminion_kafka_(broker_info|topic_info|topic_partition_high_water_mark|(broker|topic)_log_dir_size_total_bytes)"}',
             "cluster", "leaders, offsets and log-dir totals, where kafka_exporter or kminion runs"),
-        Ask('node_cpu_seconds_total{mode="idle",instance=~"kafka.*"}', "node-cpu", "CPU of their machines"),
+        Ask('{__name__=~"node_cpu_seconds_total|node_uname_info",mode=~"idle|",instance=~"kafka.*"}', "node-cpu",
+            "CPU of their machines; correct the instance to yours, or leave it out"),
         Ask('{__name__=~"container_cpu_usage_seconds_total|container_spec_cpu_(quota|period)|'
             'kube_pod_container_resource_limits",container=~".*kafka.*"}', "container-cpu", "or of their containers"),
     ),
     "query-profile": (
         Ask('{__name__=~"(pgwatch_)?pg_stat_(statements|kcache)_.*|mysql_perf_schema_events_statements_.*"}', "statements",
             "query classes, as postgres_exporter (collector stat_statements) or mysqld_exporter lists them"),
-        Ask('node_cpu_seconds_total{instance=~"db.*"}', "node-cpu", "CPU of the database servers"),
+        Ask('{__name__=~"node_cpu_seconds_total|node_uname_info",instance=~"db.*"}', "node-cpu",
+            "CPU of the database servers; correct the instance to yours, or leave it out"),
         Ask('{__name__=~"container_cpu_usage_seconds_total|container_spec_cpu_(quota|period)|'
             'kube_pod_container_resource_limits",container=~".*(postgres|mysql|maria|database).*"}', "container-cpu",
             "or of their containers"),

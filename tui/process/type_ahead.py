@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from textual import events
+from textual.widgets import Input
 
 from tui.actions import RESERVED
 
@@ -62,11 +63,22 @@ class TypeAhead:
         try:
             await self._settled()
             while self._waiting and self._app.is_running:
-                self._passed = self._waiting.popleft()
+                self._passed = self._next()
                 self._app.post_message(self._passed)
                 await self._settled()
         finally:
             self._task = None
+
+    def _next(self) -> events.Event:
+        """Return the next key. What is typed into an input comes as one text: each letter alone would have to settle."""
+        event = self._waiting.popleft()
+        if not isinstance(self._app.focused, Input):
+            return event
+        text = letter = _letter(event)
+        while letter and self._waiting and (letter := _letter(self._waiting[0])):
+            text += letter
+            self._waiting.popleft()
+        return events.Paste(text) if len(text) > 1 else event
 
     async def _settled(self) -> None:
         """Wait until the key has gone from the focused widget up to the application, and the focus is where it leads."""
@@ -80,6 +92,11 @@ class TypeAhead:
             if now == before:
                 return
             before = now
+
+
+def _letter(event: events.Event) -> str:
+    """Return what a key types into an input; empty for any other key or event."""
+    return event.character or "" if isinstance(event, events.Key) and event.is_printable else ""
 
 
 async def _idle(node: MessagePump) -> None:

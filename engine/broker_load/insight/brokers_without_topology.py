@@ -55,13 +55,12 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     if not table.height and not disks.height:
         return None
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
-    who = identity.resolve(table, inputs.table("topology"), listed)
+    who = identity.resolve(table, inputs.table("topology"), listed, inputs.table("machines"))
     ids = dict(who.ids)
-    hosts = sorted({identity.bare(h) for h in table["host"].drop_nulls().unique().to_list() if h not in ids})
-    for number, name in enumerate(hosts, 1):
-        for host in table["host"].drop_nulls().unique().sort().to_list():
-            if host not in ids and identity.bare(host) == name:
-                ids[host] = (-number,)
+    names = identity.together(table["host"].drop_nulls().unique().to_list(), inputs.table("machines"))
+    unknown = {host: name for host, name in names.items() if host not in ids}
+    numbers = {name: -number for number, name in enumerate(sorted(set(unknown.values())), 1)}
+    ids |= {host: (numbers[name],) for host, name in sorted(unknown.items())}
     rows = readings.of(table, ids, interval_ms, ticks.repeats(ticks.of_rows(table)))
     if not rows.height and not disks.height:
         return None
@@ -86,7 +85,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     whole_disks = disks.select("broker", pl.col("size") * raw_metrics.MB).rows()
     disk: dict[int, tuple[float | None, int | None]] = {broker: (size, None) for broker, size in whole_disks}
     disk |= {broker: (size, count) for broker, size, count in sizes.iter_rows()}
-    names = {broker: identity.bare(host) for host, ids_of_host in ids.items() for broker in ids_of_host}
+    hosts = {broker: names.get(host, host) for host, brokers in reversed(ids.items()) for broker in brokers}
     out: dict[str, list[object]] = {name: [] for name in BROKERS.schema}
     for broker in sorted({*rows["broker"].unique().to_list(), *disks["broker"].to_list()}):
         values = {}
@@ -98,7 +97,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         size, count = disk.get(broker, (None, None))
         row = {
             "broker": broker,
-            "host": listed[broker].host if broker in listed else names.get(broker, ""),
+            "host": listed[broker].host if broker in listed else hosts.get(broker, ""),
             "rack": listed[broker].rack if broker in listed else None,
             "disk_mb": size,
             "leader_nw_in_kbs": values[_ORDER[0]],

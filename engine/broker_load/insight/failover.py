@@ -327,7 +327,7 @@ def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]
         else:
             number = word.removeprefix("broker:")
             hits = []
-            if number.isascii() and number.isdigit() and len(number) < 10:
+            if number.isascii() and number.isdecimal() and len(number) < 10:
                 hits = [index for index in topology.index_of([int(number)]).tolist() if index >= 0]
         if hits:
             chosen[hits] = True

@@ -180,8 +180,8 @@ def _identify(inputs: Inputs, past: pl.DataFrame, placed: pl.DataFrame) -> tuple
     who = Identity({}, {}, (), ())
     if files := ticks.newest_files(past):
         rows = identity.evidence(inputs.parts("metrics", files))
-        who = identity.resolve(rows, placed, known_brokers(listed, answers, {}))
-    hosts = {broker: identity.bare(host) for host, ids in who.ids.items() for broker in ids}
+        who = identity.resolve(rows, placed, known_brokers(listed, answers, {}), inputs.table("machines"))
+    hosts = {broker: identity.bare(host) for host, ids in reversed([*who.ids.items()]) for broker in ids}
     return who, known_brokers(listed, answers, hosts)
 
 

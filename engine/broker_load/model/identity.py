@@ -15,6 +15,7 @@ from engine.broker_load.model.topology import Broker
 from engine.broker_load.tables import raw_metrics
 
 _PORT = re.compile(r"^(.*):(\d{2,5})$")
+_ADDRESS = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3}){3}|\[?[0-9a-fA-F]*:[0-9a-fA-F:.]*\]?)$")
 
 
 def bare(host: str) -> str:
@@ -43,11 +44,14 @@ def evidence(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(part.select(_EVIDENCE).unique(maintain_order=True) for part in parts)
 
 
-def resolve(rows: pl.DataFrame, topology: pl.DataFrame, known: Mapping[int, Broker]) -> Identity:
+def resolve(
+    rows: pl.DataFrame, topology: pl.DataFrame, known: Mapping[int, Broker], machines: pl.DataFrame | None = None
+) -> Identity:
     """Match every ``host`` of raw metrics ``rows`` with broker ids.
 
     In order: an id the scrape itself gives; the broker list's host; the set of partitions it reports sizes for, if
-    exactly one broker's replicas fit best; a number in the host's name that is a broker id.
+    exactly one broker's replicas fit best; other hosts on the same machine, whose name ``machines`` (the input table) may give;
+    a number in the host's name that is a broker id.
     """
     named = rows.filter(pl.col("host").is_not_null())
     own = named.filter(pl.col("broker").is_not_null()).select("host", "broker").unique(maintain_order=True)
@@ -74,12 +78,38 @@ def resolve(rows: pl.DataFrame, topology: pl.DataFrame, known: Mapping[int, Brok
         return Identity(ids, {}, (), ())
     every = set(topology["replicas"].explode(empty_as_null=False).unique().to_list()) if topology.height else set()
     fits = _by_partitions(sizes.filter(pl.col("host").is_in(open_hosts)), topology)
-    return _guess(ids, open_hosts, listed, sized, fits, every | set(known))
+    names = _names(machines)
+    return _guess(ids, open_hosts, listed, sized, fits, every | set(known), names)
+
+
+def together(hosts: Iterable[str], machines: pl.DataFrame) -> dict[str, str]:
+    """Return by host the name that hosts of one machine have in common."""
+    names, common, out = _names(machines), dict[str, str](), dict[str, str]()
+    for host in sorted(hosts, key=lambda host: (host in names, host)):
+        known = [common[name] for name in (bare(host), *sorted(names.get(host, ()))) if name in common]
+        out[host] = known[0] if known else bare(host)
+        for name in {*_short(host), *names.get(host, ())}:
+            common.setdefault(name, out[host])
+    return out
+
+
+def _names(machines: pl.DataFrame | None) -> dict[str, set[str]]:
+    """Return by host what its machine is called, also without its domain."""
+    names: dict[str, set[str]] = {}
+    for host, machine in machines.select("host", "machine").iter_rows() if machines is not None else ():
+        names.setdefault(host, set()).update(_short(machine))
+    return names
+
+
+def _short(host: str) -> set[str]:
+    """Return a host's name with and without its domain; an address has none."""
+    host = bare(host)
+    return {host} if _ADDRESS.match(host) else {host, host.partition(".")[0]}
 
 
 def _guess(
     ids: dict[str, tuple[int, ...]], open_hosts: list[str], listed: Mapping[str, list[int]], sized: set[str],
-    fits: Mapping[str, int], every: set[int],
+    fits: Mapping[str, int], every: set[int], names: Mapping[str, set[str]],
 ) -> Identity:  # fmt: skip
     """Match ``open_hosts``, which neither the scrape nor the broker list tells apart, with brokers that are still free."""
     guessed: dict[str, str] = {}
@@ -98,11 +128,13 @@ def _guess(
     for host in open_hosts:
         if host in ids:
             continue
-        machine = sorted({broker for other, brokers in ids.items() if bare(other) == bare(host) for broker in brokers})
+        machine = {broker for other, brokers in ids.items() if bare(other) == bare(host) for broker in brokers}
+        if not machine and host in names:
+            machine = _on_machine(names[host], ids, listed, names)
         if machine and host not in sized:
-            ids[host] = tuple(machine)
+            ids[host] = tuple(sorted(machine))
             continue
-        number = re.search(r"(\d+)(?=\D*$)", bare(host).split(".")[0])
+        number = None if _ADDRESS.match(bare(host)) else re.search(r"(\d+)(?=\D*$)", bare(host).split(".")[0])
         candidate = int(number[1]) if number and len(number[1]) < 10 else -1
         if candidate in every and candidate not in taken:
             take(host, candidate, "by the number in its name")
@@ -110,6 +142,17 @@ def _guess(
             doubled.append(host)
     unmatched = tuple(host for host in open_hosts if host not in ids and host not in doubled)
     return Identity(ids, guessed, unmatched, tuple(doubled))
+
+
+def _on_machine(
+    called: set[str], ids: Mapping[str, tuple[int, ...]], listed: Mapping[str, list[int]], names: Mapping[str, set[str]]
+) -> set[int]:
+    """Return the brokers on a machine that is ``called`` so: by its name they are scraped or listed, or it is theirs too."""
+    found = {broker for host, brokers in listed.items() if called & _short(host) for broker in brokers}
+    for host, brokers in ids.items():
+        if called & (_short(host) | names.get(host, set())):
+            found.update(brokers)
+    return found
 
 
 def _by_partitions(sizes: pl.DataFrame, topology: pl.DataFrame) -> dict[str, int]:

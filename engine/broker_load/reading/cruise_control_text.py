@@ -143,7 +143,7 @@ def _server_load(rows: AnswerRows, header: str, lines: Lines, answer: str) -> No
 
 
 def _ids(text: str) -> list[Any]:
-    return [int(part) if part.strip().isdigit() else None for part in text.split(",") if part.strip()]
+    return [int(part) if part.strip().isdecimal() else None for part in text.split(",") if part.strip()]
 
 
 def _server_partitions(rows: AnswerRows, lines: Lines) -> None:
@@ -173,7 +173,7 @@ def _server_state(rows: AnswerRows, lines: Lines) -> None:
 def _server_counts(rows: AnswerRows, lines: Lines) -> None:
     for number_of, line in _until_blank(lines):
         words = line.split()
-        if len(words) < 5 or not all(word.isdigit() for word in words[:5]):
+        if len(words) < 5 or not all(word.isdecimal() for word in words[:5]):
             rows.wrong(number_of)
         else:
             rows.counts(integer(words[0]), integer(words[1]), integer(words[2]))

@@ -96,7 +96,7 @@ def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, replicas: list[A
             size, lag, future = replica["size"], replica.get("offsetLag", 0), replica.get("isFuture", False)
             if future is True:
                 continue
-            if not topic or not partition.isascii() or not partition.isdigit() or len(partition) > 9:
+            if not topic or not partition.isascii() or not partition.isdecimal() or len(partition) > 9:
                 raise ValueError
             if type(size) is not int or not 0 <= size < 2**63:
                 raise ValueError

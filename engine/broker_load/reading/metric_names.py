@@ -17,7 +17,7 @@ LABELS = (
     "name", "topic", "partition", "request", "mode", "cpu", "instance", "id", "broker_id", "pod", "kubernetes_pod_name",
     "statefulset_kubernetes_io_pod_name", "container", "resource", "shard", "redpanda_topic", "redpanda_request",
     "address", "rack_id", "cluster", "kafka_cluster", "strimzi_io_cluster", "topic_name", "partition_id",
-    "replication_factor", "redpanda_partition",
+    "replication_factor", "redpanda_partition", "node", "node_name", "nodename",
 )  # fmt: skip
 """Labels that say what a series is of."""
 
@@ -37,13 +37,16 @@ NAMES = (
     r"kafka_broker_info\b|kafka_topic_partition_(?:leader|replicas|in_sync_replica|current_offset)\b|"
     r"kafka_cluster_partition_(?:value|replicascount|insyncreplicascount)\b|redpanda_kafka_max_offset\b|"
     r"kminion_kafka_topic_info\b|kminion_kafka_topic_partition_high_water_mark\b|"
-    r"kminion_kafka_(?:broker|topic)_log_dir_size_total_bytes\b)"
+    r"kminion_kafka_(?:broker|topic)_log_dir_size_total_bytes\b|node_uname_info\b)"
 )
 """What a name begins with or is, to be read."""
 ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
 """Whether a file holds such a name at all."""
 
 NODE_CPU = ("node_cpu_seconds_total", "node_cpu")
+MACHINE_INFO = "node_uname_info"
+MACHINES = ("nodename", "node_name", "node")
+"""Labels that name the machine: node_exporter's own word for it, and those that Kubernetes' targets get."""
 BROKER_INFO = ("kafka_broker_info", "kminion_kafka_broker_info")
 TOPIC_INFO = "kminion_kafka_topic_info"
 

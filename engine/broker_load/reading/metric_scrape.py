@@ -19,7 +19,7 @@ import polars as pl
 from engine.broker_load.reading import metric_names
 from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
 from engine.broker_load.tables import raw_metrics
-from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, METRICS
+from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, MACHINES, METRICS
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.problems import Problem
@@ -54,8 +54,8 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 8
-    tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN)
+    version = 9
+    tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN, MACHINES)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise by content: series in any form. Whether it holds broker series is seen when it is read."""
@@ -78,6 +78,9 @@ class MetricScrape:
             rows["cluster_facts"] = _spans(facts, file, source)
         if names:
             rows["clusters"] = _clusters(names, mapped, facts)
+        machines = _machines(series)
+        if machines.height:
+            rows["machines"] = machines
         info = series.filter(pl.col("series").is_in(metric_names.BROKER_INFO))
         if info.height:
             rows["broker_list"] = _broker_list(info, file)
@@ -89,7 +92,7 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     name = pl.col("metric").str.to_lowercase()
     rated = metric_names.is_rate(name)
     pod = pl.coalesce(metric_names.PODS)
-    of_node = pl.col("series").is_in(metric_names.NODE_CPU)
+    of_node = pl.col("series").is_in([*metric_names.NODE_CPU, metric_names.MACHINE_INFO])
     return (
         file.series.lazy().with_row_index("row")
         .with_columns(
@@ -306,6 +309,13 @@ def _spans(facts: pl.DataFrame, file: SeriesFile, source: Source) -> pl.DataFram
     return spans.agg(
         pl.col("time_ms").first(), pl.col("time_ms").last().alias("last_ms"), pl.col(*of, "value").first()
     ).select(FACTS.schema.keys())
+
+
+def _machines(series: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of ``machines``: names that labels give the machine of a host."""
+    name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.MACHINES)
+    found = series.select("host", name.alias("machine")).drop_nulls().unique(maintain_order=True)
+    return found.filter(pl.col("host") != pl.col("machine"))
 
 
 def _broker_list(info: pl.DataFrame, file: SeriesFile) -> pl.DataFrame:

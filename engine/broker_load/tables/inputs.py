@@ -50,6 +50,11 @@ CLUSTERS = Table(
         integer("brokers", "Brokers with series of that label; 0 where only machines have it."),
     ),
 )
+MACHINES = Table(
+    "machines",
+    "What machines are called beside the host that their series are known by.",
+    (text("host", "Host of the series: a pod, or an address."), text("machine", "Name of the machine it is.")),
+)
 TOPOLOGY = Table(
     "topology",
     "Where the replicas of each partition are and who leads.",
@@ -202,6 +207,7 @@ INPUTS = (
     METRICS,
     FACTS,
     CLUSTERS,
+    MACHINES,
     TOPOLOGY,
     BROKERS_IN,
     CAPACITY,

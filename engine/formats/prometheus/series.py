@@ -90,7 +90,7 @@ def is_text(data: bytes) -> bool:
 def host_of(instance: str) -> str:
     """Return the host of an ``instance`` label, which mostly ends in a port."""
     host, colon, port = instance.rpartition(":")
-    return host if colon and port.isdigit() else instance
+    return host if colon and port.isdecimal() else instance
 
 
 _OF_SERVER = r'(?:^|,)\s*(?:prometheus_replica|replica|__replica__|prometheus|monitor)\s*=\s*"[^"]*"'

@@ -45,7 +45,7 @@ def job_of(some_id: str) -> str | None:
     if len(parts) >= 3 and parts[0] in {"task", "attempt", "job", "application", "appattempt"}:
         cluster, sequence = parts[1], parts[2]
         # Local runs name the cluster ``local123``; everything else is digits.
-        if sequence.isdigit() and cluster.removeprefix("local").isdigit():
+        if sequence.isdecimal() and cluster.removeprefix("local").isdecimal():
             return f"job_{cluster}_{sequence}"
     return None
 

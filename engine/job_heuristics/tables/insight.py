@@ -104,10 +104,10 @@ EXPLAINED = Table(
     "One row per verdict of one job (option job): why it is so, how far to the next level, what to do",
     (
         text("job_id", "job id", kind="id", hidden=True),
-        text("heuristic", "verdict", priority=0, width=18, grow=36),
+        text("heuristic", "verdict", priority=0, width=18, grow=22),
         text("severity", "its severity", kind="level", priority=0),
-        text("value", "the value that decides", priority=0),
-        text("limits", "its limits, LOW to CRITICAL", width=34),
+        text("value", "the value that decides", priority=0, width=24, grow=60),
+        text("limits", "its limits, LOW to CRITICAL", width=44, priority=2),
         text("reason", "which limit keeps it where it is", priority=3, width=60),
         text("worse", "what one level worse would take", priority=2, width=40),
         text("better", "what one level better would take", priority=2, width=40),

@@ -55,7 +55,7 @@ def stem(name: str, packing: Packing) -> str:
 
 def unrotated(name: str) -> str:
     """Return ``name`` without the ending that log rotation gave it (``app.log.1``, ``app.log-20240501``)."""
-    return _ROTATED.sub("", name) if name[-1:].isdigit() else name
+    return _ROTATED.sub("", name) if name[-1:].isdecimal() else name
 
 
 def group_of(path: str) -> tuple[str, str]:

@@ -73,18 +73,18 @@ columns, since exporters have it by configuration only."""
 
 _TEXTS = "pg_stat_statements_query_id"
 _NODE = "node_cpu_seconds_total"
+_UNAME = "node_uname_info"
 _CONTAINER = "container_cpu_usage_seconds_total"
 _QUOTA, _PERIOD, _LIMIT = "container_spec_cpu_quota", "container_spec_cpu_period", "kube_pod_container_resource_limits"
-_NAMES = (
-    rf"^(?:{'|'.join([*_FIELDS, *_KCACHE, _TEXTS, _NODE, _CONTAINER, _QUOTA, _PERIOD, _LIMIT])})(?:[^a-zA-Z0-9_:.]|$)"
-)
+_OF_MACHINES = (_NODE, _UNAME, _CONTAINER, _QUOTA, _PERIOD, _LIMIT)
+_NAMES = rf"^(?:{'|'.join([*_FIELDS, *_KCACHE, _TEXTS, *_OF_MACHINES])})(?:[^a-zA-Z0-9_:.]|$)"
 _WORDS = (
     b"pg_stat_statements_", b"pg_stat_kcache_", b"mysql_perf_schema_events_statements", b"node_cpu_seconds_total",
     b"container_cpu_usage_seconds_total",
 )  # fmt: skip
 _LABELS = (
     "instance", "pod", "host", "queryid", "query", "user", "rolname", "usename", "role", "datname", "dbname", "schema",
-    "digest", "digest_text", "cpu", "mode", "container", "resource", "top",
+    "digest", "digest_text", "cpu", "mode", "container", "resource", "top", "nodename",
 )  # fmt: skip
 _DATABASES = r"(?i)postgres|pgsql|mysql|maria|percona|pxc|^database$|^db$"
 _OTHERS = r"(?i)exporter|backup|init|sidecar|bouncer|proxy|agent|metrics|monitor|operator"
@@ -100,7 +100,7 @@ class ExporterSeries:
     id = "exporter-series"
     title = "node_exporter, postgres_exporter, mysqld_exporter and cAdvisor series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (HOST, SNAPSHOTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -122,7 +122,8 @@ class ExporterSeries:
         hosts, snapshots = [], []
         if machines.height:
             host = _points(machines, ["instance", "cpu", "mode"], file, source, reading.problems)
-            hosts.append(_host_rows(host, source))
+            named = series.filter(pl.col("metric") == _UNAME).select("instance", "nodename").drop_nulls()
+            hosts.append(_host_rows(host, dict(named.iter_rows()), source))
         if containers.height:
             hosts.append(_container_rows(containers, file, source, reading.problems))
         if statements.height:
@@ -159,8 +160,8 @@ def _points(
     return points.unique([*place, "at_ms"], keep="first", maintain_order=True)
 
 
-def _host_rows(points: pl.DataFrame, source: Source) -> pl.DataFrame:
-    """Return rows of the ``host`` table: microseconds of all CPUs of a machine by state."""
+def _host_rows(points: pl.DataFrame, machines: dict[str, str], source: Source) -> pl.DataFrame:
+    """Return rows of the ``host`` table: microseconds of all CPUs of a machine by state. ``machines``: names by instance."""
     rows = HostRows(source, "node_exporter")
     points = points.with_columns(pl.col("instance").fill_null(""))
     cores = dict(points.group_by("instance").agg(pl.col("cpu").n_unique()).iter_rows())
@@ -170,6 +171,7 @@ def _host_rows(points: pl.DataFrame, source: Source) -> pl.DataFrame:
         modes.setdefault((instance, moment), {})[mode] = value
     for (instance, moment), seconds in sorted(modes.items()):
         rows.host, rows.cores = prometheus.host_of(instance), float(cores[instance])
+        rows.machine = machines.get(instance)
         states = [sum(seconds.get(m, 0.0) for m in of) * 1e6 if of[0] in seconds else None for of in _STATES]
         rows.states(moment, states)
     return pl.DataFrame(rows.columns, schema=HOST.schema)

@@ -43,7 +43,7 @@ class PgNames:
             for what, number, text in _COLUMNS:
                 if number not in row or text not in row:
                     continue
-                if not (row[number].isascii() and row[number].isdigit() and row[text]):
+                if not (row[number].isascii() and row[number].isdecimal() and row[text]):
                     reading.problems.append(Problem.at(source.path, "bad-row", "no id or no name", line=line))
                     continue
                 for name, value in (("what", what), ("id", row[number]), ("name", clean(row[text]))):

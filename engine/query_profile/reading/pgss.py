@@ -300,7 +300,7 @@ class KcacheCsv:
                 continue
             nested = str(row.get("top", "t")).lower() in ("f", "false", "0")
             owner = (str(row.get("userid", "")), str(row.get("dbid", "")))
-            key = "\x1f".join((row["queryid"], *owner, "n" if nested else "t"))
+            key = class_key(row["queryid"], *owner, "n" if nested else "t")
             rows.add(row, line, timed, key=key, queryid=row["queryid"], query="", user=owner[0], database=owner[1],
                      nested=nested, cpu_us=cpu, counters=[cpu])  # fmt: skip
         return rows.reading(timed=timed is not None)

@@ -24,13 +24,14 @@ LONGEST_S = 1e7
 
 
 class HostRows:
-    """Rows of the ``host`` table, collected column by column. ``host``, ``cores`` and ``series`` (the file's name without its
-    moment, unless the reader knows better) hold for the rows that are added next."""
+    """Rows of the ``host`` table, collected column by column. ``host``, ``machine``, ``cores`` and ``series`` (the file's name
+    without its moment, unless the reader knows better) hold for the rows that are added next."""
 
     def __init__(self, source: Source, kind: str, *, cores: float | None = None) -> None:
         self.source = source
         self.kind = kind
         self.host = ""
+        self.machine: str | None = None
         self.cores = cores
         self.series = name_stem(source.name)
         self.columns: dict[str, list[Any]] = {name: [] for name in HOST.schema}
@@ -39,7 +40,7 @@ class HostRows:
     def add(self, at_ms: int, name: str, value: float, seconds: float | None = None) -> None:
         """Add a cumulative ``value`` in microseconds, or percent over the ``seconds`` before ``at_ms``."""
         host, series = clean(self.host), clean(self.series)
-        row = (self.kind, host, series, at_ms, seconds, self.cores, clean(name, 200), value)
+        row = (self.kind, host, series, at_ms, seconds, self.cores, clean(name, 200), value, self.machine)
         for column, item in zip(self.columns.values(), row, strict=True):
             column.append(item)
 

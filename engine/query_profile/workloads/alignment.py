@@ -44,9 +44,9 @@ MOST_RETURNS = 2
 class Series:
     """One resource of one source: ``used`` (N,) microseconds since the first sample at ``at_ms`` (N,), growing.
 
-    ``folder`` of its files, ``stem``: what their names share; ``fell`` (N,): the counter was smaller than before (restart),
-    or there is a gap, in the step that ends here; ``cores``: NaN if unknown; ``guessed``: percentages were taken as those of
-    one core for want of their number; ``mixed``: counters of several hosts seem to take turns.
+    ``folder`` of its files, ``stem``: what their names share; ``machine``: another name of the host; ``fell`` (N,): the counter
+    was smaller than before (restart), or there is a gap, in the step that ends here; ``cores``: NaN if unknown; ``guessed``:
+    percentages were taken as those of one core for want of their number; ``mixed``: counters of several hosts seem to take turns.
     """
 
     source: str
@@ -55,6 +55,7 @@ class Series:
     stem: str
     cores: float
     guessed: bool
+    machine: str = ""
     name: str = ""
     at_ms: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     used: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -88,7 +89,10 @@ def collect_series(frame: pl.DataFrame) -> list[Series]:
             if percent and np.isnan(count):
                 count = _nearest_cores(str(folder), known_cores)
             guessed = percent and bool(np.isnan(count)) and source not in PER_CORE
-            one = Series(str(source), str(host), str(folder), str(stem), count, guessed)
+            machine = rows["machine"].drop_nulls()
+            one = Series(
+                str(source), str(host), str(folder), str(stem), count, guessed, machine[0] if len(machine) else ""
+            )
             series.extend(_named(one, rows))
     order = {name: i for i, name in enumerate(PREFERENCE)}
     return sorted(series, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))

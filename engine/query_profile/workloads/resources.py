@@ -33,7 +33,7 @@ def belonging(series: Iterable[Series], origin: Origin, origins: Sequence[Origin
 
 
 def _nearness(one: Series, origin: Origin) -> tuple[int, int]:
-    return max(origin.nearness(Origin(one.folder, name)) for name in (one.stem, one.host))
+    return max(origin.nearness(Origin(one.folder, name)) for name in (one.stem, one.host, one.machine))
 
 
 def with_resource(

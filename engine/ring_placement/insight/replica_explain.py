@@ -57,7 +57,7 @@ def parse_asked(text: str, without_le: bool = False) -> Asked:
     tenant, sign, digits = text.rpartition("@")
     if not sign:
         return Asked(text)
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) < SPACE):
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) < SPACE):
         raise BadKey(f"{digits[:40]!r} is no 32-bit token")
     return Asked(tenant, int(digits), "as given")
 

@@ -112,7 +112,7 @@ class PartitionPage(Document):
             ring.problem("duplicate-id", f"{clean(name, 80)} is listed more than once; the last one is used")
         for name, entry in (entries if isinstance(entries, dict) else {}).items():
             fields_ = entry if isinstance(entry, dict) else {}
-            number = int(name) if name.isascii() and name.isdigit() and len(name) < 12 else name
+            number = int(name) if name.isascii() and name.isdecimal() and len(name) < 12 else name
             changed = fields_.get("stateTimestamp", 0)
             ring.add(number, fields_.get("state", 0), _seconds(changed), fields_.get("stateChangeLocked"),
                      fields_.get("tokens", []))  # fmt: skip

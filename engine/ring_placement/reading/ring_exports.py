@@ -118,7 +118,7 @@ def _member(ring: RingRows, row: dict[str, str], now_ns: int | None, tokens: dic
     count = row.get("Tokens", "")
     member = Member(
         name, row.get("State", ""), row.get("Availability Zone", ""),
-        int(count) if count.isascii() and count.isdigit() and len(count) < 8 else 0, row.get("Address", ""),
+        int(count) if count.isascii() and count.isdecimal() and len(count) < 8 else 0, row.get("Address", ""),
         _clock_s(row.get("Last Heartbeat", ""), now_ns), None if registered is None else registered // 10**9,
         row.get("Read-Only", "") == "true", _clock_s(row.get("Read-Only Updated", ""), now_ns) or 0,
         owned=_share(row.get("Ownership", "")),
@@ -154,7 +154,7 @@ def _listed_tokens(page: _Cells, heading: str) -> dict[str, list[Any]]:
             name = text.removeprefix(heading) if text.startswith(heading) else ""
         elif name and text.startswith("Tokens:"):
             words = text.removeprefix("Tokens:").split()
-            found[name] = [int(w) if w.isascii() and w.isdigit() and len(w) < 12 else w for w in words]
+            found[name] = [int(w) if w.isascii() and w.isdecimal() and len(w) < 12 else w for w in words]
     return found
 
 
@@ -163,7 +163,7 @@ def _partitions(source: Source, rows: list[dict[str, str]], page: _Cells) -> Par
     tokens = _listed_tokens(page, "Partition: ")
     for row in rows:
         name, state = row.get("Partition ID", ""), (row.get("State", "").split() or [""])[0]
-        number = int(name) if name.isascii() and name.isdigit() and len(name) < 12 else name
+        number = int(name) if name.isascii() and name.isdecimal() and len(name) < 12 else name
         changed = _instant(row.get("State updated at", ""))
         ring.add(number, STATES.index(state) if state in STATES else state, max(changed or 0, 0) // 10**9, False,
                  tokens.get(name))  # fmt: skip

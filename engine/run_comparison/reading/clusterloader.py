@@ -193,7 +193,7 @@ def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDo
         values += (data.Perc50, data.Perc90, data.Perc99)
         text = labels.Count
         # Plain digits are what these labels hold; the rest goes Go's way.
-        count = int(text) if text.isdigit() and len(text) < 19 and text.isascii() else _count(text)
+        count = int(text) if text.isdecimal() and len(text) < 19 and text.isascii() else _count(text)
         bad += count == NOT_AN_INTEGER
         counts += (count, count, count)
     out.count = counts

@@ -198,7 +198,7 @@ def fields(pairs: Pairs, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 def uint64(value: Any) -> int | None:
     """Return the unsigned 64-bit number that Go reads from a parsed value; None where it refuses it."""
-    if not isinstance(value, Literal) or not value.isdigit() or len(value) > 20:
+    if not isinstance(value, Literal) or not value.isdecimal() or len(value) > 20:
         return None
     number = int(value)
     return number if number < 2**64 else None
@@ -345,7 +345,7 @@ def plain_text(text: str) -> str:
 def go_atoi(text: str) -> int | None:
     """Convert as ``strconv.Atoi`` does: base 10, an optional sign, 64 bits; None where it refuses."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 4000:
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > 4000:
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None

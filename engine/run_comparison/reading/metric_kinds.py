@@ -274,7 +274,7 @@ def fold_pod_name(name: str) -> str:
     pieces = pod.split("-")
     for i, piece in enumerate(pieces[1:], start=1):
         hashed = len(piece) >= 4 and not set(piece) & set("eyuioa")
-        version = len(piece) >= 2 and piece[0] == "v" and piece[1].isdigit()
+        version = len(piece) >= 2 and piece[0] == "v" and piece[1].isdecimal()
         if hashed or version:
             return "-".join(pieces[:i]) + slash + container
     return name

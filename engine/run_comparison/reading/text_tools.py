@@ -59,8 +59,8 @@ class GoBenchmark:
     def _result(self, out: Collected, fields: list[str], config: dict[str, str], number: int) -> None:
         if len(fields) < 2:
             return  # only a name: what -v prints before a benchmark runs
-        if len(fields) < 4 or len(fields) % 2 or not fields[1].isdigit():
-            if fields[1].isdigit():
+        if len(fields) < 4 or len(fields) % 2 or not fields[1].isdecimal():
+            if fields[1].isdecimal():
                 out.problem("bad-record", "a benchmark line without pairs of value and unit", line=number)
             return
         name = fields[0].removeprefix("Benchmark") or fields[0]

@@ -282,6 +282,7 @@ def _judge(
         ),
     )
     columns = _base_columns(rows.names, rows.samples, parameters.mute)
+    columns["median_left"], columns["median_right"] = rows.samples.left.medians, rows.samples.right.medians
     for name, shift in (("ratio", "shift"), ("ratio_low", "low"), ("ratio_high", "high")):
         columns[name] = np.concatenate([as_ratio(each, getattr(each, shift)) for each, _ in parts])
     for name in ("p_value", "spread_p", "cliffs_delta"):

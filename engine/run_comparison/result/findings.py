@@ -46,10 +46,10 @@ def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: C
     if summary["muted"]:
         text += f", {summary['muted']} muted"
     rows = metrics.filter("regression")
-    worst = [
-        f"{subject_of(row)} {row['mean_left']:.4g} to {row['mean_right']:.4g} {row['unit']}".rstrip()
-        for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True)
-    ]
+    worst = []
+    for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True):
+        left, right = _middles(row)
+        worst.append(f"{subject_of(row)} {left:.4g} to {right:.4g} {row['unit']}".rstrip())
     more = f" and {rows.height - len(worst)} more" if rows.height > len(worst) else ""
     listed = f"; worst: {', '.join(worst)}{more}" if worst else ""
     sides = f"{summary['runs_right']} runs of {summary['right']} against {summary['runs_left']} of {summary['left']}"
@@ -102,8 +102,15 @@ def subject_of(row: Mapping[str, Any]) -> str:
     return " ".join(str(row[name]) for name in NAMING if row[name])
 
 
+def _middles(row: Mapping[str, Any]) -> tuple[float, float]:
+    """Return what the ratio compares: the medians in the statistical mode, else the means."""
+    name = "mean" if row["median_left"] is None or row["median_right"] is None else "median"
+    return row[f"{name}_left"], row[f"{name}_right"]
+
+
 def _sentence(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
-    text = f"{row['mean_left']:.6g} against {row['mean_right']:.6g} {row['unit']}".rstrip()
+    left, right = _middles(row)
+    text = f"{left:.6g} against {right:.6g} {row['unit']}".rstrip()
     if row["ratio"] is not None:
         side = "right/left" if parameters.mode == "statistical" else "left/right"
         text += f", ratio {side} {row['ratio']:.3g}"

@@ -47,6 +47,15 @@ class Side:
         return means
 
     @cached_property
+    def medians(self) -> Floats:
+        """Median of each sample; NaN where it is empty."""
+        medians = np.full(self.count, np.nan)
+        for metrics, size in self.by_size():
+            middle = np.sort(self.rows(metrics, size), axis=1)[:, (size - 1) // 2 : size // 2 + 1]
+            medians[metrics] = middle.sum(axis=1) / middle.shape[1]
+        return medians
+
+    @cached_property
     def runs_behind(self) -> Ints:
         """Number of runs that each sample has values of."""
         # Values of a metric are in the order of their runs: a run begins where the place or the metric changes.

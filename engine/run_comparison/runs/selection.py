@@ -167,7 +167,7 @@ def _ends_with(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _in_range(run: Run, low: str, high: str) -> bool:
-    if run.number is not None and low.lstrip("-").isdigit() and high.lstrip("-").isdigit():
+    if run.number is not None and low.lstrip("-").isdecimal() and high.lstrip("-").isdecimal():
         return int(low) <= run.number <= int(high)
     return low <= run.name <= high
 

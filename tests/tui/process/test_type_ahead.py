@@ -12,10 +12,14 @@ from textual import events
 
 from tests.tui.fakes import Stage, play, stage
 from tui import actions
+from tui.process.type_ahead import TypeAhead
 from tui.widgets.prompt import Prompt
 from tui.widgets.table.table import LiveTable
 
-NAMES = {"/": "slash", ":": "colon", ">": "greater_than_sign", "\r": "enter", "\x1b": "escape", "?": "question_mark"}
+NAMES = {
+    "/": "slash", ":": "colon", ">": "greater_than_sign", "\r": "enter", "\x1b": "escape", "?": "question_mark",
+    "\x7f": "backspace",
+}  # fmt: skip
 
 
 async def burst(s: Stage, keys: list[tuple[str, str]]) -> None:
@@ -64,5 +68,25 @@ def test_random_keys_in_one_write_do_no_harm(tmp_path: Path, monkeypatch: pytest
             await burst(s, typed("\x1b" * 12))
             assert len(s.app.screen_stack) == 1 and not s.app.screen.query(Prompt)
             assert isinstance(s.app.focused, LiveTable)
+
+    play(story)
+
+
+def test_a_long_text_typed_at_once_is_taken_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A paste by a terminal that does not say so must not keep the keys after it waiting."""
+    settled, times = TypeAhead._settled, []
+
+    async def counted(self: TypeAhead) -> None:
+        times.append(1)
+        await settled(self)
+
+    monkeypatch.setattr(TypeAhead, "_settled", counted)
+
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            await burst(s, typed("/cpu > 50 " + "x" * 300 + "\x7f" + "\r"))
+            await s.until(lambda: not s.app.screen.query(Prompt))
+            assert s.app.focused.choice.filter == "cpu > 50 " + "x" * 299
+            assert len(times) < 10
 
     play(story)

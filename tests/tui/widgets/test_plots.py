@@ -36,6 +36,13 @@ def test_fit_is_exact(text: str, width: int, align: str) -> None:
     assert cell_len(out) == width
     assert cell_len(f.cut(f.harmless(text), width)) <= width
     assert cell_len(f.cut_left(f.harmless(text), width)) <= width
+    assert cell_len(f.cut_middle(f.harmless(text), width)) <= width
+
+
+def test_names_that_begin_alike_differ_when_cut() -> None:
+    names = [f"team.product-with-a-very-long-name.v{number}" for number in range(12)]
+    shown = [f.cut_middle(name, 20) for name in names]
+    assert len(set(shown)) == 12 and all(len(text) == 20 and text.startswith("team.prod") for text in shown)
 
 
 @given(st.lists(st.tuples(texts, st.sampled_from(["", "ok", "dim"])), max_size=6), st.integers(0, 60))

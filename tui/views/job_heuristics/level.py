@@ -293,7 +293,7 @@ def advice_spec(spec: Table, fleet: bool = False) -> Table:
     rest = tuple(replace(column(name), hidden=True) for name in ("job_id", "rank"))
     if fleet:
         key, value, saving, *others = shown
-        job = replace(column("job_id"), name="name", kind="text", title="job", width=16)
+        job = replace(column("job_id"), name="name", kind="text", title="job", width=16, grow=32)
         shown = (job, saving, replace(key, width=26, grow=40), value, *others)
     return replace(spec, columns=(*shown, *rest))
 

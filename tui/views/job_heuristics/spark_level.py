@@ -237,7 +237,7 @@ class SparkLevel(OpenJob):
             )
         if row.get("key"):
             key, setting = str(row["key"]), str(row.get("setting") or row.get("value") or "")
-            hint = "   key t takes it into the what-if scenario" if key in TAKES and setting[:1].isdigit() else ""
+            hint = "   key t takes it into the what-if scenario" if key in TAKES and setting[:1].isdecimal() else ""
             out += [[], [(f"{key}={setting}" if setting != "more" else f"{key}: more", "ok"), (hint, "dim")]]
         return out
 

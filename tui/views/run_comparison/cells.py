@@ -32,8 +32,9 @@ def ratio_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def means_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the means of both sides with their unit: ``195 → 405 ms``."""
-    left, right = (cell.row.get(f"mean_{side}") for side in ("left", "right"))
+    """Draw what the ratio compares, medians or else means of both sides, with their unit: ``195 → 405 ms``."""
+    statistical = cell.row.get("median_left") is not None and cell.row.get("median_right") is not None
+    left, right = (cell.row.get(f"{'median' if statistical else 'mean'}_{side}") for side in ("left", "right"))
     if left is None or right is None:
         return [("", "")]
     left, right, unit = _in_small_units(left, right, str(cell.row.get("unit") or ""))

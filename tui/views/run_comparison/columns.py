@@ -18,8 +18,8 @@ Shape = Mapping[str, tuple[int, int, int]]
 
 METRICS = (
     "name", "bucket", "test", "verdict", "means", "ratio", "samples", "interval", "matched", "q_value", "p_value",
-    "similarity", "runs_needed", "disagree", "n_left", "n_right", "mean_left", "mean_right", "unit", "upstream_matched",
-    "changed", "evidence", "kind", "effect",
+    "similarity", "runs_needed", "disagree", "n_left", "n_right", "mean_left", "mean_right", "median_left", "median_right",
+    "unit", "upstream_matched", "changed", "evidence", "kind", "effect",
 )  # fmt: skip
 """Columns of the metrics table on screen, in order; the rest can be switched on."""
 SHAPE: Shape = {
@@ -27,7 +27,8 @@ SHAPE: Shape = {
     "interval": (13, 3, 0), "verdict": (17, 0, 21),
     "means": (15, 1, 0), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
     "p_value": (8, 4, 0), "similarity": (6, 4, 0), "runs_needed": (6, 4, 0), "disagree": (6, 4, 0), "n_left": (6, 5, 0),
-    "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "unit": (5, 4, 0), "evidence": (8, 6, 0),
+    "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "median_left": (11, 5, 0),
+    "median_right": (12, 5, 0), "unit": (5, 4, 0), "evidence": (8, 6, 0),
     "changed": (7, 6, 0), "upstream_matched": (8, 5, 0), "kind": (12, 6, 0),
 }  # fmt: skip
 """Width, priority and growth of columns on screen."""
@@ -67,11 +68,13 @@ def screen_table(declared: Table, mode: str) -> Table:
 
     from engine.tables import Column
 
-    extra = []
+    extra, middle = [], "median" if mode == "statistical" else "mean"
     if any(column.name == "test" for column in declared.columns):
         extra.append(Column("name", pl.String, "verb, resource, scope and further labels", priority=0))
     if declared.name == "metrics":
-        extra.append(Column("means", pl.String, "mean left and right, with the unit", title="means", kind="number"))
+        extra.append(
+            Column("means", pl.String, f"{middle} left and right, with the unit", title=f"{middle}s", kind="number")
+        )
         extra.append(Column("samples", pl.String, "values of both sides: left above, right below", title="values"))
         extra.append(Column("interval", pl.String, "interval of the ratio"))
     names, shape = SECTIONS[declared.name]

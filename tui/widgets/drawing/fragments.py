@@ -63,6 +63,16 @@ def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
     return ellipsis + tail
 
 
+def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
+    """Cut ``text`` in its middle to at most ``width`` cells: names often begin alike and differ at their end. Text must be
+    harmless."""
+    left = (width + len(ellipsis)) // 2
+    if cells(text) <= width or width <= 2 * len(ellipsis):
+        return cut(text, width, ellipsis)
+    head = cut(text, left, ellipsis)
+    return head + cut_left(text, width - cells(head) + len(ellipsis), ellipsis)[len(ellipsis) :]
+
+
 def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
     """Make ``text`` harmless and exactly ``width`` cells wide; ``align`` is left or right."""
     text = cut(harmless(text), width, ellipsis)

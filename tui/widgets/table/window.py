@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import BRAILLE, Glyphs
-from tui.widgets.drawing.fragments import Fragment, Line, cut_left, fit, fit_line, harmless, join
+from tui.widgets.drawing.fragments import Fragment, Line, cut_left, cut_middle, fit, fit_line, harmless, join
 from tui.widgets.table.filters import FilterError, matching, ranks
 from tui.widgets.table.layout import GAP, Layout
 
@@ -61,6 +61,10 @@ Renderer = Callable[[Cell], Sequence[Fragment]]
 
 PATHS: frozenset[str] = frozenset({"path", "file"})
 """Columns that are cut on the left like ids: the end of an id or a path distinguishes it from its neighbours."""
+
+
+NAMES: frozenset[str] = frozenset({"name", "topic", "subject", "group", "tenant", "dataset"})
+"""Columns of names that are cut in the middle: what begins alike often differs at the end."""
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
@@ -252,6 +256,8 @@ def default_cell(column: Column, cell: Cell) -> list[Fragment]:
     shown = units.text(column.kind, value, cell.width)
     if column.kind == "id" or column.name in PATHS:
         shown = cut_left(harmless(shown), cell.width, cell.glyphs.ellipsis)
+    elif column.name in NAMES:
+        shown = cut_middle(harmless(shown), cell.width, cell.glyphs.ellipsis)
     return [(shown, "")]
 
 

@@ -45,7 +45,7 @@ def overhead_text(app: App, key: str) -> str:
     """Return the overhead as it is shown, which is also what is judged. Raises Unreadable."""
     text = app.properties.get(key)
     text = "0" if text is None else text
-    return size(bytes_of(f"{text}MB")) if text[-1:].isdigit() else text
+    return size(bytes_of(f"{text}MB")) if text[-1:].isdecimal() else text
 
 
 def _overhead(app: App, key: str) -> tuple[str, int]:

@@ -118,7 +118,7 @@ def notes(app: App) -> tuple[str, ...]:
             "spark.executor.instances or spark.executor.memory is not set: Dr. Elephant counts nothing as used; table costs "
             "counts what executors took"
         )
-    elif (properties.get("spark.executor.memory") or "").strip().isdigit():
+    elif (properties.get("spark.executor.memory") or "").strip().isdecimal():
         words.append("spark.executor.memory has no unit: Dr. Elephant reads bytes, Spark MiB")
     if removed:
         words.append(

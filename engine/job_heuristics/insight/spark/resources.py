@@ -175,7 +175,7 @@ def resources(app: App) -> Resources:
 
 def _local_cores(app: App) -> int:
     found = _LOCAL.match(app.properties.get("spark.master") or "")
-    return int(found.group(1)) if found and found.group(1).isdigit() else 1
+    return int(found.group(1)) if found and found.group(1).isdecimal() else 1
 
 
 def busy_ms(app: App) -> dict[str, int]:

@@ -131,7 +131,9 @@ def skew_setting(app: App, one: StageTasks) -> tuple[str, str]:
     3.0, on since 3.2) where it is off, else a lower size from which a partition counts as skewed. Empty where none helps:
     before 3.0, and where the partition was large enough and yet not divided, since it is not of a join."""
     version = app.attempts[0].version if app.attempts else ""
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isascii() and part.isdigit() and len(part) < 4)
+    numbers = tuple(
+        int(part) for part in version.split(".")[:2] if part.isascii() and part.isdecimal() and len(part) < 4
+    )
     if numbers and numbers < (3,):
         return "", ""
     adaptive = app.properties.get("spark.sql.adaptive.enabled") or str(not numbers or numbers >= (3, 2))

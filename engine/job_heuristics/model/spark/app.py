@@ -199,4 +199,4 @@ class App:
         """Return a property that is a whole number, else ``default``."""
         value: Any = self.properties.get(key)
         text = value.strip() if isinstance(value, str) else ""
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else default
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else default

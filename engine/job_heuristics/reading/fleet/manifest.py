@@ -42,7 +42,7 @@ class Manifest:
                 "findings": [json.dumps({str(level): int(n) for level, n in document.get("findings", {}).items()})],
                 "jobs": [jobs if isinstance(jobs, int) and 0 <= jobs < 2**62 else 0],
             }
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             reason = f"no manifest of a fleet result: {type(error).__name__} {error}"
             return Reading(problems=[Problem.at(source.path, "bad-document", reason)], complete=False)
         return Reading({"fleet_results": row}, consumed=len(data))

@@ -125,6 +125,6 @@ def named_in_path(path: str) -> tuple[str | None, str | None]:
     if "applications" in parts:
         below = parts[len(parts) - parts[::-1].index("applications") :]
         if below:
-            attempt = below[1] if len(below) > 1 and below[1].isdigit() else None
+            attempt = below[1] if len(below) > 1 and below[1].isdecimal() else None
             return below[0], attempt
     return next((part for part in reversed(parts) if _APP.match(part)), None), None

@@ -101,6 +101,8 @@ def test_unknown_capacities_leave_goals_undecided() -> None:
         ((6, 0, 0), 3.0, (False, "", 0)),
         ((5, 4, 0), 1.0, (True, "topic t: 0 replicas on broker 3, allowed 1 to 5", 1)),
         ((6, 3, 0), 1.0, (True, "topic t: 6 replicas on broker 1, allowed 1 to 5", 1)),
+        ((70, 61, 49), 1.2, (False, "", 0)),
+        ((70, 62, 48), 1.2, (True, "topic t: 48 replicas on broker 3, allowed 49 to 71", 1)),
         ((100, 60, 20), 3.0, (False, "", 0)),
         ((101, 57, 22), 3.0, (True, "topic t: 101 replicas on broker 1, allowed 20 to 100", 1)),
         ((99, 62, 19), 3.0, (True, "topic t: 19 replicas on broker 3, allowed 20 to 100", 1)),
@@ -138,6 +140,8 @@ def test_topics_that_need_leaders_everywhere() -> None:
         "topic t: 0 leaders on broker 3",
         1,
     )
+    leaderless = three([*partitions, ("u", 3, -1, [1])])
+    assert decided(leaderless, goal, topics_with_min_leaders_per_broker="t|u")[2] == 1
     twice = decided(cluster, goal, topics_with_min_leaders_per_broker=".", min_topic_leaders_per_broker=2)
     assert twice == (True, "topic t: 1 leaders on broker 1", 2)
     violated, detail, count = decided(cluster, goal, topics_with_min_leaders_per_broker="(")
@@ -167,12 +171,37 @@ def test_potential_network_out_that_fits_on_no_other_broker(
     assert detail.endswith("fits on another broker") != fits
 
 
+def test_a_little_room_on_the_last_of_many_brokers_is_found() -> None:
+    brokers = {number: Broker(f"h{number}", f"r{number}", True, True) for number in range(1, 6)}
+    cluster = loaded([("t", 0, 1, [1])], brokers, pnw_out=(90, 80, 80, 80, 79.5))
+    cluster = replace(cluster, loads=replace(cluster.loads, potential=np.array([0.4])))
+    assert decided(cluster, "PotentialNwOutGoal")[0]
+
+
+def test_only_replicas_of_brokers_over_their_limit_move() -> None:
+    cluster = three([("t", 0, 1, [1]), ("u", 0, 2, [2])], pnw_out=(90, 50, 50))
+    cluster = replace(cluster, loads=replace(cluster.loads, potential=np.array([60.0, 1.0])))
+    assert not decided(cluster, "PotentialNwOutGoal")[0]
+
+
 def test_no_replica_moves_to_a_dead_broker_or_to_one_that_is_full() -> None:
     dead = BROKERS | {3: replace(BROKERS[3], alive=False)}
     assert not decided(
         loaded([("t", 0, 1, [1]), ("u", 0, -1, [2, 3])], dead, pnw_out=(90, 80, 0)), "PotentialNwOutGoal"
     )[2]
     assert not decided(three([("t", 0, 1, [1]), ("u", 0, 1, [2, 3])], pnw_out=(90, 80, 80)), "PotentialNwOutGoal")[2]
+
+
+def test_goals_by_priority() -> None:
+    """Cruise Control's order; the first eight are hard."""
+    found = goals.verdicts(three(), BrokerLoadParameters())
+    short = [each.goal.removesuffix("Goal").replace("Distribution", "Dist").replace("Network", "Nw") for each in found]
+    assert short == [
+        "RackAware", "RackAwareDist", "MinTopicLeadersPerBroker", "ReplicaCapacity", "DiskCapacity", "NwInboundCapacity",
+        "NwOutboundCapacity", "CpuCapacity", "ReplicaDist", "PotentialNwOut", "DiskUsageDist", "NwInboundUsageDist",
+        "NwOutboundUsageDist", "CpuUsageDist", "TopicReplicaDist", "LeaderReplicaDist", "LeaderBytesInDist",
+    ]  # fmt: skip
+    assert [each.hard for each in found] == [True] * 8 + [False] * 9
 
 
 def test_balancedness_by_hand() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pytest
 
 from engine.broker_load.cruise_control import load_model, replica_loads, windows
@@ -109,14 +108,26 @@ def test_values_of_windows() -> None:
     assert found.maximum("cpu_usage")[[0, 3]].tolist() == [3, 9] and found.latest("disk_usage").tolist() == [5, 6, 7, 0]
 
 
+def test_partitions_that_the_rounds_of_a_window_do_not_know() -> None:
+    """They have no sample, and 0; the others have theirs, wherever they stand."""
+    known = window(9, [4, 2], [8.0, 4.0], [5.0, 6.0])
+    placed = Window(9, 3, known.sums, np.array([1, -1, 0], np.int32), CpuWeights())
+    assert placed.count.tolist() == [2, 0, 4] and placed.most == 4
+    assert placed.value("leader_bytes_in").tolist() == [2, 0, 2] and placed.value("disk_usage").tolist() == [6, 0, 5]
+    empty = Window(9, 3, None, None, CpuWeights())
+    assert empty.count.tolist() == empty.value("leader_bytes_in").tolist() == [0, 0, 0]
+
+
 def test_windows_without_anything() -> None:
     """0 for means and the newest value; the maximum is never below the smallest positive float."""
     nothing = Aggregate((), (), np.zeros(2, np.bool_), False, (), SECOND)
     assert nothing.mean("cpu_usage").tolist() == nothing.latest("cpu_usage").tolist() == [0, 0]
     assert nothing.maximum("cpu_usage").tolist() == [windows.TINY] * 2 and windows.TINY > 0
     assert load_model.leader_values(nothing).cpu.tolist() == [0, 0]
-    refused = windows.aggregate([window(5, [0, 3], [0, 3], [0, 3])], None, SECOND, 4, 0, np.array([0, 0], np.int32))
-    assert not refused.enough and refused.valid.tolist() == [False, False] and len(refused.windows) == 1
+    for allowed in (0, 1):
+        offered = [window(5, [0, 3], [0, 3], [0, 3])]
+        refused = windows.aggregate(offered, None, SECOND, 4, allowed, np.array([0, 0], np.int32))
+        assert not refused.enough and refused.valid.tolist() == [False, allowed > 0] and len(refused.windows) == 1
 
 
 def test_windows_that_leave_too_few_partitions_are_skipped() -> None:
@@ -179,6 +190,8 @@ def test_what_replicas_carry() -> None:
     assert found.demoted.tolist() == pytest.approx([after, 0, 100 * 0.15 * 5 / (0.7 * 5 + 0.15 * 6)])
     assert found.held.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
     assert found.leads.tolist() == [[False, True, False], [False] * 3, [True, False, False]]
-    still = replica_loads.follower_cpu(CpuWeights(), np.array([5.0, 5.0]), np.array([0.0, 0.0]), np.array([0.0, 1.0]))
-    assert still.tolist() == [0, 0]
-    assert isinstance(found.cpu, np.ndarray) and pl.Series(found.cpu[0]).is_not_nan().all()
+    into, out = np.array([0.0, 0.0, 2.0]), np.array([0.0, 1.0, 0.0])
+    still = replica_loads.follower_cpu(CpuWeights(), np.array([5.0, 5.0, 5.0]), into, out)
+    assert still.tolist() == pytest.approx([0, 0, 5 * 0.15 / 0.7])
+    floored = LeaderValues(*(np.array([-2.0, 0.5, -0.0]) for _ in range(7))).floored()
+    assert floored.cpu.tolist() == floored.messages.tolist() == [0, 0.5, 0]

@@ -89,6 +89,15 @@ def test_state_of_no_live_broker() -> None:
     assert brokers["IsController"] == {} and brokers["OnlineLogDirsByBrokerId"] == {"1": ["/a"]}
 
 
+def test_a_live_broker_without_replicas_is_counted() -> None:
+    rows = described([("t", 0, 1, [1], [1], [], None, 1, None)])
+    made = topology.build(rows, {number: BROKERS[number] for number in (1, 2)})
+    brokers = rest_answers.cluster_state(made, LOG_DIRS.frame(DIRS), BrokerLoadParameters())["KafkaBrokerState"]
+    assert brokers["ReplicaCountByBrokerId"] == brokers["LeaderCountByBrokerId"] == {"1": 1, "2": 0}
+    assert brokers["OutOfSyncCountByBrokerId"] == brokers["OfflineReplicaCountByBrokerId"] == {}
+    assert (brokers["Summary"]["AvgReplicasPerBroker"], brokers["Summary"]["StdReplicasPerBroker"]) == (0.5, 0.5)
+
+
 def test_state_as_text(state: dict[str, Any]) -> None:
     """Numbers under their titles, each column as wide as Cruise Control makes it."""
     lines = rest_answers.state_text(state).splitlines()

@@ -41,6 +41,26 @@ def test_each_form_gives_the_golden_numbers(form: str) -> None:
     assert not result.problems
 
 
+def test_machines_are_known_by_the_name_that_node_exporter_gives(tmp_path: Path) -> None:
+    """Its series have addresses, as in Kubernetes; ``node_uname_info`` says what the machine is called."""
+    names: dict[str, str] = {}
+    for path in (reference("feeds") / "kafka-small/range-gauges").iterdir():
+        document = json.loads(path.read_text())
+        series = document["data"]["result"]
+        for one in series:
+            if one["metric"]["__name__"] == "node_cpu_seconds_total":
+                host = one["metric"]["instance"].rpartition(":")[0]
+                one["metric"]["instance"] = names.setdefault(host, f"10.0.0.{len(names) + 1}:9100")
+        for host, address in names.items():
+            labels = {"__name__": "node_uname_info", "instance": address, "nodename": host.partition(".")[0]}
+            series.append({"metric": labels, "values": [[AT, "1"]]})
+        (tmp_path / path.name).write_text(json.dumps(document))
+    assert len(names) == 4
+    result = loads(tmp_path)
+    samples_match(reference("broker-load") / "small/expected_kafka", result, 1e-9)
+    assert not result.problems and not result.tables["ledger"].filter(pl.col("kind") == "unmatched-host").height
+
+
 # --- names and odd answers, against the rows of plain scrapes ----------------------------------------------------------
 
 AT = 1_700_000_040

@@ -12,10 +12,11 @@ import pytest
 
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.heuristic import Rule
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.dr_elephant.spark import metrics
 from engine.job_heuristics.dr_elephant.spark.heuristic import SparkHeuristic, surely, tree_of
 from engine.job_heuristics.dr_elephant.spark.metrics import Metrics
-from engine.job_heuristics.dr_elephant.spark.verdict_tables import notes
+from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order, judge, notes, upstream_says
 from engine.job_heuristics.model.spark.app import App, AppAttempt, Executor, SparkJob, Stage
 
 MB, GB, MINUTE = 2**20, 2**30, 60_000
@@ -145,6 +146,9 @@ def test_how_low_running_stages_and_jobs_may_end() -> None:
     assert surely(made, app(jobs=(SparkJob(1, status="FAILED", **tried), SparkJob(2))), 4) == (4, 4)
     assert surely(made, app(jobs=(SparkJob(1, status="RUNNING", **tried),)), 4) == (0, 4)
     assert surely(rule("ConfigurationHeuristic")[1], app(), 3) == (3, 3)
+    assert surely(rule("ExecutorGcHeuristic")[1], app(), 3) == (0, 4)
+    two = (Stage(1, 0, status="ACTIVE", sums=sums), Stage(2, 0, status="ACTIVE"))
+    assert surely(rule(name)[1], app(stages=two), 2) == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -261,3 +265,104 @@ def test_notes() -> None:
         assert words in said
     assert notes(app({**GOOD, "spark.executor.cores": "1"}, notes=("cut",))) == ("cut",)
     assert math.isnan(float(judged("ExecutorGcHeuristic", app())[1]["GC time to Executor Run time ratio"]))
+
+
+def test_tables_of_applications() -> None:
+    """The worst verdict is the application's; scores are always 0."""
+    rules = default_rules().of("spark")
+    bad = app(
+        {**GOOD, "spark.serializer": "java", "spark.yarn.queue": "etl"}, app_id="a", executors=(Executor("1", gc_ms=1),)
+    )
+    found = judge({"a": bad, "b": app(app_id="b", attempts=(), start_ms=None)}, rules)
+    rows = [
+        (row["job_id"], row["heuristic"], row["severity"], row["score"])
+        for row in found.heuristics.iter_rows(named=True)
+    ]
+    names = [rule.name for rule in rules.rules]
+    assert rows[:2] == [("a", names[0], "MODERATE", 0), ("a", names[1], "NONE", 0)] and len(rows) == 2 * len(names)
+    assert rows[4] == ("a", "Executor GC", "CRITICAL", 0)
+    first, second = found.jobs.to_dicts()
+    assert {key: first[key] for key in ("severity", "score", "queue", "wait_ms", "runtime_ms", "finish_ms", "submit_ms")} == {
+        "severity": "CRITICAL", "score": 0, "queue": "etl", "wait_ms": 0, "runtime_ms": 100_000, "finish_ms": 101_000,
+        "submit_ms": 1000,
+    }  # fmt: skip
+    assert (first["used_mb_s"], first["attempts_running"], first["upstream_says"], first["notes"]) == (
+        204_800,
+        0,
+        "",
+        "",
+    )
+    assert (second["severity"], second["finish_ms"], second["runtime_ms"], second["queue"]) == (
+        "NONE",
+        None,
+        None,
+        None,
+    )
+    assert found.strips["strip"].to_list() == ["M...C", "....."]
+    assert [each.level for each in found.findings["a"]] == ["moderate", "critical"] and found.findings["b"] == ()
+    answered = judge({"a": app(app_id="a", source="rest")}, rules).jobs
+    assert answered["attempts_running"][0] is None
+    assert judge({}, rules).jobs.is_empty()
+    huge = app({"spark.executor.instances": "2147483647", "spark.executor.memory": "9e18"}, end_ms=2**62, attempts=())
+    assert judge({"a": huge}, rules).jobs["used_mb_s"][0] == 2**63 - 1
+
+
+def test_why_dr_elephant_shows_nothing_of_an_application() -> None:
+    rules = default_rules().of("spark")
+    assert upstream_says(app(), rules) == ""
+    broken = {"spark.executor.memory": "x", "spark.dynamicAllocation.enabled": "maybe", "spark.executor.instances": "y"}
+    odd = {"properties": broken, "jobs": (SparkJob(1, status="LOST"),)}
+    assert upstream_says(app(**odd, state="RUNNING", upstream_error="torn"), rules) == "torn"
+    assert "still running" in upstream_says(app(**odd, state="RUNNING"), rules)
+    assert "a job of unknown status" in upstream_says(app(**odd), rules)
+    assert '"maybe"' in upstream_says(app(broken), rules)
+    only = replace(rules, rules=tuple(replace(each, excluded=frozenset({"Spark"})) for each in rules.rules))
+    assert upstream_says(app(broken), only) == 'java.lang.NumberFormatException: For input string: "y"'
+    assert judge({"a": app(broken)}, only).heuristics.is_empty()
+
+
+def test_rows_in_the_order_of_jobs() -> None:
+    jobs = pl.DataFrame({"job_id": ["b", "a"]})
+    one, two = pl.DataFrame({"job_id": ["a", "x", "a"], "k": [1, 2, 3]}), pl.DataFrame({"job_id": ["b"], "k": [4]})
+    assert in_order(jobs, one, two).rows() == [("b", 4), ("a", 1), ("a", 3), ("x", 2)]
+
+
+def test_places_in_strips() -> None:
+    rules = default_rules().of("spark").rules
+    assert [rule.heuristic.order for rule in rules] == [101, 102, 103, 104, 105]
+
+
+def test_advice() -> None:
+    """By what is there, each on both sides of its limit."""
+    configuration = rule("ConfigurationHeuristic")[0]
+    bad = {"spark.executor.memory": "10g", "spark.yarn.driver.memoryOverhead": "2g"}
+    text = configuration.advise(2, app(bad))
+    assert text.startswith("Use more, smaller executors") and text.count("; ") == 3 and "KryoSerializer" in text
+    assert configuration.advise(0, app(bad)) == "Nothing to change."
+    for key, value, words in (
+        ("spark.executor.memory", "9.9g", "See the values in the details."),
+        ("spark.executor.cores", "3", "See the values in the details."),
+        ("spark.executor.cores", "4", "Use more, smaller executors: up to 4 cores and below 10 GB each."),
+        ("spark.yarn.executor.memoryOverhead", "2g", "Lower the memory overhead."),
+        ("spark.yarn.executor.memoryOverhead", "1.9g", "See the values in the details."),
+    ):
+        assert configuration.advise(1, app({**GOOD, key: value})) == words
+    measured = configuration.measure(
+        app({"spark.yarn.driver.memoryOverhead": "six"}), rule("ConfigurationHeuristic")[1]
+    )
+    assert not any(value for key, value in measured.items() if key not in ("serializer", "shuffle"))
+    stages = rule("StagesHeuristic")[0]
+    assert stages.advise(0, app()) == "Stages succeed and take no long."
+    short, long = (Stage(7, 0, "load", sums={"run_ms": 2 * 15 * MINUTE - less}) for less in (2, 0))
+    assert stages.advise(3, app()) == stages.advise(3, app(stages=(short,))) != stages.advise(3, app(stages=(long,)))
+    both = stages.advise(3, app(stages=(replace(short, stage=8), long)))
+    assert both.startswith("Stage 7 (load) keeps each executor busy longest")
+    jobs = rule("JobsHeuristic")[0]
+    assert jobs.advise(0, app()) == "Jobs and their tasks succeed."
+    assert jobs.advise(1, app()) == "Find out why tasks fail; their errors are listed by stage."
+    lost = (SparkJob(1), SparkJob(2, error="lost · node"))
+    assert jobs.advise(1, app(jobs=lost)) == "Find out why tasks fail: lost "
+    even = rule("ExecutorsHeuristic")
+    assert set(even[0].measure(app(executors=(Executor("1", memory_used=5),)), even[1]).values()) == {0.0}
+    for name in ("ExecutorsHeuristic", "ExecutorGcHeuristic"):
+        assert len({rule(name)[0].advise(level, app()) for level in (0, 1, 4)}) == 2

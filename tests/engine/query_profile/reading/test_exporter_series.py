@@ -111,6 +111,22 @@ def test_each_server_of_an_answer_has_its_own_cpu(hosts: tuple[str, str]) -> Non
         assert not [problem for problem in result.problems if problem.kind == "several-hosts"]
 
 
+@pytest.mark.parametrize("domain", ["", ".example.com"])
+def test_an_address_is_the_machine_that_node_exporter_calls_it(domain: str) -> None:
+    parts, node = [], ""
+    for number in (1, 2):
+        series = {**counters("1", 2 * number), **counters("2", 3 + number)}
+        parts.append(answer(series).replace(b"db1:9187", f"db{number}:9187".encode()))
+        instance = f'instance="10.0.0.{9 - number}:9100"'
+        node += f'node_uname_info{{nodename="db{number}{domain}",{instance}}} 1 {TIMES[0] * 1000}\n'
+        node += "".join(f'node_cpu_seconds_total{{cpu="0",mode="{mode}",{instance}}} {cpu} {at * 1000}\n'
+                        for n, at in enumerate(TIMES) for mode, cpu in (("user", 7 * number * n), ("system", 0)))  # fmt: skip
+    files = {f"{n}.json": data for n, data in enumerate(parts)} | {"node.prom": node.encode()}
+    for number in (1, 2):
+        result = compute(files, source=f"db{number}", draws=0)
+        assert result.summary["y_measured"] == pytest.approx(7e6 * number * (len(TIMES) - 1))
+
+
 def test_digests_have_cpu_and_two_servers_stay_two() -> None:
     name = "mysql_perf_schema_events_statements_"
     rows = [("total", 10.0), ("seconds_total", 2.0), ("cpu_time_seconds_total", 1.0), ("lock_time_seconds_total", 0.5)]

@@ -56,6 +56,20 @@ def test_explained_arithmetic_agrees_with_the_row(tmp_path: Path) -> None:
     assert 0 < arithmetic.brown_forsythe_p <= 1
 
 
+def test_beside_a_ratio_stand_the_values_that_it_compares(tmp_path: Path) -> None:
+    """One gross value on the left moves its mean, not the ratio: the medians go with it, on the screen and in a finding."""
+    left, right = [50.0, 51, 52, 49, 50, 51, 900], [100.0, 102, 99, 101, 103, 100, 98]
+    result = compute(two_jobs(tmp_path, left, right), draws=50, **SIDES)
+    row = _rows(result)["Perc99"]
+    sides = [result.detail.sample(row["row"])[side] for side in (0, 1)]
+    assert [row["median_left"], row["median_right"]] == [np.median(sides[0]), np.median(sides[1])]
+    assert row["mean_right"] < row["mean_left"] and row["ratio"] > 1.9
+    finding = next(one for one in result.findings if one.subject.endswith("Perc99"))
+    assert f"{row['median_left']:.6g} against {row['median_right']:.6g}" in finding.text
+    upstream = _rows(compute(tmp_path, mode="upstream", **SIDES))
+    assert all(row["median_left"] is None for row in upstream.values())
+
+
 def test_result_tables_are_as_declared(tmp_path: Path) -> None:
     root = two_jobs(tmp_path, _noisy(100, 0.1, 5, 1), _noisy(110, 0.1, 5, 2))
     for mode in ("upstream", "published", "statistical"):
