@@ -140,12 +140,12 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
         decided = True
         allowed = parameters.capacity_threshold(resource)
         if limits.average > allowed:
-            capacities = cluster.capacity(resource)[topology.alive]
-            typical = float(np.median(capacities)) * allowed
+            typical = float(np.median(cluster.capacity(resource)[topology.alive]))
             missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
-            needed = missing / typical if typical > 0 else 0.0
-            brokers = 0 if math.isnan(needed) else math.ceil(min(needed, 2**31 - 1))
-            why = f"mean {resource} is over its threshold: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
+            why = f"mean {resource} is over its threshold"
+            if allowed * typical > 0:
+                brokers = math.ceil(min(missing / (allowed * typical), 2**31 - 1))
+                why += f": add at least {brokers} brokers of {typical:.0f} capacity"
             return "UNDER_PROVISIONED", why
         if limits.low:
             low.append(resource)

@@ -108,6 +108,8 @@ def test_provision() -> None:
         assert why == f"mean DISK is over its threshold: add at least {more} brokers of 100 capacity"
     _, why = balance.provision(three(disk=(1e15, 0, 0)), PARAMETERS)
     assert "at least 2147483647 brokers" in why
+    nothing_may_be_used = BrokerLoadParameters(disk_capacity_threshold=0.0)
+    assert balance.provision(three(), nothing_may_be_used) == ("UNDER_PROVISIONED", "mean DISK is over its threshold")
     low = BrokerLoadParameters(low_utilization_threshold=0.1)
     status, why = balance.provision(three(nw_in=(10, 10, 10), disk=(0, 0, 0)), low)
     assert (status, why) == (

@@ -85,7 +85,8 @@ def test_no_sum_that_is_shown_is_negative() -> None:
     assert cluster.sums.of("CPU").tolist() == [0, 4, 5] and cluster.sums.raw("CPU").tolist() == [-10, 4, 5]
     assert cluster.load("CPU").tolist() == [0, 0, 5] and cluster.load("DISK").tolist() == [0, 1, 0]
     assert cluster.total("CPU") == cluster.total("DISK") == 0
-    assert math.isnan(loaded([("t", 0, 1, [1])], BROKERS, room=0.0).utilisation("CPU"))
+    nothing = loaded([("t", 0, 1, [1])], BROKERS, room=0.0)
+    assert math.isnan(nothing.utilisation("CPU")) and math.isnan(statistics(nothing)["STD"]["pnw_out_kbs"])
 
 
 def test_disks_are_added_up_in_single_precision_where_asked_for() -> None:

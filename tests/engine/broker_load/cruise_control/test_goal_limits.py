@@ -140,6 +140,8 @@ def test_topics_that_need_leaders_everywhere() -> None:
         "topic t: 0 leaders on broker 3",
         1,
     )
+    leaderless = three([*partitions, ("u", 3, -1, [1])])
+    assert decided(leaderless, goal, topics_with_min_leaders_per_broker="t|u")[2] == 1
     twice = decided(cluster, goal, topics_with_min_leaders_per_broker=".", min_topic_leaders_per_broker=2)
     assert twice == (True, "topic t: 1 leaders on broker 1", 2)
     violated, detail, count = decided(cluster, goal, topics_with_min_leaders_per_broker="(")
@@ -167,6 +169,19 @@ def test_potential_network_out_that_fits_on_no_other_broker(
     violated, detail, count = decided(cluster, "PotentialNwOutGoal")
     assert (violated, count) == (fits, sum(each > 80 for each in used) if fits else 0)
     assert detail.endswith("fits on another broker") != fits
+
+
+def test_a_little_room_on_the_last_of_many_brokers_is_found() -> None:
+    brokers = {number: Broker(f"h{number}", f"r{number}", True, True) for number in range(1, 6)}
+    cluster = loaded([("t", 0, 1, [1])], brokers, pnw_out=(90, 80, 80, 80, 79.5))
+    cluster = replace(cluster, loads=replace(cluster.loads, potential=np.array([0.4])))
+    assert decided(cluster, "PotentialNwOutGoal")[0]
+
+
+def test_only_replicas_of_brokers_over_their_limit_move() -> None:
+    cluster = three([("t", 0, 1, [1]), ("u", 0, 2, [2])], pnw_out=(90, 50, 50))
+    cluster = replace(cluster, loads=replace(cluster.loads, potential=np.array([60.0, 1.0])))
+    assert not decided(cluster, "PotentialNwOutGoal")[0]
 
 
 def test_no_replica_moves_to_a_dead_broker_or_to_one_that_is_full() -> None:

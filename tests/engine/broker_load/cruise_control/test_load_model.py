@@ -124,8 +124,10 @@ def test_windows_without_anything() -> None:
     assert nothing.mean("cpu_usage").tolist() == nothing.latest("cpu_usage").tolist() == [0, 0]
     assert nothing.maximum("cpu_usage").tolist() == [windows.TINY] * 2 and windows.TINY > 0
     assert load_model.leader_values(nothing).cpu.tolist() == [0, 0]
-    refused = windows.aggregate([window(5, [0, 3], [0, 3], [0, 3])], None, SECOND, 4, 0, np.array([0, 0], np.int32))
-    assert not refused.enough and refused.valid.tolist() == [False, False] and len(refused.windows) == 1
+    for allowed in (0, 1):
+        offered = [window(5, [0, 3], [0, 3], [0, 3])]
+        refused = windows.aggregate(offered, None, SECOND, 4, allowed, np.array([0, 0], np.int32))
+        assert not refused.enough and refused.valid.tolist() == [False, allowed > 0] and len(refused.windows) == 1
 
 
 def test_windows_that_leave_too_few_partitions_are_skipped() -> None:
@@ -188,7 +190,8 @@ def test_what_replicas_carry() -> None:
     assert found.demoted.tolist() == pytest.approx([after, 0, 100 * 0.15 * 5 / (0.7 * 5 + 0.15 * 6)])
     assert found.held.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
     assert found.leads.tolist() == [[False, True, False], [False] * 3, [True, False, False]]
-    still = replica_loads.follower_cpu(CpuWeights(), np.array([5.0, 5.0]), np.array([0.0, 0.0]), np.array([0.0, 1.0]))
-    assert still.tolist() == [0, 0]
+    into, out = np.array([0.0, 0.0, 2.0]), np.array([0.0, 1.0, 0.0])
+    still = replica_loads.follower_cpu(CpuWeights(), np.array([5.0, 5.0, 5.0]), into, out)
+    assert still.tolist() == pytest.approx([0, 0, 5 * 0.15 / 0.7])
     floored = LeaderValues(*(np.array([-2.0, 0.5, -0.0]) for _ in range(7))).floored()
     assert floored.cpu.tolist() == floored.messages.tolist() == [0, 0.5, 0]

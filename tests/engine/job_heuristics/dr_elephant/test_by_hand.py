@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.job_heuristics.dr_elephant import registry
-from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
-from engine.job_heuristics.dr_elephant.verdict_tables import Judged, judge, sides_of
+from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules, default_rules
+from engine.job_heuristics.dr_elephant.mapreduce import cache
+from engine.job_heuristics.dr_elephant.verdict_tables import Judged, _blocks, judge, sides_of
 from engine.job_heuristics.model import job_arrays
-from tests.engine.job_heuristics.jobs import BASE, MB, model, task
+from tests.engine.job_heuristics.jobs import BASE, MB, model, task, together
 
 NAME = "job_1_0001"
 CONF = {
@@ -27,13 +29,22 @@ MAPS = (
 REDUCE = task("reduce", 330, 1000, shuffle=600, sort=50, size=2048 * MB, pmem_mb=500, vmem_mb=900, cpu=0, gc=7)
 
 
-def judged(tasks: tuple[Any, ...] = (*MAPS, REDUCE), published: bool = False, **row: Any) -> Judged:
+RULES = default_rules().of("mapreduce").with_queue_limit()
+
+
+def judged(
+    tasks: tuple[Any, ...] = (*MAPS, REDUCE), published: bool = False, rules: Rules = RULES, **row: Any
+) -> Judged:
     """The result frames of the job."""
     made = model(list(tasks), conf=CONF, **({"map_memory_mb": 4096, "reduce_memory_mb": 1024, "conf_file": 1} | row))
     sides = sides_of(made.jobs, made.arrays[0], {NAME: CONF})
-    return judge(
-        made.jobs, sides, {NAME: CONF}, default_rules().of("mapreduce").with_queue_limit(), published=published
-    )
+    return judge(made.jobs, sides, {NAME: CONF}, rules, published=published)
+
+
+def texts(found: Judged) -> dict[str, str]:
+    """The values of each verdict's details."""
+    rows = found.heuristics.iter_rows(named=True)
+    return {row["heuristic"]: "; ".join(json.loads(row["details"]).values()) for row in rows}
 
 
 def test_metrics_of_both_modes() -> None:
@@ -46,6 +57,7 @@ def test_metrics_of_both_modes() -> None:
     assert described["wait_ms"] == (320_500 - 4_000 - 300_500) + (1_330_000 - 110_000 - 1_000_000)
     assert code["runtime_ms"] == described["runtime_ms"] == 1_331_000
     assert (code["severity"], code["score"], code["notes"]) == ("CRITICAL", 6 + 4 + 2, "")
+    assert code["upstream_says"] == "java.lang.IllegalStateException: Queue Name not found."
 
 
 def test_verdicts_and_details() -> None:
@@ -54,8 +66,7 @@ def test_verdicts_and_details() -> None:
         "Mapper Memory": ("SEVERE", 6), "Reducer GC": ("CRITICAL", 4), "Reducer Time": ("LOW", 0),
         "Shuffle & Sort": ("MODERATE", 2), "Distributed Cache Limit": ("CRITICAL", 0), "Job Queue Limit": ("CRITICAL", 0),
     }  # fmt: skip
-    texts = {name: "; ".join(json.loads(row["details"]).values()) for name, row in found.items()}
-    assert texts == {
+    assert texts(judged()) == {
         "Mapper Skew": "2; 1 tasks @ 32 MB avg; 1 tasks @ 64 MB avg; 2; 1 tasks @ 00:01:40 HH:MM:SS avg; "
         "1 tasks @ 00:05:00 HH:MM:SS avg",
         "Mapper GC": "2; 200250; 100000; 1000; 0.01",
@@ -204,3 +215,111 @@ def test_advice_by_what_holds_the_tasks_up() -> None:
     assert "began after the maps" in advice("Shuffle & Sort", 1, *MAPS, *early[1:])
     failed = task("map", 1, 9, extra=[("FAILED", 1, 5, "VIRGIN")])
     assert "after 1 failed attempt." in advice("Exception", 2, failed)
+
+
+def test_a_side_without_tasks_and_one_with_a_single_one() -> None:
+    """Nothing is measured of the one; the other's averages are its own values."""
+    found = judged(MAPS[:1])
+    shown = texts(found)
+    assert shown["Reducer Time"] == "0; 0 sec; 0 sec; 0 sec" and shown["Reducer Memory"] == "0; 0 sec; 0; 0; 0; 0; 1 GB"
+    assert (
+        shown["Mapper Spill"] == "1; 300; 100; 3.0"
+        and shown["Mapper Time"] == "1; 64 MB; 1 min 40 sec; 1 min 40 sec; 1 min 40 sec"
+    )
+    assert dict(found.heuristics.select("heuristic", "severity").rows())["Job Queue Limit"] == "NONE"
+    assert found.jobs["wait_ms"].to_list() == [10_000]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severity", "counts"),
+    [
+        (779.9, "NONE", "0; 0"),
+        (780, "LOW", "0; 0"),
+        (810, "MODERATE", "0; 0"),
+        (840, "SEVERE", "1; 0"),
+        (870, "CRITICAL", "0; 1"),
+    ],
+)
+def test_long_tasks_of_the_default_queue(seconds: float, severity: str, counts: str) -> None:
+    for side in ("map", "reduce"):
+        found = judged((task(side, 1, seconds),))
+        assert dict(found.heuristics.select("heuristic", "severity").rows())["Job Queue Limit"] == severity
+        assert texts(found)["Job Queue Limit"].endswith(counts if side == "reduce" else f"{counts}; 0; 0")
+
+
+def test_tasks_that_still_run_count_in_no_measure() -> None:
+    found = judged((*MAPS, task("map", 5, 1, state="RUNNING")), state="RUNNING")
+    assert texts(found)["Mapper GC"].startswith("2; 200250; 100000; 1000; ")
+
+
+def test_a_job_that_no_rule_judges() -> None:
+    """One that ended well is NONE, of one that runs nothing is known."""
+    none = replace(RULES, rules=())
+    assert (
+        judged(rules=none).jobs["severity"][0] == "NONE"
+        and judged(rules=none, state="FAILED").jobs["severity"][0] == "NONE"
+    )
+    assert judged(rules=none, state="RUNNING").jobs["severity"][0] is None
+    assert judged(rules=none, state="KILLED").jobs["severity"][0] is None
+
+
+@pytest.mark.parametrize(("planned", "known"), [({"maps": 1}, False), ({"reduces": 1}, False), ({"maps": None}, True)])
+def test_tasks_of_which_nothing_is_known(planned: dict[str, Any], known: bool) -> None:
+    """Other jobs have their numbers beside it."""
+    given = {"conf": CONF, "source": "am", "tasks_seen": False, "maps": 0, "reduces": 0, "conf_file": 1} | planned
+    other = model(list(MAPS), "job_1_0002", map_memory_mb=4096, tasks_seen=True)
+    both = together(model([], **given), other)
+    sides = sides_of(both.jobs, both.arrays[0], {})
+    shown = judge(both.jobs, sides, {}, RULES, published=False).jobs
+    assert [value is not None for value in shown["used_mb_s"]] == [known, True]
+
+
+def test_sizes_of_blocks() -> None:
+    """The description takes the cluster's, unless another one was chosen; the code never does."""
+    jobs = model([]).jobs
+    for conf, wanted in (
+        ({"dfs.blocksize": "1"}, 1),
+        ({"dfs.block.size": "7"}, 7),
+        ({"dfs.blocksize": "0"}, 64 * MB),
+        ({}, 64 * MB),
+    ):
+        assert _blocks(jobs, {NAME: conf}, BLOCK_SIZE, published=True).tolist() == [wanted]
+        assert _blocks(jobs, {NAME: conf}, BLOCK_SIZE, published=False).tolist() == [64 * MB]
+        assert _blocks(jobs, {NAME: conf}, 5, published=True).tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("files", "sizes", "wanted"),
+    [
+        ("a,b", "1,9", (0, {})),
+        ("a,b", "10,11", (4, {"b": "11"})),
+        ("a,a", "11,1", (0, {})),
+        ("a,,", "1,,,", (0, {})),
+        ("", "", (0, {})),
+        (",", ",", (0, {})),
+        ("a", "x", (0, {})),
+        ("a,b,", "1", (2, {"files": "2", "files.filesizes": "1"})),
+        ("a", "", (0, {})),
+        ("a", None, None),
+        (None, "1", None),
+    ],
+)
+def test_lists_of_the_distributed_cache(
+    files: str | None, sizes: str | None, wanted: tuple[int, dict[str, str]] | None
+) -> None:
+    """Sizes above 10 are too large; lists of unequal lengths are a verdict of their own."""
+    key = "mapreduce.job.cache.files"
+    given = {name: value for name, value in ((key, files), (f"{key}.filesizes", sizes)) if value is not None}
+    found = cache._job(given, 10)
+    named = {name.replace(key, "files"): value for name, value in found[1].items()} if found else {}
+    assert (found and (found[0], named)) == wanted
+
+
+def test_archives_of_the_distributed_cache_count_too() -> None:
+    files, archives = "mapreduce.job.cache.files", "mapreduce.job.cache.archives"
+    large, small = {files: "a", f"{files}.filesizes": "11"}, {archives: "z", f"{archives}.filesizes": "1"}
+    assert cache._job(large | small, 10) == (4, {"a": "11"})
+    assert cache._job(small, 10) == (0, {})
+    assert cache._job(large | {archives: "y,z", f"{archives}.filesizes": "1"}, 10) == (
+        2, {"a": "11", archives: "2", f"{archives}.filesizes": "1"},
+    )  # fmt: skip

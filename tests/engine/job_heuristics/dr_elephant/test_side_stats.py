@@ -20,7 +20,7 @@ def test_two_groups_against_the_plain_rule(jobs: list[list[int]]) -> None:
     """Three splits: by the mean, then twice by the difference of the averages."""
     segment = np.repeat(np.arange(len(jobs)), [len(j) for j in jobs])
     values = np.array([v for j in jobs for v in j], dtype=np.int64)
-    na, a, nb, b, _ = Segments(segment, len(jobs)).two_groups(values)
+    na, a, nb, b, cut = Segments(segment, len(jobs)).two_groups(values)
     for i, numbers in enumerate(jobs):
         middle = average(numbers)
         for step in range(3):
@@ -28,6 +28,7 @@ def test_two_groups_against_the_plain_rule(jobs: list[list[int]]) -> None:
             if step < 2:
                 middle = average(large) - average(small)
         assert (na[i], a[i], nb[i], b[i]) == (len(small), average(small), len(large), average(large))
+        assert cut[i] == middle
 
 
 @tries(50)
@@ -97,3 +98,7 @@ def test_two_means_by_hand() -> None:
     assert found.low_n.tolist() == [3, 0, 0] and found.high_n.tolist() == [2, 1, 0]
     assert found.low_mean.tolist() == [2, 0, 0] and found.high_mean.tolist() == [42, 9, 0]
     assert found.middle.tolist() == [22, 9, 0]
+    one = Segments(np.zeros(3, np.int64), 1).two_means(np.array([1, 50, 52]))
+    assert (one.low_n[0], one.high_n[0], one.middle[0]) == (1, 2, 26)
+    one = Segments(np.zeros(3, np.int64), 1).two_means(np.array([1, 3, 52]))
+    assert (one.low_n[0], one.high_n[0], one.middle[0]) == (2, 1, 27)

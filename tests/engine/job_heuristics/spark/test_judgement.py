@@ -146,6 +146,9 @@ def test_how_low_running_stages_and_jobs_may_end() -> None:
     assert surely(made, app(jobs=(SparkJob(1, status="FAILED", **tried), SparkJob(2))), 4) == (4, 4)
     assert surely(made, app(jobs=(SparkJob(1, status="RUNNING", **tried),)), 4) == (0, 4)
     assert surely(rule("ConfigurationHeuristic")[1], app(), 3) == (3, 3)
+    assert surely(rule("ExecutorGcHeuristic")[1], app(), 3) == (0, 4)
+    two = (Stage(1, 0, status="ACTIVE", sums=sums), Stage(2, 0, status="ACTIVE"))
+    assert surely(rule(name)[1], app(stages=two), 2) == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -359,5 +362,7 @@ def test_advice() -> None:
     assert jobs.advise(1, app()) == "Find out why tasks fail; their errors are listed by stage."
     lost = (SparkJob(1), SparkJob(2, error="lost · node"))
     assert jobs.advise(1, app(jobs=lost)) == "Find out why tasks fail: lost "
+    even = rule("ExecutorsHeuristic")
+    assert set(even[0].measure(app(executors=(Executor("1", memory_used=5),)), even[1]).values()) == {0.0}
     for name in ("ExecutorsHeuristic", "ExecutorGcHeuristic"):
         assert len({rule(name)[0].advise(level, app()) for level in (0, 1, 4)}) == 2
