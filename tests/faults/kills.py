@@ -81,7 +81,8 @@ class CacheFolder:
         """Return the names of the files that there may be."""
         manifest = self.cache.load(self.folder)
         assert manifest is not None
-        return {"manifest", "lock", *(f"{name}.{number}.parquet" for name in manifest.segments for number in (0, 1))}
+        parts = ("rows.0", "more.0", "more.1")
+        return {"manifest", "lock", *(f"{name}.{part}.parquet" for name in manifest.segments for part in parts)}
 
 
 KINDS: dict[str, Callable[[Path], StateFile | CacheFolder]] = {"state": StateFile, "cache": CacheFolder}
