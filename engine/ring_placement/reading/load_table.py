@@ -362,6 +362,8 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> pl.D
 def by_dataset(rows: pl.DataFrame) -> pl.DataFrame:
     """Add up the rows without a fingerprint by dataset: they are spread over its shards, however many they are."""
     spread = rows.filter(pl.col("fingerprint").is_null())
+    if spread.is_empty():
+        return rows
     dataset = ["tenant", "tenant_hash", "dataset", "dataset_hash"]
     whole = spread.group_by(dataset, maintain_order=True).agg(
         pl.col("bytes_per_s").sum(), pl.col("fingerprint").first()
