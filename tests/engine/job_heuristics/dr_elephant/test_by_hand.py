@@ -206,6 +206,7 @@ def test_advice_by_what_holds_the_tasks_up() -> None:
     for side, word in (("map", "Mapper"), ("reduce", "Reducer")):
         assert "of only 10.0 min" in advice(f"{word} Time", 1, task(side, 1, 600))
         assert "run 10.0 min on average" in advice(f"{word} Time", 1, task(side, 1, 600.001))
+    assert "takes 50.0 % of" in advice("Mapper GC", 0, task("map", 1, 100, cpu=1000, gc=500))
     assert "without any output" in advice("Mapper Spill", 1, task("map", 1, 1, records=0))
     assert advice("Mapper Spill", 0, task("map", 1, 1, records=0)) == "Maps write no records to sort."
     assert "was not measured" in advice("Mapper Memory", 1, task("map", 1, 1, pmem_mb=0))
