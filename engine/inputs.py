@@ -8,6 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
+from engine.live.files.compression import PACKED
 from engine.problems import Problem
 
 FILE = "file"
@@ -107,6 +108,35 @@ class Inputs:
             _parts=lambda name, numbers, where: (keep(name, rows) for rows in self.parts(name, numbers, where)),
         )
 
+    def within(self, memory: int, per_byte: float, kinds: Set[str] | None = None) -> tuple[Inputs, tuple[str, ...]]:
+        """Return these inputs without the oldest files (of ``kinds``, None for any), where all would take more than ``memory``
+        bytes, and a note that says so: the last resort of a view that cannot do with less.
+
+        ``per_byte``: bytes of memory that computing takes for each byte of a file; a packed one counts ``UNPACKED`` times.
+        """
+        takes = {number: info.size * per_byte * _unpacked(info) for number, info in self.files.items()}
+        over = sum(takes.values()) - memory
+        if over <= 0:
+            return self, ()
+        left_out: set[int] = set()
+        for info in sorted(self.files.values(), key=lambda info: (info.mtime_ms, info.id)):
+            if over > 0 and (kinds is None or info.kind in kinds):
+                left_out.add(info.id)
+                over -= takes[info.id]
+        if not left_out:
+            return self, ()
+        files = {number: info for number, info in self.files.items() if number not in left_out}
+        kept = replace(
+            self,
+            files=files,
+            _load=lambda name: self.of(name, files.keys()),
+            _of=lambda name, numbers: self.of(name, numbers & files.keys()),
+            _parts=lambda name, numbers, where: self.parts(name, numbers & files.keys(), where),
+            _touched=lambda version: None,  # a file may be left out without a change
+        )
+        note = f"For want of memory the {len(left_out):,} oldest of {len(self.files):,} files are left out (memory-mb)."
+        return kept, (note,)
+
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
         """Return id and version of each of ``files`` that is there, sorted: equal stamps mean equal rows."""
         return tuple((number, self.files[number].version) for number in sorted(files) if number in self.files)
@@ -156,10 +186,16 @@ class Inputs:
         return replace(self, past=past, since_ms=max(now_ms, old.since_ms + 1))
 
 
+UNPACKED = 10
+"""How many times as large a packed file is taken to be when it is unpacked."""
 VERSIONS = 60
 """Snapshots of the past that are kept: an hour of a page that is written once a minute."""
 PAST_BYTES = 128 << 20
 """Size on disk of the versions of files that only the past still holds, at most."""
+
+
+def _unpacked(info: FileInfo) -> int:
+    return UNPACKED if info.path.endswith(PACKED) else 1
 
 
 def _version(info: FileInfo) -> tuple[str, str, int, int]:

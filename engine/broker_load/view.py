@@ -55,6 +55,12 @@ class _Standing:
     detail: Detail | None
 
 
+RAW = frozenset({"metric-scrape", "csv", "parquet"})
+"""The kinds of files whose rows are all needed as long as no topology is known: with one, finished windows stay as sums."""
+MEMORY_PER_BYTE = 1.0
+"""Bytes of memory for each byte of such a file."""
+
+
 class BrokerLoad:
     """Cruise Control's workload model over files."""
 
@@ -75,7 +81,9 @@ class BrokerLoad:
             except (ValueError, OverflowError) as error:
                 raise NoInput(f"at: {parameters.at!r} is not a time") from error
         choice = clusters.choose(inputs, parameters.cluster)
-        inputs = choice.inputs
+        inputs, left_out = choice.inputs, tuple[str, ...]()
+        if inputs.table("topology").is_empty():
+            inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE, RAW)
         with _any_numbers():
             standing = _standing(inputs, parameters, context, at_ms)
             builder = standing.builder.copy()
@@ -89,7 +97,7 @@ class BrokerLoad:
             tables=dict(sorted(builder.frames.items(), key=lambda item: order[item[0]])),
             headline=tuple(builder.headline),
             findings=tuple(builder.findings),
-            notes=tuple(builder.notes),
+            notes=(*builder.notes, *left_out),
             problems=tuple(builder.problems),
             newest_ms=inputs.newest_ms,
             at_ms=at_ms,

@@ -12,7 +12,7 @@ import polars as pl
 
 from engine import __version__
 from engine.documents import Document, inputs
-from engine.fleet.rows import LINKS, union
+from engine.fleet.rows import LINKS, packed
 from engine.inputs import FILE, Inputs
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PER_JOB, PROBLEMS
 from engine.job_heuristics.tables.insight import LISTING
@@ -43,7 +43,7 @@ class Work:
     version: str = __version__
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Turn files, sorted by what keeps them together, into rows of all tables.
+        """Turn files, sorted by what keeps them together, into packed rows of all tables.
 
         Columns: ``key``, ``together`` (equal for files that must be computed at once), ``path``, ``mtime_ms``, ``content``
         (null: to be opened here).
@@ -70,7 +70,7 @@ class Work:
                 problems.append(Problem.at(file.path, "unreadable", reason))
         read = inputs(VIEW, documents, self.settings)
         mentioned = _mentioned(read, keys)
-        yield union(mentioned.filter(pl.col("key") != pl.col("mentioned")), LINKS, pl.col("key"))
+        yield packed(mentioned.filter(pl.col("key") != pl.col("mentioned")), LINKS, pl.col("key"))
         try:
             result = VIEW.compute(read, self.parameters, Context(now_ms=self.now_ms))
         except NoInput:
@@ -78,20 +78,20 @@ class Work:
         else:
             problems += result.problems
             yield from _rows(result)
-            yield union(_files(result.tables["jobs"], mentioned, keys), FILES, pl.col("job_id"))
+            yield packed(_files(result.tables["jobs"], mentioned, keys), FILES, pl.col("job_id"))
         rows = pl.DataFrame([problem.as_row() for problem in problems], PROBLEMS.schema)
         of_job = pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String)
-        yield union(rows, PROBLEMS, of_job)
+        yield packed(rows, PROBLEMS, of_job)
 
 
 def _rows(result: Result) -> Iterator[pa.RecordBatch]:
     job = pl.col("job_id")
     for table in PER_JOB:
-        yield union(result.tables[table.name], table, job)
+        yield packed(result.tables[table.name], table, job)
     detail: Any = result.detail
-    yield union(detail.listing, LISTING, job)
+    yield packed(detail.listing, LISTING, job)
     findings = [(finding.level, finding.subject, finding.text) for finding in result.findings]
-    yield union(
+    yield packed(
         pl.DataFrame(findings, FINDINGS.schema, orient="row"), FINDINGS, pl.col("subject").str.split(" ").list.first()
     )
 

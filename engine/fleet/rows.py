@@ -1,54 +1,74 @@
-"""Rows of all tables in one shape, so that one pass over the histories fills every table."""
+"""Rows of all tables in one shape, so that one pass over the histories fills every table: a batch of them is one value."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from engine.job_heuristics.tables.fleet_result import WRITTEN
 from engine.tables import Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LINKS = Table("links", "Jobs that a file of another job mentions", (Column("mentioned", pl.String, "the other job"),))
-TABLE, JOB, PLACE = "_table", "_job", "_place"
-"""Columns of every row beside those of the tables: its table, the job it belongs to, and its place among the rows of both."""
-_ALL = (*WRITTEN, LINKS)
+TABLE, HEIGHT, ROWS = "_table", "_height", "_rows"
+"""Columns of what a batch gives for a table: its name, the number of rows, and the rows in Arrow's IPC format. To Spark that is
+one value: it need not turn rows of a hundred columns, of which a table has a few, into its own format and back."""
+SCHEMA = f"{TABLE} string, {HEIGHT} bigint, {ROWS} binary"
+"""Spark's types of these columns."""
+JOB, PLACE = "_job", "_place"
+"""Columns of the rows beside those of their table: the job that each belongs to, and its place among those of the batch."""
 _SPARK = {pl.String: "string", pl.Int64: "bigint", pl.Float64: "double", pl.Boolean: "boolean"}
 
 
-def spark_type(dtype: pl.DataType) -> str:
-    """Return Spark's name of a column type of the result. Raises KeyError."""
-    return _SPARK[dtype.base_type()]
+def ddl(table: Table, place: bool = False) -> str:
+    """Return the columns of ``table`` as Spark writes them; with ``place``, ``PLACE`` too. Raises KeyError."""
+    columns = [f"`{name}` {_SPARK[dtype.base_type()]}" for name, dtype in table.schema.items()]
+    return ", ".join([*columns, f"{PLACE} bigint"] if place else columns)
 
 
-def _columns() -> dict[str, str]:
-    columns = {TABLE: "string", JOB: "string", PLACE: "bigint"}
-    for table in _ALL:
-        for name, dtype in table.schema.items():
-            wanted = spark_type(dtype)
-            if columns.setdefault(name, wanted) != wanted:
-                raise TypeError(f"column {name} of {table.name} has another type elsewhere")
-    return columns
-
-
-COLUMNS = _columns()
-"""Spark types of the columns of every row: ``TABLE``, ``JOB``, ``PLACE`` and the columns of all tables."""
-SCHEMA = ", ".join(f"`{name}` {type_}" for name, type_ in COLUMNS.items())
-"""The same as Spark writes it."""
-
-
-def union(frame: pl.DataFrame, table: Table, job: pl.Expr) -> pa.RecordBatch:
-    """Return the rows of ``table`` with all ``COLUMNS``; ``job`` gives the job that each belongs to."""
+def packed(frame: pl.DataFrame, table: Table, job: pl.Expr) -> pa.RecordBatch:
+    """Return the rows of ``table`` as one row of ``SCHEMA``; ``job`` gives the job that each belongs to."""
     import pyarrow as pa
 
-    types = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
     place = pl.int_range(pl.len(), dtype=pl.Int64)
-    have = frame.with_columns(pl.lit(table.name).alias(TABLE), job.alias(JOB), place.alias(PLACE))
-    arrays = [
-        have[name].to_arrow().cast(types[type_]) if name in have.columns else pa.nulls(have.height, types[type_])
-        for name, type_ in COLUMNS.items()
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+    buffer = io.BytesIO()
+    frame.select(*table.schema.names(), job.alias(JOB), place.alias(PLACE)).write_ipc(buffer, compression="lz4")
+    types = pa.schema([(TABLE, pa.string()), (HEIGHT, pa.int64()), (ROWS, pa.binary())])
+    return pa.RecordBatch.from_pydict({TABLE: [table.name], HEIGHT: [frame.height], ROWS: [buffer.getvalue()]}, types)
+
+
+def frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """Yield the rows of each batch that ``packed`` has made, from its column ``ROWS``."""
+    for batch in batches:
+        for rows in batch.column(ROWS):
+            yield pl.read_ipc(io.BytesIO(rows.as_py()))
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """Turns packed rows of one table back into rows, but those of jobs ``without``; with ``place``, ``PLACE`` is one column."""
+
+    place: bool
+    without: frozenset[str] = frozenset()
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Unpack ``ROWS``."""
+        for frame in frames(batches):
+            if self.without:
+                frame = frame.filter(~pl.col(JOB).is_in(self.without).fill_null(False))
+            yield from to_spark(frame.drop(JOB) if self.place else frame.drop(JOB, PLACE))
+
+
+def to_spark(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of ``frame`` with texts as Spark takes them."""
+    import pyarrow as pa
+
+    texts = (pa.large_string(), pa.string_view())
+    table = frame.to_arrow()
+    plain = pa.schema([field.with_type(pa.string()) if field.type in texts else field for field in table.schema])
+    yield from table.cast(plain).to_batches()

@@ -6,8 +6,10 @@ DataFrames only: the same program runs in a classic session and through Spark Co
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,7 +17,7 @@ import polars as pl
 from engine import __version__, units
 from engine.fleet.batches import BATCH, Work
 from engine.fleet.job_key import PATTERN, ROLLING, components
-from engine.fleet.rows import JOB, LINKS, PLACE, SCHEMA, TABLE, spark_type
+from engine.fleet.rows import HEIGHT, JOB, LINKS, PLACE, ROWS, SCHEMA, TABLE, Unpack, ddl, to_spark
 from engine.job_heuristics.insight import rollup
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.fleet_result import FINDINGS, WRITTEN
@@ -91,13 +93,13 @@ def run(
     spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 10))
     listed = _packed(spark, order.paths) if order.packed else _listed(spark, order.paths)
     size = F.length("content") if order.packed else F.col("length")
-    counted = listed.select(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0))).first()
+    counted = listed.agg(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0)), F.count(F.when(size > LARGE, 1))).first()
     assert counted is not None
-    files, total = int(counted[0]), int(counted[1])
+    files, total, large = map(int, counted)
     if not files:
         return Outcome(0, 0, {}, 0, {})
     on_step("reading", files, total)
-    documents = _documents(listed, packed=order.packed)
+    documents = listed if order.packed else _documents(listed, large > 0)
     if order.pack:
         dated = documents.withColumn("day", F.to_date(F.timestamp_millis("mtime_ms")))
         dated.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(order.pack)
@@ -108,14 +110,14 @@ def run(
     kept = [rows]
     try:
         linked = _linked(rows)
+        computed = [(rows, frozenset(linked))]
         if linked:
             on_step(f"computing {len(linked):,} jobs whose files name each other together", 0, 0)
             again = _again(spark, keyed, linked, work).persist()
             kept.append(again)
-            several = spark.createDataFrame([(job,) for job in linked], f"{JOB} string")
-            rows = rows.join(F.broadcast(several), JOB, "left_anti").unionByName(again)
+            computed.append((again, frozenset()))
         on_step("writing", files, total)
-        return _write(spark, rows, order, Outcome(files, total, {}, len(linked), {}))
+        return _write(spark, computed, order, Outcome(files, total, {}, len(linked), {}))
     finally:
         for frame in kept:
             frame.unpersist()
@@ -130,18 +132,16 @@ def _packed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return spark.read.schema(_FILES).parquet(*paths)
 
 
-def _documents(listed: DataFrame, *, packed: bool) -> DataFrame:
+def _documents(listed: DataFrame, any_large: bool) -> DataFrame:
     """Return path, mtime_ms and content of all files; the content of large ones is null and not read."""
     from pyspark.sql import functions as F
 
-    if packed:
-        return listed
     # file:/a/b is /a/b to a report; names are as they are, not percent-encoded.
     path = F.regexp_replace("path", "^file:/+", "/")
     common = (path.alias("path"), F.unix_millis("modificationTime").alias("mtime_ms"))
     small = listed.where(F.col("length") <= LARGE).select(*common, "content")
     large = listed.where(F.col("length") > LARGE).select(*common, F.lit(None).cast("binary").alias("content"))
-    return small.unionByName(large)
+    return small.unionByName(large) if any_large else small
 
 
 def _key() -> Column:
@@ -163,10 +163,9 @@ def _computed(files: DataFrame, parts: int, work: Work) -> DataFrame:
 
 def _linked(rows: DataFrame) -> dict[str, str]:
     """Return the jobs of whose files one mentions another, with what they are computed together with."""
-    from pyspark.sql import functions as F
-
-    links = rows.where(F.col(TABLE) == LINKS.name).select(JOB, "mentioned").distinct().collect()
-    return components((row[JOB], row["mentioned"]) for row in links)
+    found = rows.where(f"{TABLE} = '{LINKS.name}' and {HEIGHT} > 0").select(ROWS).collect()
+    links = {link for row in found for link in pl.read_ipc(row[ROWS]).select(JOB, "mentioned").iter_rows()}
+    return components(sorted(links))
 
 
 def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: Work) -> DataFrame:
@@ -176,7 +175,7 @@ def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: 
     together = spark.createDataFrame(sorted(linked.items()), "key string, together string")
     few = files.join(F.broadcast(together), "key")
     parts = max(1, min(len(set(linked.values())), 8 * _tasks_at_once(spark)))
-    return _computed(few, parts, work).where(F.col(TABLE) != LINKS.name)
+    return _computed(few, parts, work)
 
 
 def _tasks_at_once(spark: SparkSession) -> int:
@@ -186,26 +185,42 @@ def _tasks_at_once(spark: SparkSession) -> int:
     return int(spark.range(4096).select(F.spark_partition_id().alias("at")).distinct().count())
 
 
-def _write(spark: SparkSession, rows: DataFrame, order: Order, outcome: Outcome) -> Outcome:
-    from pyspark.sql import functions as F
+_Computed = Sequence[tuple["DataFrame", frozenset[str]]]
+"""Packed rows of all tables, and the jobs of which they do not count."""
 
-    heights = {row[TABLE]: row["count"] for row in rows.groupBy(TABLE).count().collect()}
+
+def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outcome) -> Outcome:
+    heights: Counter[str] = Counter()
+    for rows, _ in computed:
+        heights.update({row[0]: row[1] for row in rows.groupBy(TABLE).agg({HEIGHT: "sum"}).collect()})
     for table in WRITTEN:
-        names = table.schema.names()
-        mine = rows.where(F.col(TABLE) == table.name).select(*names, PLACE)
+        known = heights[table.name]
+        files = known // _ROWS + 1
+        mine = _unpacked(computed, table, files)
         if not table.key:  # what concerns no job, each batch has found
-            mine = mine.select(*names).distinct()
-            heights[table.name] = mine.count()
+            mine = mine.distinct()
+        _save(mine, table, order.folder, files)
+        there = spark.read.schema(ddl(table)).parquet(f"{order.folder}/table={table.name}")
+        outcome.rows[table.name] = known if table.key and not outcome.linked else there.count()
         if table is FINDINGS:
-            outcome.findings.update((row["level"], row["count"]) for row in mine.groupBy("level").count().collect())
-        outcome.rows[table.name] = heights.get(table.name, 0)
-        _save(mine, table, order.folder, outcome.rows[table.name] // _ROWS + 1)
-    listing = rows.where(F.col(TABLE) == LISTING.name).select(*LISTING.schema.names())
-    _save(listing.repartition(1).mapInArrow(_rolled_up, _ddl(ROLLUP)), ROLLUP, order.folder, 1)
+            outcome.findings.update((row["level"], row["count"]) for row in there.groupBy("level").count().collect())
+    listing = _unpacked(computed, LISTING, 1).select(*LISTING.schema.names())
+    _save(listing.mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
     # Last, for a result is one once it has a manifest.
     manifest = spark.createDataFrame([(json.dumps(_manifest(order, outcome)),)], "manifest string")
     manifest.coalesce(1).write.mode("overwrite").text(f"{order.folder}/manifest")
     return outcome
+
+
+def _unpacked(computed: _Computed, table: Table, files: int) -> DataFrame:
+    """Return the rows of ``table`` that count, with ``PLACE`` where they belong to jobs; for one file, as one partition."""
+    parts = []
+    for rows, without in computed:
+        mine = rows.where(f"{TABLE} = '{table.name}' and {HEIGHT} > 0").select(ROWS)
+        few = mine.coalesce(1) if files == 1 else mine
+        place = bool(table.key)
+        parts.append(few.mapInArrow(Unpack(place, without), ddl(table, place)))
+    return reduce(lambda one, other: one.unionByName(other), parts)
 
 
 def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
@@ -221,22 +236,8 @@ def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
 
 def _rolled_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sum up the whole job list."""
-    frames = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
-    groups = rollup.rollup(LISTING.sorted(pl.concat(frames)) if frames else LISTING.empty()).to_arrow()
-    for batch in groups.to_batches():
-        yield batch.cast(_plain(batch.schema))
-
-
-def _plain(schema: pa.Schema) -> pa.Schema:
-    """The schema with texts as Spark takes them."""
-    import pyarrow as pa
-
-    texts = (pa.large_string(), pa.string_view())
-    return pa.schema([field.with_type(pa.string()) if field.type in texts else field for field in schema])
-
-
-def _ddl(table: Table) -> str:
-    return ", ".join(f"`{name}` {spark_type(dtype)}" for name, dtype in table.schema.items())
+    parts = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
+    yield from to_spark(rollup.rollup(LISTING.sorted(pl.concat(parts)) if parts else LISTING.empty()))
 
 
 def _manifest(order: Order, outcome: Outcome) -> dict[str, Any]:

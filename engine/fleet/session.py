@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _NEEDED = "pip install 'loadlens[spark]' 'pyspark>=3.5'"
 _NOT_THERE = "loadlens is not installed for the Python that workers run: set PYSPARK_PYTHON, or ship it with --archives"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Java for a run of minutes: what its optimising compiler and parallel collector take is never earned back."""
 _EVERY_S = 2.0
 Show = Callable[[int, int], None]
 """Called with tasks done and tasks known, of the stages that run."""
@@ -53,6 +55,9 @@ def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
         builder = builder.master(master)
     if (remote or master or "local").startswith("local"):  # workers on this machine: this Python, not any python3
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.config("spark.driver.extraJavaOptions", QUICK).config(
+            "spark.executor.extraJavaOptions", QUICK
+        )
     try:
         made = builder.getOrCreate()
     except Exception as error:  # PySpark raises its own, Py4J's and plain ones

@@ -33,6 +33,9 @@ _DEFAULT_BLOCK = JobParameters().block_size
 _OF_ALL_JOBS = ("jobs", "heuristics", "recommendations", "costs", "differences")
 """Tables that hold every job also where option job chooses one."""
 
+MEMORY_PER_BYTE = 0.7
+"""Bytes of memory for each byte of a history, measured (docs/sizes.md)."""
+
 
 class JobHeuristics:
     """The job heuristics view."""
@@ -84,6 +87,7 @@ class JobHeuristics:
         from engine.job_heuristics.result.find_job import find_job
 
         wanted: JobParameters = parameters
+        inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE)
         model, apps = current_model(inputs, context), current_apps(inputs, context)
         if model.jobs.is_empty() and not apps:
             raise NoInput(
@@ -123,7 +127,7 @@ class JobHeuristics:
             tables={name: tables[name] for name in order},
             headline=_headline(summary),
             findings=judged.findings,
-            notes=(*notes, *more.notes),
+            notes=(*notes, *more.notes, *left_out),
             problems=fold(problems),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,

@@ -31,8 +31,8 @@ def instant(text: str) -> int:
     except ValueError:
         try:
             moment = datetime.datetime.fromisoformat(text)
-        except ValueError as error:
-            raise ValueError(f"neither ISO 8601 nor epoch seconds or milliseconds ({error})") from error
+        except ValueError:
+            raise ValueError("neither a date and time (ISO 8601) nor epoch seconds or milliseconds") from None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=datetime.UTC)
         number = moment.timestamp() * 1000

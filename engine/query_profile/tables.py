@@ -161,7 +161,7 @@ CLASSES = Table(
             "y_total=total y_low=interval y_high=interval x_total cost_per_time=costs "
             "cost_per_call=costs"
         ),
-        "insight.grouping": "y_share active_cpus x_share latency_us disagreement members",
+        "insight.grouping": "y_total=sums y_low y_high y_share active_cpus x_share latency_us disagreement members",
         "wlr.regression": "n r2 slope slope_stderr intercept intercept_stderr intercept_stderr_correct",
         "insight.all_methods": "y_default=total y_wlr=total y_ols=total y_nnls=total y_ratio=total flag=no_spread",
         "estimators.attribution": "y_low=low y_high=high y_default=Attribution",

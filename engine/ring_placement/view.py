@@ -52,6 +52,11 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 from engine.view import Context, NoInput
 
+KEYED = frozenset({"load-table", "key-table", "block"})
+"""The kinds of files that grow with the number of keys."""
+MEMORY_PER_BYTE = 2.5
+"""Bytes of memory for each byte of such a file, measured (docs/sizes.md)."""
+
 
 class RingPlacement:
     """The view (see ``engine.view.View``)."""
@@ -69,6 +74,7 @@ class RingPlacement:
         any load."""
         asked_ms, newest = context.at_ms, inputs
         inputs, at_ms = inputs.as_of(asked_ms)
+        inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE, KEYED)
         context = replace(context, at_ms=at_ms)
         state = live_state(inputs, parameters, context)
         cluster = state.cluster
@@ -97,7 +103,7 @@ class RingPlacement:
             {table.name: made.frames[table.name] for table in tables.RESULTS if table.name in made.frames},
             headline=made.headline,
             findings=tuple(made.findings),
-            notes=tuple(made.notes),
+            notes=(*made.notes, *left_out),
             problems=fold([*inputs.problems, *made.problems]),
             newest_ms=inputs.newest_ms,
             at_ms=asked_ms,

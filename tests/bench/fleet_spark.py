@@ -159,7 +159,8 @@ def _measured() -> Iterator[dict[str, float]]:
 
     def look() -> None:
         while not ended.wait(0.5):
-            seen.update(_below(os.getpid()))
+            for process, (what, used) in _below(os.getpid()).items():
+                seen[process] = what or seen.get(process, ("driver", 0.0))[0], used
 
     thread = threading.Thread(target=look, daemon=True)
     begin = time.process_time()
@@ -175,7 +176,7 @@ def _measured() -> Iterator[dict[str, float]]:
 
 
 def _below(top: int) -> dict[int, tuple[str, float]]:
-    """The processes below ``top``: what each is, and its processor time."""
+    """The processes below ``top``: what each is (nothing of one that ends), and its processor time."""
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     tick = os.sysconf("SC_CLK_TCK")
@@ -197,5 +198,5 @@ def _below(top: int) -> dict[int, tuple[str, float]]:
         except OSError:
             continue
         kind = "Python" if "python" in words.split("\0")[0] else "executors" if "ExecutorBackend" in words else "driver"
-        found[process] = (kind, used[process])
+        found[process] = (kind if words else "", used[process])
     return found

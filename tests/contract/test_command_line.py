@@ -110,6 +110,8 @@ def test_reasons_come_first_and_speak_to_operators(capfd: pytest.CaptureFixture[
         ),
         (["--theme", "light", "dmo"], "loadlens: no command, file or folder 'dmo'; did you mean loadlens demo?"),
         (["fake-view", str(data)], "loadlens: 'fake-view' is a view"),
+        (["demo", "--speed", "fast"], "loadlens: argument --speed: 'fast' is no number"),
+        (["report", "fake-view", str(data), "--at", "noon"], "loadlens: --at noon: neither a date and time (ISO 8601)"),
         (["report", "fake-view", str(data), "-o", "only=nobody"], "loadlens: nothing is called nobody\n"),
     ):
         assert main(words) == 2, words

@@ -61,22 +61,28 @@ class CacheFolder:
         """Save ``number`` rows."""
         frame = pl.DataFrame({"file": range(number)})
         unread = [Unread(b"%d" % index, (0,) * 5, 0, 0, "", "") for index in range(number)]
-        assert self.cache.save(self.folder, [], unread, {}, [(new_segment(), {"rows": frame, "more": frame})])
+        assert self.cache.save(
+            self.folder, [], unread, {}, [(new_segment(), {"rows": [frame], "more": [frame, frame]})]
+        )
 
     def check(self) -> None:
         """Raise AssertionError unless manifest and segment agree."""
         manifest = self.cache.load(self.folder)
         assert manifest is not None, "manifest is damaged"
         (segment,) = manifest.segments
-        frames = self.cache.rows(self.folder, manifest, segment)
-        assert frames is not None, "segment is damaged"
-        assert {frame.height for frame in frames.values()} == {len(manifest.unread)}, "rows of another save"
+        found = self.cache.rows(self.folder, manifest, segment)
+        assert found is not None, "segment is damaged"
+        parts = [(table, frame.height) for table, frame in found.parts]
+        assert sorted(parts) == [(table, len(manifest.unread)) for table in ("more", "more", "rows")], (
+            "rows of another save"
+        )
 
     def expected(self) -> set[str]:
         """Return the names of the files that there may be."""
         manifest = self.cache.load(self.folder)
         assert manifest is not None
-        return {"manifest", "lock", *(f"{name}.{number}.parquet" for name in manifest.segments for number in (0, 1))}
+        parts = ("rows.0", "more.0", "more.1")
+        return {"manifest", "lock", *(f"{name}.{part}.parquet" for name in manifest.segments for part in parts)}
 
 
 KINDS: dict[str, Callable[[Path], StateFile | CacheFolder]] = {"state": StateFile, "cache": CacheFolder}

@@ -16,6 +16,7 @@ import pytest
 
 from engine.fleet import batches, run
 from engine.fleet.job_key import job_key
+from engine.fleet.rows import frames
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import ROLLUP
@@ -147,9 +148,10 @@ def test_keys_are_the_same_in_spark(spark: SparkSession, histories: Path) -> Non
 def test_a_file_that_cannot_be_opened_is_a_problem(spark: SparkSession, histories: Path, tmp_path: Path) -> None:
     gone = batches._File("job_9_9", "/no/such/job_9_9.jhist", 0, None)
     work = batches.Work(JobParameters(), NOW, LiveSettings(cache=False))
-    rows = [row for batch in work._compute([gone]) for row in batch.to_pylist()]
-    assert [row["path"] for row in rows if row["_table"] == "problems"] == ["/no/such/job_9_9.jhist"]
-    assert Problem.at("/x", "unreadable", rows[-1]["reason"]).reason.startswith("cannot be opened by the worker")
+    (packed,) = (batch for batch in work._compute([gone]) if batch.column("_table")[0].as_py() == "problems")
+    (rows,) = frames([packed])
+    assert rows["path"].to_list() == ["/no/such/job_9_9.jhist"]
+    assert Problem.at("/x", "unreadable", rows["reason"][0]).reason.startswith("cannot be opened by the worker")
 
 
 def test_another_version_on_a_worker_ends_the_run(spark: SparkSession, histories: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tui.glyphs import BRAILLE
 from tui.overview.background import Background
 from tui.overview.briefs import Brief, Briefs
 from tui.overview.reveal import reveal
-from tui.overview.rows import Row, lines_of
+from tui.overview.rows import Row, _numbers, lines_of
 from tui.tabs import OVERVIEW, first_tab
 from tui.widgets.drawing.fragments import plain
 from tui.widgets.table.table import LiveTable
@@ -257,6 +257,17 @@ def test_background_work_waits_gives_way_and_comes_back() -> None:
     assert client.posted.wait(20)
     assert client.computed == ["a", "b"] and client.cancelled == 1
     background.close()
+
+
+def test_the_worst_number_is_shown_in_short_where_there_is_no_room_for_more() -> None:
+    numbers = (
+        Headline("load", "not known"),
+        Headline("nodes", "19 of 20 take data", "", "moderate", short=("nodes", "19/20")),
+        Headline("ring", "segment writers"),
+    )
+    wide, narrow = (plain(_numbers(numbers, room, BRAILLE)) for room in (99, 36))
+    assert narrow.rstrip() == "load not known  nodes △ 19/20"
+    assert "19 of 20 take data  ring segment writers" in wide
 
 
 def test_the_bell_rings_only_if_asked_and_not_for_every_event(tmp_path: Path) -> None:

@@ -46,6 +46,14 @@ class Parser(argparse.ArgumentParser):
             message(text)
 
 
+def _number(text: str) -> float:
+    """Return a number. Raises ArgumentTypeError in an operator's words."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
 WITH_VALUE = ("--theme", "--glyphs", "--view", "--config", "--speed", "-o", "--option", "--at", "--table", "--format",
               "--fail-on", "--junit", "--output", "--prometheus", "--record")  # fmt: skip
 """Options whose next word is their value."""
@@ -223,7 +231,7 @@ def _dashboard_parser(command: str) -> Parser:
         made.add_argument("paths", nargs="*", metavar="PATH", help="files or folders to watch (default: this folder)")
     if command:
         what = "recording" if command == "replay" else "sample data"
-        made.add_argument("--speed", type=float, default=1.0, metavar="X", help=f"play the {what} X times as fast")
+        made.add_argument("--speed", type=_number, default=1.0, metavar="X", help=f"play the {what} X times as fast")
     if command != "replay":
         made.add_argument(
             "--record", metavar="FILE", help="record what the files hold and how they change, for a replay"

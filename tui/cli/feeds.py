@@ -38,6 +38,8 @@ ASKS: dict[str, tuple[Ask, ...]] = {
             "CPU of their machines; correct the instance to yours, or leave it out"),
         Ask('{__name__=~"container_cpu_usage_seconds_total|container_spec_cpu_(quota|period)|'
             'kube_pod_container_resource_limits",container=~".*kafka.*"}', "container-cpu", "or of their containers"),
+        Ask('{__name__=~"kubelet_volume_stats_(used|capacity)_bytes",persistentvolumeclaim=~".*kafka.*"}', "volumes",
+            "and their volumes, where no size of partitions is known"),
     ),
     "query-profile": (
         Ask('{__name__=~"(pgwatch_)?pg_stat_(statements|kcache)_.*|mysql_perf_schema_events_statements_.*"}', "statements",

@@ -12,7 +12,7 @@ from tui.widgets.drawing.plot import spark
 from tui.widgets.pick import PickList
 
 if TYPE_CHECKING:
-    from engine.result import Headline
+    from engine.result import Headline, Level
     from tui.glyphs import Glyphs
     from tui.overview.briefs import Brief
 
@@ -83,21 +83,27 @@ def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) 
 
 
 def _numbers(headline: Sequence[Headline], room: int, glyphs: Glyphs) -> Line:
-    """Return as many headline numbers as fit: if not all do, the first one, which says what is there, then the worst."""
-    parts = []
-    for number in headline:
-        mark = f"{glyphs.severity[number.level]} " if number.level not in ("", "ok") else ""
-        label = f"{number.label} " if number.label else ""
-        parts.append([(harmless(label), "dim"), (harmless(f"{mark}{number.value}"), number.level or ""), ("  ", "")])
+    """Return as many headline numbers as fit: if not all do, the first one, which says what is there, then the worst, in short
+    where there is no room for more."""
+    parts = [_part(number.label, number.value, number.level, glyphs) for number in headline]
     if sum(map(width_of, parts)) > room:
         order = sorted(range(len(parts)), key=lambda place: (place > 0, -max(units.rank(headline[place].level), 2)))
-        left, fitting = room, []
+        left, fitting = room, {}
         for place in order:
-            if width_of(parts[place]) <= left:
-                fitting.append(place)
-                left -= width_of(parts[place])
-        parts = [parts[place] for place in sorted(fitting)]
+            number = headline[place]
+            short = [_part(*number.short, number.level, glyphs)] if number.short is not None else []
+            part = next((part for part in (parts[place], *short) if width_of(part) <= left), None)
+            if part is not None:
+                fitting[place] = part
+                left -= width_of(part)
+        parts = [part for _, part in sorted(fitting.items())]
     return [fragment for part in parts for fragment in part]
+
+
+def _part(label: str, value: str, level: Level, glyphs: Glyphs) -> Line:
+    """Return a headline number with its mark."""
+    mark = f"{glyphs.severity[level]} " if level not in ("", "ok") else ""
+    return [(harmless(f"{label} " if label else ""), "dim"), (harmless(f"{mark}{value}"), level or ""), ("  ", "")]
 
 
 def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> Line:

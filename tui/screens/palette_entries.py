@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine import units
 from tui import themes
 from tui.actions import Action, keys_text
 from tui.widgets.sections import Sections
-from tui.widgets.table.filters import FilterError
+from tui.widgets.table.filters import WORD_KINDS, FilterError
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from tui.views.base import ViewPane
-    from tui.widgets.table.window import Key
+    from tui.widgets.table.window import Key, Window
 
 MOST_ROWS = 20
 """Number of rows that the palette lists at most."""
@@ -102,8 +103,16 @@ def rows_in(table: LiveTable | None, typed: str) -> list[Found]:
         position = following
         key = window.key(position)
         if key is not None:
-            rows.append(Found("row", " ".join(map(str, key)), "Go to this row.", _go(table, key)))
+            rows.append(Found("row", " ".join(map(str, key)), _texts(window, position, key), _go(table, key)))
     return rows
+
+
+def _texts(window: Window, position: int, key: Key) -> str:
+    """Return the texts of a row beside its ``key``, which may be a bare number."""
+    row = window.rows(position, position + 1)[0]
+    values = ((c.kind, row.get(c.name)) for c in window.columns if c.kind in WORD_KINDS and row.get(c.name))
+    texts = [", ".join(map(str, v)) if isinstance(v, list) else units.text(kind, v) for kind, v in values]
+    return "  ".join(text for text in texts if text not in map(str, key)) or "Go to this row."
 
 
 def actions_found(actions: list[Action], run: Callable[[Action], Any]) -> list[Found]:

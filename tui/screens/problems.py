@@ -68,8 +68,8 @@ class ProblemsScreen(Box[None]):
         """Return both tables and the chosen reason in full."""
         sections = Sections()
         paths = {"path": path_cell}
-        sections.add("Problems", LiveTable(self._tables[0], id="problems", renderers=paths))
-        sections.add("Not read", LiveTable(self._tables[1], id="skipped", renderers=paths))
+        sections.add("Problems", LiveTable(self._tables[0], id="problems", renderers=paths, empty="no problems"))
+        sections.add("Not read", LiveTable(self._tables[1], id="skipped", renderers=paths, empty="every file is read"))
         return [sections, about(4)]
 
     def on_mount(self) -> None:

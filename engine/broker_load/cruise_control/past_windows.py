@@ -143,13 +143,13 @@ class PastWindows:
         return {key[0]: self._sums[key] for key in wanted}
 
     def rounds(self) -> tuple[Round, ...]:
-        """Return the newest rounds in order of time: the last one, and as many before as have samples to show."""
+        """Return the newest rounds in order of time: the last one, and those before that have samples to show."""
         names: set[int] = set()
         left = self._rows
         for one in reversed(list(self.traces.values())):
             for moment, taken in zip(reversed(one.moments), reversed(one.taken), strict=True):
                 left -= taken
-                if left >= 0 or not names:
+                if (taken and left >= 0) or not names:
                     names.add(moment)
             if left < 0:
                 break

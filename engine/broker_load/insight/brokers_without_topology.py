@@ -48,7 +48,8 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     interval. Hosts without a known id are numbered from -1 downwards. None without scrapes.
 
     Network in of leaders is the broker's total (else the sum of its topics), of followers its replication in; network
-    out is what goes to consumers and followers. Where no sizes are reported, the disk is kminion's total.
+    out is what goes to consumers and followers. Where no sizes are reported, the disk is kminion's total, or what its volumes
+    hold.
     """
     table = _newest(inputs, at_ms, interval_ms)
     disks = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms))
@@ -82,7 +83,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         .group_by("broker", maintain_order=True)
         .agg(pl.col("value").sum() * raw_metrics.MB, pl.len())
     )
-    whole_disks = disks.select("broker", pl.col("size") * raw_metrics.MB).rows()
+    whole_disks = disks.group_by("broker").agg(pl.col("size").sum() * raw_metrics.MB).rows()
     disk: dict[int, tuple[float | None, int | None]] = {broker: (size, None) for broker, size in whole_disks}
     disk |= {broker: (size, count) for broker, size, count in sizes.iter_rows()}
     hosts = {broker: names.get(host, host) for host, brokers in reversed(ids.items()) for broker in brokers}

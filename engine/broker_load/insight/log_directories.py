@@ -56,9 +56,11 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
     rooms_of = pl.DataFrame({"broker": topology.ids, "capacity_mb": capacities.disk}).with_columns(
         pl.col("capacity_mb").fill_nan(None)
     )
-    totals = others.select("broker", "log_dir", (pl.col("size") / _MB).alias("disk_mb")).join(
-        rooms_of, on="broker", how="left"
-    )
+    # A volume's own size goes before the broker's figure, which may be of several.
+    totals = others.join(rooms_of, on="broker", how="left").select(
+        "broker", "log_dir", (pl.col("size") / _MB).alias("disk_mb"),
+        pl.coalesce(pl.col("capacity") / _MB, "capacity_mb").alias("capacity_mb"),
+    )  # fmt: skip
     frame = pl.concat([frame, totals], how="diagonal")
     share = pl.when(pl.col("capacity_mb") > 0).then(100.0 * pl.col("disk_mb") / pl.col("capacity_mb"))
     return DIRECTORIES.sorted(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 
@@ -10,6 +13,8 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.model.topology import Floats, across, any_of, tally
 from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.loads import RACKS, TOPICS
+
+_MB = 1024.0 * 1024.0
 
 
 def racks(cluster: Cluster) -> pl.DataFrame:
@@ -36,8 +41,8 @@ def racks(cluster: Cluster) -> pl.DataFrame:
     return RACKS.sorted(RACKS.frame(grouped.with_columns(shares).drop(list(extra)).fill_nan(None)))
 
 
-def topics(cluster: Cluster) -> pl.DataFrame:
-    """Return result table ``topics``."""
+def topics(cluster: Cluster, reported: Mapping[str, float]) -> pl.DataFrame:
+    """Return result table ``topics``. ``reported``: bytes of all replicas of a topic, as an exporter of the cluster has them."""
     topology, loads = cluster.topology, cluster.loads
     count = len(topology.topics)
 
@@ -76,9 +81,10 @@ def topics(cluster: Cluster) -> pl.DataFrame:
             **{name: known(name, _shares(sums[of])) for name, of in _SHARES.items()},
             "gini_cpu": known("g", np.where(np.isfinite(gini), np.maximum(gini, 0.0), np.nan)),
             "top_share_cpu": known("s", share),
+            "reported_mb": [reported.get(name, math.nan) / _MB for name in topology.topics],
         }
     )
-    return TOPICS.sorted(TOPICS.frame(frame))
+    return TOPICS.sorted(TOPICS.frame(frame.with_columns(pl.col("reported_mb").fill_nan(None))))
 
 
 _SHARES = {

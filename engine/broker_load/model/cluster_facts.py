@@ -150,10 +150,30 @@ def message_rates(facts: pl.DataFrame, topology: Topology, start_ms: int, end_ms
 
 
 def disk_totals(facts: pl.DataFrame) -> pl.DataFrame:
-    """Return ``broker``, ``log_dir`` and ``size`` (bytes) of all replicas on each broker, as kminion reports them last."""
-    rows = facts.filter(pl.col("fact") == raw_metrics.BROKER_BYTES).sort("last_ms", "time_ms", maintain_order=True)
-    newest = rows.unique("broker", keep="last", maintain_order=True).sort("broker")
-    return newest.select("broker", pl.lit("(all of them)").alias("log_dir"), pl.col("value").alias("size"), "time_ms")
+    """Return ``broker``, ``log_dir``, ``size`` and ``capacity`` (bytes, null unknown): all replicas on each broker as kminion
+    reports them last, else what of each of its volumes is used as the kubelet does."""
+    whole = _newest(facts, raw_metrics.BROKER_BYTES, ["broker"])
+    used, room = (
+        _newest(facts, fact, ["broker", "host"]) for fact in (raw_metrics.VOLUME_BYTES, raw_metrics.VOLUME_CAPACITY)
+    )
+    volumes = used.filter(~pl.col("broker").is_in(whole["broker"].implode())).join(
+        room.select("broker", "host", pl.col("value").alias("capacity")), on=["broker", "host"], how="left"
+    )
+    size = pl.col("value").alias("size")
+    return pl.concat([
+        whole.select("broker", pl.lit("(all of them)").alias("log_dir"), size, pl.lit(None, pl.Float64).alias("capacity")),
+        volumes.select("broker", pl.col("host").alias("log_dir"), size, "capacity"),
+    ]).sort("broker", "log_dir")  # fmt: skip
+
+
+def topic_totals(facts: pl.DataFrame) -> dict[str, float]:
+    """Return the bytes of all replicas of each topic, as kminion reports them last."""
+    return dict(_newest(facts, raw_metrics.TOPIC_BYTES, ["topic"]).select("topic", "value").iter_rows())
+
+
+def _newest(facts: pl.DataFrame, fact: int, of: list[str]) -> pl.DataFrame:
+    rows = facts.filter(pl.col("fact") == fact).sort("last_ms", "time_ms", maintain_order=True)
+    return rows.unique(of, keep="last", maintain_order=True)
 
 
 def _dotless() -> pl.Expr:

@@ -17,7 +17,7 @@ LABELS = (
     "name", "topic", "partition", "request", "mode", "cpu", "instance", "id", "broker_id", "pod", "kubernetes_pod_name",
     "statefulset_kubernetes_io_pod_name", "container", "resource", "shard", "redpanda_topic", "redpanda_request",
     "address", "rack_id", "cluster", "kafka_cluster", "strimzi_io_cluster", "topic_name", "partition_id",
-    "replication_factor", "redpanda_partition", "node", "node_name", "nodename",
+    "replication_factor", "redpanda_partition", "node", "node_name", "nodename", "persistentvolumeclaim",
 )  # fmt: skip
 """Labels that say what a series is of."""
 
@@ -37,7 +37,8 @@ NAMES = (
     r"kafka_broker_info\b|kafka_topic_partition_(?:leader|replicas|in_sync_replica|current_offset)\b|"
     r"kafka_cluster_partition_(?:value|replicascount|insyncreplicascount)\b|redpanda_kafka_max_offset\b|"
     r"kminion_kafka_topic_info\b|kminion_kafka_topic_partition_high_water_mark\b|"
-    r"kminion_kafka_(?:broker|topic)_log_dir_size_total_bytes\b|node_uname_info\b)"
+    r"kminion_kafka_(?:broker|topic)_log_dir_size_total_bytes\b|node_uname_info\b|"
+    r"kubelet_volume_stats_(?:used|capacity)_bytes\b)"
 )
 """What a name begins with or is, to be read."""
 ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
@@ -60,6 +61,8 @@ FACTS = pl.DataFrame(
         ("kminion_kafka_topic_partition_high_water_mark", "", raw_metrics.END_OFFSET),
         ("kminion_kafka_topic_log_dir_size_total_bytes", "", raw_metrics.TOPIC_BYTES),
         ("kminion_kafka_broker_log_dir_size_total_bytes", "", raw_metrics.BROKER_BYTES),
+        ("kubelet_volume_stats_used_bytes", "", raw_metrics.VOLUME_BYTES),
+        ("kubelet_volume_stats_capacity_bytes", "", raw_metrics.VOLUME_CAPACITY),
         ("redpanda_kafka_max_offset", "", raw_metrics.END_OFFSET),
         ("kafka_cluster_partition_replicascount", "", raw_metrics.LEADS),
         ("kafka_cluster_partition_value", "replicascount", raw_metrics.LEADS),
@@ -69,8 +72,8 @@ FACTS = pl.DataFrame(
     schema={"series": pl.String, "kind": pl.String, "fact": pl.UInt8},
     orient="row",
 )
-"""What kafka_exporter and kminion say of a cluster, and each broker of the partitions that it leads: Kafka's gauges of a
-partition are 0 on followers. By series and name label, both in lower case."""
+"""What kafka_exporter, kminion and the kubelet say of a cluster, and each broker of the partitions that it leads: Kafka's gauges
+of a partition are 0 on followers. By series and name label, both in lower case."""
 GONE_MS = 600_000
 """A broker or partition that exporters have not reported for so long, while they reported others, is gone."""
 OF_BROKERS = ("kafka_cluster_", "redpanda_")
@@ -92,7 +95,8 @@ def of_counter(name: pl.Expr) -> pl.Expr:
 
 
 def of_broker(container: pl.Expr) -> pl.Expr:
-    """Whether a container is a broker: one without a name, or called POD, is the sum of the others of its pod."""
+    """Whether a container, or a claim of a volume, is a broker's. A container without a name, or called POD, is the sum of the
+    others of its pod."""
     return (container.str.contains(_BROKERS) & ~container.str.contains(_OTHERS)).fill_null(False)
 
 

@@ -235,7 +235,7 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
         problems.append(_problem(source, "not-finite", "NaN or infinite sample left out", first, odd.height))
         points = points.filter(pl.col("value").is_finite())
     place = mapped["place"].gather(points["take"])
-    if mapped["place"].n_unique() < mapped.height:
+    if mapped["place"].n_unique() < mapped.height or (not file.answer and points.height > mapped.height):
         keys = points.select("time_ms", "value").with_columns(place)
         once = keys.select(pl.struct("place", "time_ms").is_first_distinct()).to_series()
         twice = keys.filter(~once)
@@ -267,16 +267,22 @@ def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list
     return next(frames(), METRICS.empty())
 
 
+_OF_VOLUMES = (raw_metrics.VOLUME_BYTES, raw_metrics.VOLUME_CAPACITY)
+
+
 def _facts(series: pl.DataFrame) -> pl.DataFrame:
     """Return the series that say something of the cluster as a whole: ``row``, ``host``, ``fact``, ``broker``, ``topic``,
     ``partition``, ``label`` (the value, where a label has it) and ``own`` (a broker says it of itself)."""
     number = pl.col("partition").cast(pl.Int32, strict=False)
+    claim, of_volume = pl.col("persistentvolumeclaim"), pl.col("fact").is_in(_OF_VOLUMES)
+    # data-CLUSTER-kafka-2, data-0-CLUSTER-kafka-2: pods end in the number of their broker.
+    holder = pl.when(metric_names.of_broker(claim)).then(claim.str.extract(r"(\d+)$"))
     named = series.join(metric_names.FACTS, on=["series", "kind"], how="inner", maintain_order="left").select(
         "row",
-        "host",
+        pl.when(of_volume).then(claim).otherwise("host").alias("host"),
         "cluster",
         "fact",
-        pl.col("broker_id").cast(pl.Int32, strict=False).alias("broker"),
+        pl.when(of_volume).then(holder).otherwise("broker_id").cast(pl.Int32, strict=False).alias("broker"),
         "topic",
         number.alias("partition"),
         pl.when(pl.col("series") == metric_names.TOPIC_INFO)
@@ -284,7 +290,7 @@ def _facts(series: pl.DataFrame) -> pl.DataFrame:
         .alias("label"),
         pl.any_horizontal(pl.col("series").str.starts_with(name) for name in metric_names.OF_BROKERS).alias("own"),
     )
-    of_broker = pl.col("fact") == raw_metrics.BROKER_BYTES
+    of_broker = pl.col("fact").is_in([raw_metrics.BROKER_BYTES, *_OF_VOLUMES])
     of_topic = (pl.col("fact") == raw_metrics.TOPIC_BYTES) | pl.col("label").is_not_null()
     placed = pl.col("topic").is_not_null() & ((pl.col("partition") >= 0) | of_topic)
     return named.filter(pl.when(of_broker).then(pl.col("broker") >= 0).otherwise(placed))

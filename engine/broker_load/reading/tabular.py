@@ -18,7 +18,7 @@ from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, 
 from engine.formats import parquet
 from engine.problems import Problem, fold
 from engine.reading import Reading, Source
-from engine.tables import Table
+from engine.tables import Parts, Table
 from engine.text import clean, decode
 
 
@@ -225,7 +225,8 @@ def _tidy(frame: pl.DataFrame) -> pl.DataFrame:
     return frame
 
 
-def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) -> Reading:
+def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) -> tuple[pl.DataFrame, list[Problem]]:
+    """Make rows of the table of ``shape``; those that cannot be used become a problem."""
     made = shape.make(frame, file_time(source))
     bad = ~made["_ok"].fill_null(False)
     problems = []
@@ -233,7 +234,7 @@ def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) 
         first = int(lines.filter(bad)[0])
         reason = f"rows that are not {shape.table.name}: a value is missing, of the wrong type or out of range"
         problems.append(Problem.at(source.path, "bad-record", reason, line=first, count=int(bad.sum())))
-    return Reading(rows={shape.table.name: _tidy(made.filter(~bad).drop("_ok"))}, problems=problems)
+    return _tidy(made.filter(~bad).drop("_ok")), problems
 
 
 class CsvRows:
@@ -284,11 +285,11 @@ class CsvRows:
             problems.append(Problem.at(source.path, "bad-record", reason, line=first_line, count=int(ragged.sum())))
             raw = raw.filter(~ragged)
         frame, numbers = _split(raw, columns)
-        reading = _rows(source, shape, frame, numbers)
+        rows, odd = _rows(source, shape, frame, numbers)
         if numbers.len() < raw.height:
             reason = "lines with unbalanced quotes"
             problems.append(Problem.at(source.path, "bad-record", reason, count=raw.height - numbers.len()))
-        reading.problems[:0] = problems
+        reading = Reading({shape.table.name: rows}, [*problems, *odd])
         if final and data[end:].strip():
             place = done + count + 1
             reason = "the last line has no line end and is left out"
@@ -364,18 +365,21 @@ class ParquetRows:
         except parquet.Damaged as error:
             reason = f"not a readable Parquet file: {error}"
             return Reading(problems=[Problem.at(source.path, "unreadable", reason)], complete=False)
-        reading = Reading(consumed=len(data))
-        for name in {name for part in parts or () for name in part.rows}:
-            reading.rows[name] = pl.concat(pl.DataFrame(part.rows[name]) for part in parts or ())
-        reading.problems += fold(problem for part in parts or () for problem in part.problems)
-        return reading
+        if parts is None:
+            return Reading(consumed=len(data))
+        frames = [frame for _, frame, _ in parts]
+        rows = Parts(sum(frame.height for frame in frames), frames[0].columns, lambda: frames)
+        problems = fold(problem for _, _, found in parts for problem in found)
+        return Reading({parts[0][0].name: rows}, list(problems), len(data))
 
 
-def _part(source: Source, frame: pl.DataFrame, first: int) -> Reading:
-    """Make rows of a part of a Parquet file that begins with row ``first``."""
+def _part(source: Source, frame: pl.DataFrame, first: int) -> tuple[Table, pl.DataFrame, list[Problem]]:
+    """Make rows of a table, and problems, of a part of a Parquet file that begins with row ``first``."""
     frame = frame.rename({name: name.lower() for name in frame.columns})
     shape = _shape(frame.columns)
     assert shape is not None
     lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     frame = frame.with_columns(pl.col(name).list.eval(pl.element().cast(pl.String)).list.join("|") for name in lists)
-    return _rows(source, shape, frame, pl.int_range(first, first + frame.height, dtype=pl.UInt32, eager=True))
+    return shape.table, *_rows(
+        source, shape, frame, pl.int_range(first, first + frame.height, dtype=pl.UInt32, eager=True)
+    )

@@ -9,6 +9,7 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import corrected_loads, data_quality, log_directories, rollup
+from engine.broker_load.model import cluster_facts
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result import broker_tables, partition_tables
 from engine.broker_load.tables import verdicts
@@ -50,7 +51,8 @@ def add(
     frames["hosts"] = broker_stats.hosts(cluster)
     frames["racks"] = rollup.racks(cluster)
     frames["directories"] = log_directories.table(inputs, model.topology, model.capacities, model.at_ms)
-    frames["topics"] = rollup.topics(cluster)
+    reported = cluster_facts.topic_totals(cluster_facts.facts(inputs, model.at_ms))
+    frames["topics"] = rollup.topics(cluster, reported)
     frames["broker_samples"] = partition_tables.broker_samples(model, parameters.max_rows)
     frames["skipped"] = data_quality.skipped(model)
     frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms, context)

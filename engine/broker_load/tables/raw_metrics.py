@@ -59,10 +59,10 @@ CONTAINER_CORES = 104
 """Not Cruise Control's: cores that the container may use; else quota over period, the two that follow."""
 CONTAINER_QUOTA, CONTAINER_PERIOD = 105, 106
 
-LEADER, LEADS, REPLICAS, IN_SYNC, END_OFFSET, TOPIC_BYTES, BROKER_BYTES = range(7)
+LEADER, LEADS, REPLICAS, IN_SYNC, END_OFFSET, TOPIC_BYTES, BROKER_BYTES, VOLUME_BYTES, VOLUME_CAPACITY = range(9)
 """Facts of a whole cluster: id of a partition's leader; replicas of a partition that the broker itself leads (0: it does not);
 replicas, and those in sync, of a partition (or of each partition of a topic); end of a partition's log; bytes of all replicas of
-a topic; bytes of all replicas on a broker."""
+a topic; bytes of all replicas on a broker; bytes used of a volume of a broker, and its size."""
 
 
 def of_exporter() -> pl.Expr:

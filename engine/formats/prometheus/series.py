@@ -11,13 +11,13 @@ import polars as pl
 
 from engine.formats.prometheus import answers, misfits, tables, text
 from engine.formats.timestamps import utc_text
-from engine.problems import Problem
+from engine.problems import Problem, fold
 from engine.reading import Source
 from engine.text import clean
 
 FAMILIES = re.compile(
     r"(?i)^(?:kafka_|node_cpu|node_uname|process_cpu_seconds|java_lang_operatingsystem|container_cpu_usage|container_spec_cpu|"
-    r"kube_pod_container_resource_limits|redpanda_|vectorized_|kminion_|pg_stat_|ccp_pg_stat|pgwatch_|mysql_perf_schema|"
+    r"kube_pod_container_resource_limits|kubelet_volume_stats|redpanda_|vectorized_|kminion_|pg_stat_|ccp_pg_stat|pgwatch_|mysql_perf_schema|"
     r"pyroscope_|cortex_|loki_|tempo_)"
 )
 """Beginnings of the names that some view reads; a test holds every view to them."""
@@ -29,10 +29,10 @@ MOST_AHEAD_MS = 3_600_000
 class SeriesFile:
     """One file of series.
 
-    ``series`` has a row for each, or (of text and tables) for each sample: ``metric`` (its name), one text column per asked
-    label (null where it lacks it), ``line`` (1-based, null in JSON) and ``labels`` (all of them as text). ``points`` are in
-    file order: ``series`` (row of ``series``), ``value`` (NaN and infinities as written), ``time_ms`` (null where the file gives
-    none). ``cut``: the end is missing. ``answer``: a server's answer or export rather than an exposition.
+    ``series`` has a row for each, or (of tables, and of texts up to ``text.LARGE``) for each sample: ``metric`` (its name), one
+    text column per asked label (null where it lacks it), ``line`` (1-based, null in JSON) and ``labels`` (all of them as text).
+    ``points`` are in file order: ``series`` (row of ``series``), ``value`` (NaN and infinities as written), ``time_ms`` (null
+    where the file gives none). ``cut``: the end is missing. ``answer``: a server's answer or export rather than an exposition.
     """
 
     series: pl.DataFrame
@@ -71,14 +71,7 @@ def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> Seri
     if not text.looks_like(head):
         misfit = misfits.instead(source.name, head)
         return _nothing(labels, [Problem.at(path, *misfit)] if misfit else [])
-    wanted = (*labels, *(f"exported_{name}" for name in labels)) if b"exported_" in data else labels
-    scrape = text.parse(path, data, wanted, names)
-    samples = scrape.samples
-    if wanted is not labels:
-        samples = samples.with_columns(pl.coalesce(f"exported_{name}", name).alias(name) for name in labels)
-    series = samples.select("metric", *labels, "line", "labels")
-    points = samples.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("series"), "value", "time_ms")
-    return _later(source, SeriesFile(series, points, scrape.problems, scrape.cut))
+    return _later(source, _of_text(path, data, labels, names))
 
 
 def is_text(data: bytes) -> bool:
@@ -110,6 +103,39 @@ def copies(series: pl.DataFrame, place: Sequence[str], file: SeriesFile) -> tupl
     kept = counted.select(pl.col("labels") == best).to_series()
     others = series.filter(~kept)
     return kept, others.filter(~others["labels"].str.contains(_OF_SERVER))
+
+
+def _of_text(path: str, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
+    """Return the series of a text; of a large one only its points are held by sample, since their labels repeat."""
+    wanted = (*labels, *(f"exported_{name}" for name in labels)) if b"exported_" in data else labels
+    found, values = list[pl.DataFrame](), list[pl.DataFrame]()
+    problems, count, cut = list[Problem](), 0, False
+    for scrape in text.parts(path, data, wanted, names):
+        samples = scrape.samples
+        if wanted is not labels:
+            samples = samples.with_columns(pl.coalesce(f"exported_{name}", name).alias(name) for name in labels)
+        series = samples.select("metric", *labels, "line", "labels")
+        number = pl.int_range(count, count + samples.height, dtype=pl.UInt32, eager=True).alias("series")
+        if len(data) > text.LARGE:
+            series, number = _once(series, count)
+        found.append(series)
+        values.append(samples.select(number, "value", "time_ms"))
+        problems += scrape.problems
+        count, cut = count + series.height, scrape.cut
+    if len(found) == 1:
+        return SeriesFile(found[0], values[0], tuple(problems), cut)
+    series, number = _once(pl.concat(found), 0)
+    every = pl.concat(values)
+    points = every.with_columns(number.gather(every["series"]).alias("series"))
+    return SeriesFile(series, points, fold(problems), cut)
+
+
+def _once(series: pl.DataFrame, offset: int) -> tuple[pl.DataFrame, pl.Series]:
+    """Return each of ``series`` once, and the number of every row's, from ``offset``."""
+    whole = ["metric", "labels"]
+    single = series.unique(whole, keep="first", maintain_order=True)
+    numbers = single.select(*whole, pl.int_range(offset, offset + pl.len(), dtype=pl.UInt32).alias("series"))
+    return single, series.select(whole).join(numbers, on=whole, how="left", maintain_order="left")["series"]
 
 
 def _of_answer(path: str, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:

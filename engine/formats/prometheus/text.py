@@ -8,7 +8,7 @@ the braces: ``{__name__="x", a="b"}`` of ``promtool tsdb dump``, and the quoted 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -78,21 +78,29 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
     returned. Label values are unescaped and cleaned. Lines that are no sample become problems of kind
     ``bad-line``, one per reason with the first line number and a count.
     """
+    scrapes = list(parts(path, data, labels, names))
+    if len(scrapes) == 1:
+        return scrapes[0]
+    types = {name: kind for part in scrapes for name, kind in part.types.items()}
+    problems = fold(problem for part in scrapes for problem in part.problems)
+    return Scrape(pl.concat([part.samples for part in scrapes], rechunk=False), problems, types, scrapes[-1].cut)
+
+
+def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Iterator[Scrape]:
+    """Parse as ``parse`` does, but yield what about LARGE bytes hold, one after the other."""
     openmetrics = data[-64:].rstrip().endswith(b"# EOF")
     if len(data) <= LARGE:
-        return _parse(path, data, labels, names, openmetrics)
-    parts, begin, before = [], 0, 0
+        yield _parse(path, data, labels, names, openmetrics)
+        return
+    begin, before = 0, 0
     while begin < len(data):
         end = data.find(b"\n", begin + LARGE) + 1 or len(data)
         part = _parse(path, data[begin:end], labels, names, openmetrics)
         moved = [replace(one, line=one.line + before) if one.line else one for one in part.problems]
         samples = part.samples.with_columns((pl.col("line") + before).cast(pl.UInt32))
-        parts.append(Scrape(samples, tuple(moved), part.types, part.cut))
+        yield Scrape(samples, tuple(moved), part.types, part.cut)
         before += data.count(b"\n", begin, end)
         begin = end
-    types = {name: kind for part in parts for name, kind in part.types.items()}
-    problems = fold(problem for part in parts for problem in part.problems)
-    return Scrape(pl.concat([part.samples for part in parts], rechunk=False), problems, types, parts[-1].cut)
 
 
 def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, openmetrics: bool) -> Scrape:

@@ -133,7 +133,8 @@ SQL = Table(
             "nodes=plan_rows costliest=own_times costliest_ms=own_times most_rows=rows most_rows_number=rows largest=bytes "
             "largest_bytes=bytes rows files=metrics read_bytes=metrics"
         ),
-        "model.spark.assembly": "root description state=end start_ms took_ms=end jobs error",
+        "reading.spark.log_rows": "root description error",
+        "model.spark.assembly": "state=end start_ms took_ms=end jobs",
         "result.spark_tables": "state=_sql_state took_ms=_took",
     },
 )

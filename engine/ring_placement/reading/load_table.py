@@ -16,6 +16,7 @@ from engine.ring_placement import tables
 from engine.ring_placement.dskit.keys import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.reading.document import SANE_RATE, Document, unreadable
+from engine.tables import Parts
 from engine.text import clean
 
 REQUIRED = ("tenant", "dataset", "bytes_per_s")
@@ -77,11 +78,20 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
                 return Reading(problems=found, complete=False)
             table = _load_columns(texts, 2)
             blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
-            frames.append(tables.LOADS.frame(_typed(source, table.filter(~blank), found).rows["loads"]))
+            frames.append(_typed(source, table.filter(~blank), found))
         before = max(lines - 1, 0)
         problems += [replace(problem, line=(problem.line or 0) + before) for problem in found]
         lines += block.count(b"\n")
-    return Reading({"loads": by_dataset(pl.concat(frames)) if frames else {}}, list(fold(problems)))
+    return Reading({"loads": _together(frames) if frames else {}}, list(fold(problems)))
+
+
+def _together(frames: list[pl.DataFrame]) -> Parts:
+    """Return the LOADS rows of all parts of a file, those without a fingerprint added up by dataset once more: the only ones that
+    lie in memory twice."""
+    keyed = [frame.filter(pl.col("fingerprint").is_not_null()) for frame in frames]
+    spread = pl.concat(frame.filter(pl.col("fingerprint").is_null()) for frame in frames)
+    parts = [*(frame for frame in keyed if frame.height), by_dataset(spread)]
+    return Parts(sum(part.height for part in parts), tables.LOADS.schema.names(), lambda: parts)
 
 
 def _blocks(data: bytes) -> Iterator[bytes]:
@@ -174,18 +184,18 @@ def read_parquet(source: Source, data: bytes) -> Reading:
         )
     except parquet.Damaged as error:
         return unreadable(source, "bad-parquet", str(error))
-    frames = [pl.DataFrame(part.rows["loads"]) for part in parts or () if part.rows]
-    found = fold(problem for part in parts or () for problem in part.problems)
+    frames = [frame for frame, _ in parts or () if frame is not None]
+    found = fold(problem for _, problems in parts or () for problem in problems)
     # Parquet has rows, not lines.
     problems = [replace(one, line=None, reason=f"{one.reason} (first in row {one.line})") for one in found]
-    return Reading({"loads": by_dataset(pl.concat(frames))} if frames else {}, problems)
+    return Reading({"loads": _together(frames)} if frames else {}, problems)
 
 
-def _parquet_rows(source: Source, frame: pl.DataFrame, first: int) -> Reading:
-    """Make rows of a part of a Parquet file that begins with row ``first``. Raises Damaged."""
+def _parquet_rows(source: Source, frame: pl.DataFrame, first: int) -> tuple[pl.DataFrame | None, list[Problem]]:
+    """Make rows of a part of a Parquet file that begins with row ``first``, and problems. Raises Damaged."""
     frame = frame.rename({c: c.strip().lower() for c in frame.columns if c.strip().lower() not in frame.columns})
     if not set(REQUIRED) <= set(frame.columns):
-        return Reading()
+        return None, []
     frame = _load_columns(frame, first)
     if frame["fingerprint"].dtype.is_integer():
         # Signed columns hold the same 64 bits.
@@ -200,7 +210,8 @@ def _parquet_rows(source: Source, frame: pl.DataFrame, first: int) -> Reading:
         frame = frame.with_columns(pl.col("tenant", "dataset").cast(pl.String))
     except pl.exceptions.PolarsError as error:
         raise parquet.Damaged(f"tenant and dataset must be texts: {error}") from None
-    return _typed(source, frame, [])
+    problems: list[Problem] = []
+    return _typed(source, frame, problems), problems
 
 
 KEY_COLUMNS = ("token", "series", "metric", "stream", "trace_id")
@@ -304,8 +315,8 @@ def _with_tokens_without_le(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.Series("token_without_le", tokens, dtype=pl.Int64))
 
 
-def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> Reading:
-    """Convert texts to numbers. Rows without a sane rate are left out, wrong fingerprints dropped, each with a problem."""
+def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> pl.DataFrame:
+    """Make LOADS rows of texts. Those without a sane rate are left out, wrong fingerprints dropped, each with a problem."""
 
     def complain(rows: pl.DataFrame, kind: str, reason: str) -> None:
         if rows.height:
@@ -345,12 +356,14 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> Read
         *_cleaned(frame["dataset"].fill_null(""), "dataset"),
     ]
     out = pl.DataFrame([*columns, frame["rate"].alias("bytes_per_s"), frame["fingerprint"].cast(pl.UInt64)])
-    return Reading({"loads": tables.LOADS.frame(by_dataset(out))}, problems)
+    return tables.LOADS.frame(by_dataset(out))
 
 
 def by_dataset(rows: pl.DataFrame) -> pl.DataFrame:
     """Add up the rows without a fingerprint by dataset: they are spread over its shards, however many they are."""
     spread = rows.filter(pl.col("fingerprint").is_null())
+    if spread.is_empty():
+        return rows
     dataset = ["tenant", "tenant_hash", "dataset", "dataset_hash"]
     whole = spread.group_by(dataset, maintain_order=True).agg(
         pl.col("bytes_per_s").sum(), pl.col("fingerprint").first()

@@ -1,4 +1,4 @@
-"""Read benchmark tools that write one JSON document: k6, pytest-benchmark, hyperfine, JMH, fio, pyperf, kube-burner."""
+"""Read tools that write one JSON document: k6, pytest-benchmark, hyperfine, JMH, fio, pyperf, kube-burner."""
 
 from __future__ import annotations
 

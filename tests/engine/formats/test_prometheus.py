@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.formats.prometheus import series, text
 from engine.formats.prometheus.text import looks_like, parse
+from engine.reading import Source
 from tests.chance import tries
 
 EXPOSITION = b"""# HELP jobs done
@@ -115,3 +117,19 @@ def test_round_trip(pairs: list[tuple[str, float]]) -> None:
     expected = [clean(t.encode("utf-8", "surrogatepass").decode("utf-8", "replace")) for t, _ in pairs if "\r" not in t]
     assert scrape.samples["v"].to_list() == expected
     assert scrape.samples["value"].to_list() == [v for t, v in pairs if "\r" not in t]
+
+
+def test_a_series_of_a_large_text_stands_once_whatever_part_of_it_its_samples_are_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [f'up{{instance="b{n % 3}",exported_job="j{n % 2}",job="x"}} {n} {1000 * n}' for n in range(40)]
+    data = "\n".join([*lines[:20], "up sample", *lines[20:], lines[0], ""]).encode()
+    source = Source("/m/a.txt", "a.txt", 0, len(data))
+    whole = series.read(source, data, ("instance", "job"), "up")
+    assert whole.series.height == 41
+    monkeypatch.setattr(text, "LARGE", 100)
+    parts = series.read(source, data, ("instance", "job"), "up")
+    assert parts.series.height == 6 and parts.points.height == 41
+    shown = ["metric", "instance", "job", "labels", "value", "time_ms"]
+    assert parts.samples.select(shown).equals(whole.samples.select(shown))
+    assert parts.problems == whole.problems and [problem.line for problem in parts.problems] == [21]

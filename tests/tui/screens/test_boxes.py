@@ -10,6 +10,7 @@ from engine.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, Stage, play, screen_lines, stage
 from tui.screens.box import Box
 from tui.screens.help import HelpScreen
+from tui.themes import CYCLE
 from tui.widgets.control import NumberControl, WordControl
 
 BOXES = {
@@ -31,6 +32,19 @@ def test_every_box_opens_and_closes_and_one_can_leave(tmp_path: Path) -> None:
                 await s.until(lambda: not isinstance(s.app.screen, Box))
             await s.press("colon", "x", "ctrl+q")
             assert s.app.return_code == 0
+
+    play(story)
+
+
+def test_the_tab_stays_on_screen_behind_a_box_in_every_theme(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            for theme in CYCLE:
+                s.app.theme = theme
+                await s.press("e")
+                await s.see("Export")
+                assert "total 42.0 GB" in s.text(), theme
+                await s.press("escape")
 
     play(story)
 

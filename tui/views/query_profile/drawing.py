@@ -44,6 +44,11 @@ def share_cell(cell: Cell) -> Sequence[Fragment]:
     return [(drawn.ljust(width), "bar"), number]
 
 
+def statement_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a statement from its beginning, unlike other names: what it does stands there."""
+    return [(str(cell.value or ""), "")]
+
+
 def change_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw a change of the CPU: red or green only where its interval is on one side of 0."""
     if cell.value is None:

@@ -57,6 +57,7 @@ class Pane(ViewPane):
                         name=f"{NAME}/classes",
                         id="classes",
                         renderers={
+                            "name": drawing.statement_cell,
                             "cpu_share": drawing.share_cell,
                             "trend": drawing.trend_cell,
                             "disagreement": drawing.disagree_cell,
@@ -87,7 +88,11 @@ class Pane(ViewPane):
             "compare",
             Vertical(
                 Facts(id="compared"),
-                LiveTable(name=f"{NAME}/comparison", id="comparison", renderers={"y_change_ms": drawing.change_cell}),
+                LiveTable(
+                    name=f"{NAME}/comparison",
+                    id="comparison",
+                    renderers={"name": drawing.statement_cell, "y_change_ms": drawing.change_cell},
+                ),
             ),
         )
         sections.add("sources", LiveTable(name=f"{NAME}/sources", id="sources"))

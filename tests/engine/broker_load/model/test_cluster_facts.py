@@ -147,6 +147,35 @@ def test_what_is_on_each_broker_is_known_from_kminion(tmp_path: Path) -> None:
     assert result.tables["brokers"].select("broker", "state").rows() == [(2, "ALIVE")]
 
 
+def test_volumes_stand_in_for_log_directories(tmp_path: Path) -> None:
+    """As the kubelet has them, where kminion gives no total of the broker; other claims are of no broker."""
+
+    def volume(claim: str, used: float, room: float) -> str:
+        labels = f'namespace="k",persistentvolumeclaim="{claim}",instance="n1:10250"'
+        return "".join(f"kubelet_volume_stats_{what}_bytes{{{labels}}} {value * 1048576} {AT * 1000}\n"
+                       for what, value in (("used", used), ("capacity", room)))  # fmt: skip
+
+    text = "".join((
+        volume("data-0-c-kafka-1", 5, 10), volume("data-1-c-kafka-1", 2, 8), volume("data-c-kafka-2", 7, 70),
+        volume("data-c-zookeeper-1", 9, 9), volume("grafana", 9, 9),
+        f'kminion_kafka_broker_log_dir_size_total_bytes{{broker_id="2"}} 1048576 {AT * 1000}\n',
+    ))  # fmt: skip
+    alone = compute(inputs(tmp_path, text))
+    assert alone.tables["brokers"].select("broker", "disk_mb").rows() == [(1, 7), (2, 1)]
+    result = compute(inputs(tmp_path, text, leads(AT, 1) + leads(AT, 2, 1)))
+    columns = ("broker", "log_dir", "disk_mb", "capacity_mb", "disk_pct")
+    assert result.tables["directories"].select(columns).rows() == [
+        (1, "data-0-c-kafka-1", 5, 10, 50), (1, "data-1-c-kafka-1", 2, 8, 25), (2, "(all of them)", 1, None, None),
+    ]  # fmt: skip
+
+
+def test_topics_show_what_kminion_says_they_take(tmp_path: Path) -> None:
+    name = "kminion_kafka_topic_log_dir_size_total_bytes"
+    text = "".join(f'{name}{{topic_name="t"}} {value * 1048576} {at * 1000}\n' for at, value in ((AT, 3), (AT + 60, 4)))
+    result = compute(inputs(tmp_path, text, leads(AT, 1) + leads(AT, 1).replace('"t"', '"u"')))
+    assert result.tables["topics"].select("topic", "reported_mb").sort("topic").rows() == [("t", 4), ("u", None)]
+
+
 def test_messages_share_a_topics_rates_out_where_loads_are_corrected(tmp_path: Path) -> None:
     """Partition 2 has taken none; of what the others take the bounds reach to all of it."""
     cluster = Cluster(tmp_path)

@@ -17,6 +17,7 @@ from engine.ring_placement.reading import load_table
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.scenarios.cluster import read_cluster
 from engine.ring_placement.scenarios.segment_writers import build_keys
+from engine.ring_placement.tables import LOADS
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.engine.ring_placement.cases import (
@@ -78,7 +79,7 @@ def test_load_table_shapes() -> None:
     assert [p.kind for p in no_end.problems] == ["cut-file"]
     kind = next(k for k in KINDS if k.id == "load-table")
     growing = kind.read(Source("l", "l.csv", 1, 9), b"tenant,dataset,bytes_per_s\nt,d,5\nt,e,6", None, False)
-    assert pl.DataFrame(growing.rows["loads"]).height == 1
+    assert LOADS.frame(growing.rows["loads"]).height == 1
     quote = inputs({"l.csv": b'tenant,dataset,bytes_per_s\nt,"d,5\nt,e,6\n'})
     assert quote.table("loads")["bytes_per_s"].sum() <= 6
 
@@ -111,7 +112,7 @@ def test_keys_without_a_fingerprint_are_added_up_by_dataset_while_they_are_read(
     text = ("tenant,dataset,bytes_per_s,fingerprint\n" + "".join(lines)).encode()[:-1]
     source = Source("l", "l.csv", 1, len(text))
     whole = kind.read(source, text, None, True)
-    rows = pl.DataFrame(whole.rows["loads"])
+    rows = LOADS.frame(whole.rows["loads"])
     assert rows.height == 40 + 21
     assert rows["bytes_per_s"].sum() == sum(range(1, 2001)) - 301 - 1501
     sizes: list[int] = []
@@ -130,5 +131,5 @@ def test_keys_without_a_fingerprint_are_added_up_by_dataset_while_they_are_read(
             ("bad-rate", 302, 2), *([("cut-file", 2001, 1)] if final else ())
         }  # fmt: skip
         order = ["tenant", "dataset", "fingerprint"]
-        one, other = (pl.DataFrame(each.rows["loads"]).sort(order) for each in (whole, parts))
+        one, other = (LOADS.frame(each.rows["loads"]).sort(order) for each in (whole, parts))
         assert one.equals(other) is final

@@ -1,0 +1,30 @@
+"""Rows that the palette finds: what tells them apart is in the line."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+
+from engine.tables import Column, Table
+from tui.screens.palette_entries import rows_in
+from tui.widgets.table.window import Choice, build
+
+SWEEP = Table(
+    "sweep",
+    "Failures.",
+    (
+        Column("rank", pl.Int64, "Place.", kind="id"),
+        Column("down", pl.List(pl.String), "Nodes.", kind="text"),
+        Column("lost", pl.Float64, "Share.", kind="ratio"),
+    ),
+    key=("rank",),
+)
+
+
+def test_a_row_that_is_named_by_a_number_shows_its_texts() -> None:
+    frame = pl.DataFrame({"rank": [1, 2], "down": [["node-3"], ["node-1", "node-3"]], "lost": [0.2, 0.1]})
+    table: Any = SimpleNamespace(window=build(SWEEP, frame, Choice()))
+    found = rows_in(table, "node-3")
+    assert [(one.title, one.help) for one in found] == [("1", "node-3"), ("2", "node-1, node-3")]
