@@ -104,6 +104,7 @@ def test_skew_by_groups() -> None:
     assert skewed(True, **(described | {"published_data_high_n": 10})) == (1, 0)
     times = {"time_low_n": 200, "time_low_mean": 1999, "time_high_n": 200, "time_high_mean": 17_000}
     assert skewed(False, **times) == (0, 4)  # 17 s over 1 s: 16 times
+    assert skewed(False, **(times | {"time_low_mean": 2000, "time_high_mean": 10_000})) == (0, 2)
     assert skewed(True, **{f"published_{key}": value for key, value in times.items()}) == (0, 2)  # 15.001 over 1.999
 
 

@@ -85,6 +85,7 @@ def test_no_heuristic_throws_of_a_job_that_failed_or_has_no_maps() -> None:
         ({"conf": CONF | {"mapreduce.map.memory.mb": "${x}", "x": "0"}},
          "map container '${x}' is no number: metrics count 2048 MB, the memory heuristic 0 MB"),
         ({"tasks": [task("map", 10, 45, pmem_mb=0)]}, "memory was not measured: all of it would count as wasted"),
+        ({"tasks": [task("reduce", 10, 45, pmem_mb=0)]}, "memory was not measured: all of it would count as wasted"),
         ({"state": "RUNNING"}, "still running: verdicts and metrics are over the tasks that have ended so far"),
         ({"state": "KILLED"}, "KILLED: verdicts and metrics are over the tasks that ended"),
         ({"map_memory_mb": 2**63 // 45 + 1}, HUGE),

@@ -74,7 +74,7 @@ def test_arithmetic(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["True", "2**3", "5//2", "1" * 201, "-" * 51 + "1", "not 1", "'a'", "x", "1,2", "1if 1else 2", "~1"]
+    "text", ["True", "2**3", "5//2", "1" * 201, "-" * 51 + "1", "not 1", "'a'", "x", "1,2", "1 if 1 else 2", "~1"]
 )
 def test_what_is_no_arithmetic(text: str) -> None:
     with pytest.raises(ValueError):

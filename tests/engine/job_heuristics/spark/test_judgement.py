@@ -365,5 +365,7 @@ def test_advice() -> None:
     assert jobs.advise(1, app(jobs=lost)) == "Find out why tasks fail: lost "
     even = rule("ExecutorsHeuristic")
     assert set(even[0].measure(app(executors=(Executor("1", memory_used=5),)), even[1]).values()) == {0.0}
+    assert even[0].advise(0, app()) == "Executors share the work evenly."
+    assert rule("ExecutorGcHeuristic")[0].advise(0, app()) == "Garbage collection takes little time."
     for name in ("ExecutorsHeuristic", "ExecutorGcHeuristic"):
         assert len({rule(name)[0].advise(level, app()) for level in (0, 1, 4)}) == 2
