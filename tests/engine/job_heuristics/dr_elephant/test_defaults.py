@@ -41,6 +41,8 @@ def test_limits_and_switches() -> None:
     assert {each.name: dict(each.limits) for each in shipped} == DEFAULTS
     assert {each.name: dict(each.numbers) for each in shipped if each.numbers} == NUMBERS
     assert [each.name for each in shipped if not each.default] == ["Job Queue Limit"]
+    unscored = [each.name for each in shipped for branch in each.branches if not branch.scores]
+    assert unscored == ["Mapper Skew", "Reducer Skew"]
     assert [each.name for each in shipped if not each.in_published] == ["Exception", "Distributed Cache Limit"]
 
 
@@ -131,6 +133,7 @@ def test_amounts_in_words(value: float, unit: str, text: str) -> None:
 
 
 def test_details_are_cut_as_they_are_stored() -> None:
+    assert details_json({"ü": "→"}) == '{"ü":"→"}'
     assert cut("abcd", 4) == "abcd" and cut("abcde", 4) == "a..."
     assert details_json({"a" * 128: "b" * 255, "x" * 129: "y" * 256, "list": ["z" * 300]}) == (
         f'{{"{"a" * 128}":"{"b" * 255}","{"x" * 125}...":"{"y" * 252}...","list":["{"z" * 300}"]}}'
