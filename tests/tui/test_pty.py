@@ -47,7 +47,7 @@ def test_a_stop_gives_the_terminal_back_and_whoever_comes_back_sees_everything(t
         t.quiet()
         t.send(b"\x1a")
         t.until(lambda: Path(f"/proc/{t.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
-        assert t.restored
+        t.until(lambda: t.restored)
         before = len(t.output)
         t.signal(signal.SIGCONT)
         t.until(lambda: b"node-000" in t.output[before:] and b"Quit" in t.output[before:])
@@ -119,7 +119,7 @@ def test_bytes_on_the_wire(tmp_path: Path, size: tuple[int, int], first: int, ti
     moves = 4
     with Terminal(program(2, 500, 0.12, str(moves)), tmp_path, size) as t:
         t.see("node-000")
-        t.quiet(0.4)
+        t.quiet(1.0)  # on a busy machine the first screen comes in two halves
         before = len(t.output)
         assert before <= first
         (tmp_path / "go").touch()
