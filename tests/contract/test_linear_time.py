@@ -19,7 +19,7 @@ from tests.contract.samples import FED, view
 KINDS = [(name, kind) for name in FED for kind in view(name).kinds]
 every_kind = pytest.mark.parametrize(("view_name", "kind"), KINDS, ids=[f"{name}-{kind.id}" for name, kind in KINDS])
 
-SIZE, CHEAP_S = 1 << 13, 0.07
+SIZE, CHEAP_S = 1 << 12, 0.02
 """Bytes that are repeated, and seconds of processor time in which no square of so many steps is done."""
 
 LONG, CHEAP_LONG_S = 1 << 17, 0.5
