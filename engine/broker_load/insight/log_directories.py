@@ -11,10 +11,9 @@ import polars as pl
 from engine.broker_load.model import cluster_facts
 from engine.broker_load.model.broker_capacity import Capacities, resolve
 from engine.broker_load.model.topology import Broker, Topology, build
+from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.inputs import FILE, Inputs
-
-_MB = 1024.0 * 1024.0
 
 
 def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int | None) -> pl.DataFrame:
@@ -22,7 +21,7 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
     ``capacity.json`` names (their load is unknown, not 0)."""
     listed, sizes = (_newest(inputs.table(name), at_ms) for name in ("log_dirs", "log_dir_sizes"))
     replicas = sizes.group_by("broker", "log_dir").agg(
-        pl.len().cast(pl.Int64).alias("replicas"), (pl.col("size").sum() / _MB).alias("disk_mb")
+        pl.len().cast(pl.Int64).alias("replicas"), (pl.col("size").sum() * raw_metrics.MB).alias("disk_mb")
     )
     directories = listed.select("broker", "log_dir", "error", pl.lit(True).alias("listed")).unique(
         ["broker", "log_dir"], keep="last", maintain_order=True
@@ -58,8 +57,8 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
     )
     # A volume's own size goes before the broker's figure, which may be of several.
     totals = others.join(rooms_of, on="broker", how="left").select(
-        "broker", "log_dir", (pl.col("size") / _MB).alias("disk_mb"),
-        pl.coalesce(pl.col("capacity") / _MB, "capacity_mb").alias("capacity_mb"),
+        "broker", "log_dir", (pl.col("size") * raw_metrics.MB).alias("disk_mb"),
+        pl.coalesce(pl.col("capacity") * raw_metrics.MB, "capacity_mb").alias("capacity_mb"),
     )  # fmt: skip
     frame = pl.concat([frame, totals], how="diagonal")
     share = pl.when(pl.col("capacity_mb") > 0).then(100.0 * pl.col("disk_mb") / pl.col("capacity_mb"))
@@ -80,7 +79,9 @@ def alone(inputs: Inputs, at_ms: int | None) -> dict[str, pl.DataFrame]:
         return {}
     broken = listed.filter(pl.col("error").is_not_null()).select("broker", "log_dir", pl.lit(True).alias("offline"))
     sizes = sizes.join(broken.unique(), on=["broker", "log_dir"], how="left").with_columns(
-        (pl.col("size") / _MB).alias("disk_mb"), pl.col("offline").fill_null(False), pl.lit("reported").alias("source")
+        (pl.col("size") * raw_metrics.MB).alias("disk_mb"),
+        pl.col("offline").fill_null(False),
+        pl.lit("reported").alias("source"),
     )
     # A replica in two directories is one, with what both take. Sums are made in one order.
     one = ("topic", "partition", "broker", "source")

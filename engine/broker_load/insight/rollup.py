@@ -11,10 +11,9 @@ import polars as pl
 from engine.broker_load.cruise_control.broker_stats import load_columns
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.model.topology import Floats, across, any_of, tally
+from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.loads import RACKS, TOPICS
-
-_MB = 1024.0 * 1024.0
 
 
 def racks(cluster: Cluster) -> pl.DataFrame:
@@ -81,7 +80,7 @@ def topics(cluster: Cluster, reported: Mapping[str, float]) -> pl.DataFrame:
             **{name: known(name, _shares(sums[of])) for name, of in _SHARES.items()},
             "gini_cpu": known("g", np.where(np.isfinite(gini), np.maximum(gini, 0.0), np.nan)),
             "top_share_cpu": known("s", share),
-            "reported_mb": [reported.get(name, math.nan) / _MB for name in topology.topics],
+            "reported_mb": [reported.get(name, math.nan) * raw_metrics.MB for name in topology.topics],
         }
     )
     return TOPICS.sorted(TOPICS.frame(frame.with_columns(pl.col("reported_mb").fill_nan(None))))

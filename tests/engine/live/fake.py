@@ -209,3 +209,11 @@ def pack(data: bytes, ending: str) -> bytes:
     import zstandard
 
     return gzip.compress(data) if ending == ".gz" else zstandard.ZstdCompressor().compress(data)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

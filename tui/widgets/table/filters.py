@@ -54,8 +54,9 @@ class Term:
     negated: bool = False
 
 
-_SPACED = re.compile(r"(?<=\w|%)\s+(>=|<=|!=|!~|=|~|>|<)\s*")
-_BEFORE_OPERATOR = r"(?:\s*%)?(?=>=|<=|!=|!~|=|~|>|<)"
+_OPERATOR = r"(?:>=|<=|!=|!~|=|~|>|<)"
+_SPACED = re.compile(rf"(?<=\w|%)\s+({_OPERATOR})\s*")
+_BEFORE_OPERATOR = rf"(?:\s*%)?(?={_OPERATOR})"
 _BETWEEN = r'[^\w"<>=!~]+'
 _QUOTED = re.compile(r'("[^"]*"?)')
 

@@ -18,7 +18,7 @@ from engine.live.pool.processes import Processes
 from engine.live.session import Session
 from engine.problems import Problem
 from tests.engine.live import hostile
-from tests.engine.live.fake import doc, docs, fresh, kinds, line, rows, settings, until, values
+from tests.engine.live.fake import alive, doc, docs, fresh, kinds, line, rows, settings, until, values
 from tests.engine.live.pool.inline import Inline
 from tests.engine.live.test_watch import watching
 
@@ -138,21 +138,13 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     live.close()
 
 
-def ended(process: int) -> bool:
-    """Whether a process is gone, or waits to be asked for its exit code."""
-    try:
-        return "Z" in Path(f"/proc/{process}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 def test_closing_does_not_wait_for_a_reader(tmp_path: Path) -> None:
     (tmp_path / "slow.log").write_bytes(line("first", -1) + b"!hang!\n" + LARGE)
     live = opened(tmp_path)
     live.scan(patience_s=0)
     process = pid(live)
     live.close()
-    until(lambda: ended(process))
+    until(lambda: not alive(process))
 
 
 def test_a_small_file_that_ends_a_pool_is_found_and_the_others_are_read(

@@ -29,6 +29,7 @@ from engine.live.pool.tasks import FileTask, PieceTask, Task
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
+from tests.engine.live.fake import alive
 from tests.engine.live.pool.inline import Inline
 
 SETTINGS = LiveSettings(cache=False, workers=2)
@@ -315,16 +316,9 @@ def until_begun(pool: ReadingPool, below: int = 1 << 30) -> int:
 
 def until_gone(pids: list[int]) -> None:
     end = time.monotonic() + 20
-    while any(running(pid) for pid in pids):
+    while any(alive(pid) for pid in pids):
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_a_real_process(root: Path) -> None:
