@@ -243,6 +243,11 @@ class Stage:
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
+    async def resize(self, width: int, height: int) -> None:
+        """Give the terminal another size and wait until the screen has it."""
+        await self.pilot.resize_terminal(width, height)
+        await self.until(lambda: len(screen_lines(self.app)) == height)
+
     def text(self) -> str:
         """Return what is on screen."""
         return "\n".join(screen_lines(self.app))

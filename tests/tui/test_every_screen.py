@@ -114,8 +114,7 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                 await true(s, shadow, what)
                 for size in SIZES:
                     if size != s.app.size:
-                        await s.pilot.resize_terminal(*size)
-                        await s.until(lambda size=size: len(screen_lines(s.app)) == size[1])
+                        await s.resize(*size)
                     fits(s, name, f"{what} at {size[0]}x{size[1]}")
                 await back(s)
 

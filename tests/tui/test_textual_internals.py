@@ -57,7 +57,7 @@ def update(pieces: list[list[str]], spans: list[tuple[int, int, int]]) -> ChopsU
     return ChopsUpdate(chops, spans, ends)
 
 
-@tries(75)
+@tries(45)
 @given(st.data())
 def test_every_cell_of_a_span_is_written_as_it_is(data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.lists(st.text("abc界", min_size=1, max_size=8), min_size=1, max_size=3), min_size=1,
