@@ -27,7 +27,7 @@ CPU_S = 10.0
 MEMORY = 1 << 30
 """Bytes that a process may take beyond what it has loaded."""
 EVERY_GROWN, EVERY_RECORD, EVERY_SPLIT = 500, 50, 5
-"""One input in so many grows, has one record damaged, or (a log) is read in parts and at once: they cost 200 to 5 times as much."""
+"""One input in so many grows, has one record damaged, or (a log) is read in parts and at once: 200 to 5 times the cost."""
 
 
 @dataclass
