@@ -218,6 +218,26 @@ def test_advice_by_what_holds_the_tasks_up() -> None:
     assert "after 1 failed attempt." in advice("Exception", 2, failed)
 
 
+def test_a_job_that_took_no_time_waited_all_the_time() -> None:
+    assert judged((task("map", 10, 0),)).jobs["wait_ms"].to_list() == [10_000]
+
+
+@pytest.mark.parametrize(
+    ("map_mb", "reduce_mb", "used"),
+    [
+        (2**62, 2**62 - 1, 2**63 - 1),
+        (2**62, 2**62, None),
+        (2**63 - 1, 0, 2**63 - 1),
+        (2**63 - 1, -(2**62), 2**62 - 1),
+    ],
+)
+def test_memory_of_the_description_is_exact_or_unknown(map_mb: int, reduce_mb: int, used: int | None) -> None:
+    """One map and one reduce of a second each: the sum of the containers' MB where that has 64 bits."""
+    row = {"map_memory_mb": map_mb, "reduce_memory_mb": reduce_mb}
+    found = judged((task("map", 1, 1), task("reduce", 3, 1)), published=True, **row)
+    assert found.jobs["used_mb_s"].to_list() == [used]
+
+
 def test_a_side_without_tasks_and_one_with_a_single_one() -> None:
     """Nothing is measured of the one; the other's averages are its own values."""
     found = judged(MAPS[:1])
