@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant import metrics, registry
 from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules, default_rules
 from engine.job_heuristics.dr_elephant.mapreduce import cache
 from engine.job_heuristics.dr_elephant.verdict_tables import Judged, _blocks, judge, sides_of
@@ -223,19 +223,22 @@ def test_a_job_that_took_no_time_waited_all_the_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("map_mb", "reduce_mb", "used"),
+    ("seconds", "map_mb", "reduce_mb", "used"),
     [
-        (2**62, 2**62 - 1, 2**63 - 1),
-        (2**62, 2**62, None),
-        (2**63 - 1, 0, 2**63 - 1),
-        (2**63 - 1, -(2**62), 2**62 - 1),
+        (1, 2**62, 2**62 - 1, 2**63 - 1),
+        (1, 2**62, 2**62, None),
+        (1, 2**63 - 1, 0, 2**63 - 1),
+        (2, 2**63 - 1, -(2**63) + 1, None),
     ],
 )
-def test_memory_of_the_description_is_exact_or_unknown(map_mb: int, reduce_mb: int, used: int | None) -> None:
-    """One map and one reduce of a second each: the sum of the containers' MB where that has 64 bits."""
+def test_memory_of_the_description_is_exact_or_unknown(
+    seconds: int, map_mb: int, reduce_mb: int, used: int | None
+) -> None:
+    """One map and one reduce of a second: the containers' MB by time where each side's and their sum have 64 bits."""
     row = {"map_memory_mb": map_mb, "reduce_memory_mb": reduce_mb}
-    found = judged((task("map", 1, 1), task("reduce", 3, 1)), published=True, **row)
-    assert found.jobs["used_mb_s"].to_list() == [used]
+    made = model([task("map", 1, seconds), task("reduce", 3, 1)], **row)
+    sides = sides_of(made.jobs, made.arrays[0], {})
+    assert metrics.compute(made.jobs, sides, published=True)["used_mb_s"] == [used]
 
 
 def test_a_side_without_tasks_and_one_with_a_single_one() -> None:
