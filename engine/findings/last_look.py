@@ -57,7 +57,7 @@ class LastLooks:
         self._looks |= {view: _look(*seen) for view, seen in self._seen.items()}
         if self._looks:
             newest = max(_time(look) for look in self._looks.values())
-            self._state.set("looks", self._place, value={"time_ms": newest, "views": self._looks})
+            self._state.set("looks", self._place, value={"time_ms": newest, "views": dict(self._looks)})
             places = self._state.get("looks")
             for name in sorted(places.keys() - {self._place}, key=lambda name: -_time(places[name]))[PLACES - 1 :]:
                 self._state.set("looks", name, value=None)
