@@ -180,6 +180,10 @@ def test_student_quantiles(degrees: int, share: float) -> None:
     assert t_quantile(share, degrees) == pytest.approx(stats.t.ppf(share, degrees), rel=1e-10)
 
 
+def test_the_expansion_of_quantiles_has_its_last_term() -> None:
+    assert t_quantile(0.51, 201) == pytest.approx(stats.t.ppf(0.51, 201), rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize(("share", "degrees"), [(0.5, 3), (1.0, 3), (0.9, 0), (float("nan"), 3)])
 def test_student_quantiles_that_there_are_not(share: float, degrees: int) -> None:
     with pytest.raises(ValueError, match="no t quantile"):
