@@ -34,6 +34,7 @@ class FleetResult:
     stamp: tuple[int, int]
     parameters: Mapping[str, object] = field(compare=False)
     findings: Mapping[str, int] = field(compare=False)
+    recommendations: int = field(default=0, compare=False)
 
 
 def fleet_results(inputs: Inputs) -> tuple[FleetResult, ...]:
@@ -45,7 +46,7 @@ def fleet_results(inputs: Inputs) -> tuple[FleetResult, ...]:
         results.append(
             FleetResult(
                 folder, row["version"] or "", row["at_ms"] or 0, row["jobs"] or 0, (info.id, info.version),
-                json.loads(row["parameters"] or "{}"), json.loads(row["findings"] or "{}"),
+                json.loads(row["parameters"] or "{}"), json.loads(row["findings"] or "{}"), row["recommendations"] or 0,
             )
         )  # fmt: skip
     return tuple(sorted(results, key=lambda result: (result.at_ms, result.folder)))
