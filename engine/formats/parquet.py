@@ -307,16 +307,17 @@ def _answer(path: str, query: Query, folder: str) -> int:
     rows = rows.select(name for name in query.columns if name in there)
     if query.first is not None:
         rows = rows.head(query.first)
-    if query.where is not None or query.top is not None or query.first is not None:
-        rows = rows.collect().lazy()
-    height = int(rows.select(pl.len()).collect().item())
+    some = query.where is not None or query.top is not None or query.first is not None
+    found = rows.collect() if some else None
+    height = found.height if found is not None else int(rows.select(pl.len()).collect().item())
     if height > MOST_ROWS:
         raise ValueError(f"{height:,} rows are more than is read")
     begins = range(0, max(height, 1), SLICE)
     for place, begin in enumerate(begins):
-        frame = rows.slice(begin, SLICE).collect()
-        cleaned = frame.with_columns(map(_cleaned, frame.select(pl.col(pl.String))))
-        cleaned.write_ipc(f"{folder}/{place}", compression="uncompressed")
+        frame = found.slice(begin, SLICE) if found is not None else rows.slice(begin, SLICE).collect()
+        if height:
+            frame = frame.with_columns(map(_cleaned, frame.select(pl.col(pl.String))))
+        frame.write_ipc(f"{folder}/{place}", compression="uncompressed")
     return len(begins)
 
 

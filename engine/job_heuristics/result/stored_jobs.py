@@ -267,7 +267,7 @@ def _in_order(jobs: StoredJobs, listed: Iterable[tuple[Level, str, str]]) -> lis
 def _problems_of(result: FleetResult) -> Iterator[Problem]:
     """Yield what the run that wrote a result found wrong with its files, and where its recommendations cannot be read."""
     table, advice = StoredTable(result, PROBLEMS), StoredTable(result, RECOMMENDATIONS)
-    for frame in table.frames(first=MOST_PROBLEMS):
+    for frame in table.frames(first=MOST_PROBLEMS) if result.rows.get(PROBLEMS.name) != 0 else ():
         for path, line, kind, reason, count in frame.iter_rows():
             yield Problem.at(path or result.folder, kind or "problem", reason or "", line=line, count=count or 1)
     for _ in advice.frames(first=0):

@@ -28,7 +28,7 @@ from engine.job_heuristics.result.stored_jobs import (
     stored_jobs,
 )
 from engine.job_heuristics.tables.fleet_result import PER_JOB
-from engine.job_heuristics.tables.insight import HISTORY, LISTING, ROLLUP
+from engine.job_heuristics.tables.insight import HISTORY, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import JOBS
 from engine.output.report import settings
 from engine.problems import Problem, fold
@@ -182,7 +182,7 @@ def _notes(
         notes.append(f"Fleet results were computed with other options: {', '.join(other)}. Their numbers keep those.")
     if context.at_ms is not None:
         notes.append("Fleet results know no moment: their jobs are shown as they were computed.")
-    if sum(result.recommendations for result in results) > MOST_ADVISED:
+    if sum(result.rows.get(RECOMMENDATIONS.name, 0) for result in results) > MOST_ADVISED:
         notes.append(f"Recommendations of fleet results are the {MOST_ADVISED:,} that save most.")
     if chosen is not None and chosen.why:
         notes.append(f"{chosen.job_id}: {chosen.why}. What the fleet result holds is shown.")

@@ -158,11 +158,11 @@ def test_damaged_cut_and_foreign_tables_are_problems(copy: Path, local: Result) 
     pl.DataFrame({"x": [1]}).write_parquet(day / "table=listing" / "part-00003.parquet")
     good.with_columns(submit_ms=pl.lit("monday")).write_parquet(day / "table=listing" / "part-00004.parquet")
     os.mkfifo(day / "table=listing" / "part-00005.parquet")
-    shutil.rmtree(day / "table=problems")
+    shutil.rmtree(day / "table=recommendations")
     result = compute(copy)
     assert result.detail.listing["job_id"].sort().to_list() == good["job_id"].sort().to_list()
     reasons = {Path(problem.path).name: problem.reason for problem in result.problems}
-    assert reasons.keys() == {first.name, *(f"part-0000{n}.parquet" for n in (2, 3, 4, 5)), "table=problems"}
+    assert reasons.keys() == {first.name, *(f"part-0000{n}.parquet" for n in (2, 3, 4, 5)), "table=recommendations"}
     assert "none of the columns" in reasons["part-00003.parquet"] and "submit_ms" in reasons["part-00004.parquet"]
     assert "regular file" in reasons["part-00005.parquet"]
 

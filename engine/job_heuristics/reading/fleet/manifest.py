@@ -34,21 +34,16 @@ class Manifest:
         """Read one row."""
         try:
             document = json.loads(data)
-            rows = document["rows"]
+            rows = {str(table): int(n) for table, n in document["rows"].items()}
             row: dict[str, list[Any]] = {
                 "version": [clean(document["loadlens"], 40)],
                 "at_ms": [instant(document["at"])],
                 "parameters": [json.dumps(dict(document["parameters"]))],
                 "findings": [json.dumps({str(level): int(n) for level, n in document.get("findings", {}).items()})],
-                "jobs": [_count(rows["jobs"])],
-                "recommendations": [_count(rows.get("recommendations"))],
+                "jobs": [rows["jobs"]],
+                "rows": [json.dumps(rows)],
             }
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             reason = f"no manifest of a fleet result: {type(error).__name__} {error}"
             return Reading(problems=[Problem.at(source.path, "bad-document", reason)], complete=False)
         return Reading({"fleet_results": row}, consumed=len(data))
-
-
-def _count(value: object) -> int:
-    """Return a number of rows; 0 for what is none."""
-    return value if isinstance(value, int) and 0 <= value < 2**62 else 0
