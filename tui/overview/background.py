@@ -16,8 +16,8 @@ PATIENCE_S = 5.0
 LOOK_S = 0.05
 """Seconds between two looks whether anybody still waits."""
 REST = 14.0
-"""After computing a view again it rests for so many times as long as that took: the overview takes a fifteenth of one processor at
-most. The first result of each view comes without rest."""
+"""After computing a view again it rests for so many times as long as that took: the overview takes a fifteenth of one processor
+at most. The first result of each view comes without rest."""
 
 
 class Background:
