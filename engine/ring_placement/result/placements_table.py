@@ -18,7 +18,6 @@ from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, first_distinct
 from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario, SegmentState, segment_load
 
-
 _AT_ONCE = 1 << 20
 """Keys of which the largest are chosen at once: there may be millions."""
 

@@ -126,9 +126,9 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
     distinct = pl.concat([frame.clear(), *(part.select(columns) for part in parts)]).unique()
     distinct = distinct.sort(columns, nulls_last=True).with_row_index("number")
     number = np.empty(frame.height, dtype=np.int32)
-    for place, part in enumerate(parts):
+    for chunk, part in enumerate(parts):
         known = part.join(distinct, on=columns, how="left", nulls_equal=True, maintain_order="left")["number"]
-        of_part = number[place * _AT_ONCE :]
+        of_part = number[chunk * _AT_ONCE :]
         of_part[part["at"].explode().to_numpy()] = np.repeat(known.to_numpy(), part["at"].list.len().to_numpy())
     return distinct.drop("number"), number
 
