@@ -137,8 +137,8 @@ class Tabs(Frame):
     def with_data(self, empty: Collection[str]) -> int | None:
         """Return the index of the first tab that has data, if the shown one has none; else None.
 
-        In place of the overview that is the only tab that has data, if there is just one. ``empty``: views whose files give nothing
-        to show, such as the CPU of a server without its queries.
+        In place of the overview that is the only tab that has data, if there is just one. ``empty``: views whose files give
+        nothing to show, such as the CPU of a server without its queries.
         """
         counts = enumerate(self.file_counts())
         there = [index for index, count in counts if count and self.entries[index].name not in empty]

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import BRAILLE, Glyphs
-from tui.widgets.drawing.fragments import Fragment, Line, cells, cut_left, cut_middle, fit, fit_line, harmless, join, plain
+from tui.widgets.drawing.fragments import (
+    Fragment,
+    Line,
+    cells,
+    cut_left,
+    cut_middle,
+    fit,
+    fit_line,
+    harmless,
+    join,
+    plain,
+)
 from tui.widgets.table.filters import FilterError, matching, ranks
 from tui.widgets.table.layout import FLEXIBLE, GAP, Layout
 
@@ -312,6 +323,7 @@ def needs(window: Window, glyphs: Glyphs = BRAILLE, renderers: Mapping[str, Rend
             continue
         found[column.name] = cells(column.header)
         values = window.frame.get_column(column.name).head(MEASURED_ROWS)
+        values = values.cast(pl.String) if values.dtype == pl.Categorical else values
         if column.name in (renderers or {}) or values.dtype != pl.String:
             drawn.append(column)
             continue
