@@ -77,7 +77,7 @@ class Result:
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
     ``trend``: how the view's chief number developed. ``latest``: what came last, where inputs come one by one (``run 132``):
-    events name it. ``later``: how to get the tables, by name, that are read from disk only when they are asked for (``table``);
+    events name it. ``later``: how to get the tables, by name, that are read or made only when they are asked for (``table``);
     equal results have equal ones.
     """
 
@@ -102,7 +102,7 @@ class Result:
         return (*self.tables, *self.later)
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table, from disk if need be. Raises KeyError, TooLarge."""
+        """Return a table, which may be read or made now. Raises KeyError, TooLarge."""
         return self.tables[name] if name in self.tables else self.later[name]()
 
     def focused(self, table: str, rows: pl.DataFrame | None = None) -> pl.DataFrame:

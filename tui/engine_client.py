@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loadlens.engine")
 
-FIRST_RESULT_TIMEOUT_S = 2.0
+FIRST_RESULT_TIMEOUT_S = 5.0
 """Seconds that loading the other views waits at most for the first result of the shown one."""
 FIRST_PAINT_S = 0.1
 """Seconds that it then waits for the result to be drawn: importing would take half of the interpreter's time."""

@@ -164,7 +164,8 @@ def _computed(files: DataFrame, parts: int, work: Work) -> DataFrame:
 def _linked(rows: DataFrame) -> dict[str, str]:
     """Return the jobs of whose files one mentions another, with what they are computed together with."""
     found = rows.where(f"{TABLE} = '{LINKS.name}' and {HEIGHT} > 0").select(ROWS).collect()
-    links = {link for row in found for link in pl.read_ipc(row[ROWS]).select(JOB, "mentioned").iter_rows()}
+    frames = (pl.read_ipc(bytes(row[ROWS])) for row in found)  # PySpark 3.5 collects bytearrays
+    links = {link for frame in frames for link in frame.select(JOB, "mentioned").iter_rows()}
     return components(sorted(links))
 
 
@@ -204,7 +205,8 @@ def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outc
         outcome.rows[table.name] = known if table.key and not outcome.linked else there.count()
         if table is FINDINGS:
             outcome.findings.update((row["level"], row["count"]) for row in there.groupBy("level").count().collect())
-    listing = _unpacked(computed, LISTING, 1).select(*LISTING.schema.names())
+    # The whole list at once: a union of two is two partitions in Spark 3.5.
+    listing = _unpacked(computed, LISTING, 1).select(*LISTING.schema.names()).coalesce(1)
     _save(listing.mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
     # Last, for a result is one once it has a manifest.
     manifest = spark.createDataFrame([(json.dumps(_manifest(order, outcome)),)], "manifest string")

@@ -47,12 +47,13 @@ def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
     if existing is not None:
         yield existing
         return
-    # Progress is shown by whoever calls; Spark's own bar would be drawn over it.
-    builder = SparkSession.builder.appName("loadlens fleet").config("spark.ui.showConsoleProgress", "false")
+    builder = SparkSession.builder.appName("loadlens fleet")
     if remote:
         builder = builder.remote(remote)
-    elif master:
-        builder = builder.master(master)
+    else:
+        # Progress is shown by whoever calls; Spark's own bar would be drawn over it.
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        builder = builder.master(master) if master else builder
     if (remote or master or "local").startswith("local"):  # workers on this machine: this Python, not any python3
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.config("spark.driver.extraJavaOptions", QUICK).config(

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from engine.text import clean
@@ -49,7 +48,7 @@ MOST_MEMORY = 4 << 30
 """Bytes of address space that decoding may take."""
 DECODE = "--decode-parquet"
 """First argument of the program built into one folder when it is to decode for another one of itself."""
-
+_PRINTABLE = bytes(range(0x20, 0x7F))
 
 T = TypeVar("T")
 
@@ -87,9 +86,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 def checked(data: bytes, columns: Sequence[str]) -> pl.DataFrame:
     """Decode those of ``columns`` that ``data`` has, in their order, with texts cleaned. Raises Damaged."""
-    names, hostile = _CHILD.check(data, columns)
-    frame = pl.read_parquet(io.BytesIO(data), columns=names)
-    return frame.select(names).with_columns(_cleaned(frame[name]) for name in hostile)
+    names = _CHILD.check(data, columns)
+    frame = pl.read_parquet(io.BytesIO(data), columns=names).select(names)
+    return frame.with_columns(map(_cleaned, frame.select(pl.col(pl.String))))
 
 
 def scan(path: str, query: Query) -> pl.DataFrame:
@@ -133,15 +132,15 @@ class _Child:
                 made.append(make(frame, begin + 1))
             return made
 
-    def check(self, data: bytes, columns: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return which of ``columns`` the file ``data`` has, and which of these hold texts to be cleaned. Raises Damaged."""
+    def check(self, data: bytes, columns: Sequence[str]) -> list[str]:
+        """Decode those of ``columns`` that the file ``data`` has, and return their names. Raises Damaged."""
         with self._busy():
             there = set(self._ask(b"C", data).decode().split("\0"))
             names = [name for name in columns if name in there]
             if not names:
                 raise Damaged("it has none of the columns")
-            hostile = self._ask(b"V", "\0".join(names).encode()).decode()
-        return names, hostile.split("\0") if hostile else []
+            self._ask(b"V", "\0".join(names).encode())
+        return names
 
     def scan(self, path: str, query: Query) -> pl.DataFrame:
         """Answer ``query`` (see the function ``scan``)."""
@@ -223,8 +222,8 @@ def serve(descriptor: int) -> None:
     """Answer messages until the pipe is closed: the child's main function.
 
     ``C`` and a file is answered with its column names, ``N`` and names with its number of rows, ``F`` and a number with the
-    frame of these columns from that row on in Arrow's IPC format, ``V`` and names with those of these columns that hold texts to
-    be cleaned; ``S``, a path, a query and a folder with the number of IPC files that were written there.
+    frame of these columns from that row on in Arrow's IPC format, ``V`` and names with nothing when all of these
+    columns are decoded; ``S``, a path, a query and a folder with the number of IPC files that were written there.
     """
     pipe = Connection(descriptor)
     _limit_memory()
@@ -245,8 +244,8 @@ def serve(descriptor: int) -> None:
                     answer = buffer.getvalue()
                 elif what == b"V":
                     columns = sent.decode().split("\0")
-                    texts = _frame(data, columns, 0, _rows(data, columns)).select(pl.col(pl.String))
-                    answer = "\0".join(column.name for column in texts if not _harmless(column)).encode()
+                    _frame(data, columns, 0, _rows(data, columns))
+                    answer = b""
                 else:
                     answer = b"%d" % _answer(*msgspec.json.decode(sent, type=tuple[str, Query, str]))
                 mark = b"="
@@ -308,25 +307,25 @@ def _answer(path: str, query: Query, folder: str) -> int:
     rows = rows.select(name for name in query.columns if name in there)
     if query.first is not None:
         rows = rows.head(query.first)
-    if query.where is not None or query.top is not None or query.first is not None:
-        rows = rows.collect().lazy()
-    height = int(rows.select(pl.len()).collect().item())
+    some = query.where is not None or query.top is not None or query.first is not None
+    found = rows.collect() if some else None
+    height = found.height if found is not None else int(rows.select(pl.len()).collect().item())
     if height > MOST_ROWS:
         raise ValueError(f"{height:,} rows are more than is read")
     begins = range(0, max(height, 1), SLICE)
     for place, begin in enumerate(begins):
-        frame = rows.slice(begin, SLICE).collect()
-        cleaned = frame.with_columns(map(_cleaned, frame.select(pl.col(pl.String))))
-        cleaned.write_ipc(f"{folder}/{place}", compression="uncompressed")
+        frame = found.slice(begin, SLICE) if found is not None else rows.slice(begin, SLICE).collect()
+        if height:
+            frame = frame.with_columns(map(_cleaned, frame.select(pl.col(pl.String))))
+        frame.write_ipc(f"{folder}/{place}", compression="uncompressed")
     return len(begins)
 
 
 def _harmless(texts: pl.Series) -> bool:
     """Whether texts that came from a file need no cleaning: one look at all of them, which are printable ASCII mostly."""
     longest = texts.str.len_bytes().max()
-    letters = np.frombuffer((texts.str.join("").item() or " ").encode(), np.uint8)
     short = not isinstance(longest, int) or longest <= LONGEST_TEXT
-    return short and bool(letters.min() >= 0x20 and letters.max() < 0x7F)
+    return short and not (texts.str.join("").item() or "").encode().translate(None, _PRINTABLE)
 
 
 def _cleaned(texts: pl.Series) -> pl.Series:

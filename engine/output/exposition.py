@@ -55,9 +55,9 @@ def to_prometheus(view: View, result: Result, only: str | None = None) -> str:
     """Format the gauges that ``view`` declares (all, or those of table ``only``), findings, problems and the data's time."""
     families: list[tuple[str, str, list[tuple[Mapping[str, str], float]]]] = []
     for gauge in getattr(view, "gauges", ()):
-        frame = result.tables.get(gauge.table)
-        if frame is not None and only in (None, gauge.table):
-            families.append((f"loadlens_{gauge.name}", gauge.meaning, list(_samples(gauge, frame))))
+        if gauge.table in result.names and only in (None, gauge.table):
+            samples = list(_samples(gauge, result.table(gauge.table)))
+            families.append((f"loadlens_{gauge.name}", gauge.meaning, samples))
     families += _about(view, result)
     lines: list[str] = []
     for name, meaning, samples in families:

@@ -99,9 +99,9 @@ STATS = Table("stats", "Stored distribution stats, one row per dataset and shard
 ))  # fmt: skip
 
 LOADS = Table("loads", "A plain table of loads", (
-    _id("tenant", "Tenant ID"),
+    Column("tenant", pl.Categorical(), "Tenant ID", kind="id"),
     Column("tenant_hash", pl.UInt64, "XXH64 of the ID as written, where it differs from the text shown"),
-    _id("dataset", "Dataset (service name)"),
+    Column("dataset", pl.Categorical(), "Dataset (service name)", kind="id"),
     Column("dataset_hash", pl.UInt64, "XXH64 of the name as written, where it differs from the text shown"),
     Column("bytes_per_s", pl.Float64, "Load", kind="bytes_per_s"),
     Column("fingerprint", pl.UInt64, "Series fingerprint; null spreads the load over the dataset's shards"),

@@ -17,7 +17,7 @@ from tests.fuzz import samples
 from tests.fuzz.attempt import Attempts, Failure, Input, read, stretched
 from tests.fuzz.records import damaged
 
-INPUTS = 16
+INPUTS = 10
 KINDS = {(entry.name, kind.id): kind for entry in VIEWS if entry.ready for kind in entry.load().kinds}
 
 

@@ -88,7 +88,7 @@ def test_the_tables_are_those_of_a_report(
         assert rows.sort("job_id", maintain_order=True).equals(
             report.tables[table.name].sort("job_id", maintain_order=True)
         )
-    assert shown.summary == report.summary and shown.tables["rollup"].equals(report.tables["rollup"])
+    assert shown.summary == report.summary and shown.table("rollup").equals(report.tables["rollup"])
     assert len(shown.findings) == len(report.findings) and shown.problems == report.problems
     # Once more, from the pack, over what is there.
     again = run.run(spark, order([pack], out, packed=True, day="2026-01-02", partitions=3))

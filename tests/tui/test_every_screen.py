@@ -105,7 +105,7 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("name", FED)
 def test_every_screen(name: str, tmp_path: Path) -> None:
     async def story() -> Any:
-        async with opened(data(name), view(name), tmp_path, SIZES[-1], once=True) as s:
+        async with opened(data(name), view(name), tmp_path, SIZES[-1], once=True, painted=True) as s:
             shadow = Shadow(s.app)
             for what, typed in scenarios(name).items():
                 await s.pilot.resize_terminal(*SIZES[0])
@@ -114,7 +114,7 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                 await true(s, shadow, what)
                 for size in SIZES:
                     if size != s.app.size:
-                        await s.pilot.resize_terminal(*size)
+                        await s.resize(*size)
                     fits(s, name, f"{what} at {size[0]}x{size[1]}")
                 await back(s)
 

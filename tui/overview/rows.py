@@ -113,7 +113,7 @@ def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> 
     drawn = spark(row.trend, size, glyphs) if len(row.trend) > 1 else ""
     label = f"{brief.trend.label} " if drawn and brief.trend is not None and width >= 100 else ""
     space = " " * (size - cells(drawn))
-    age = units.age(max(now_s - brief.newest_ms / 1000, 0.0)) if brief.newest_ms is not None else ""
+    age = units.age(now_s - brief.newest_ms / 1000) if brief.newest_ms is not None else ""
     problems = f"!{brief.problems:,}" if brief.problems else ""
     return [
         (space, ""),

@@ -21,10 +21,6 @@ _HOUR = 3_600_000
 """Milliseconds of an hour."""
 
 
-def _is(column: str, *words: str) -> pl.Expr:
-    return pl.col(column).is_in(words).fill_null(False)
-
-
 def _summed(column: str) -> pl.Expr:
     """A number that is added up; 0 where it is unknown, or can only be a mistake and would drown all others."""
     return pl.when(pl.col(column).abs() < _MOST_SUMMED).then(column).otherwise(0)
@@ -32,31 +28,28 @@ def _summed(column: str) -> pl.Expr:
 
 _MOST_SUMMED = 2**53
 """Least MB s or ms of one job that no total counts: 285,000 years, of a GB 280,000."""
-_COUNTED: dict[str, pl.Expr] = {
-    "jobs": pl.repeat(True, pl.len()),
-    "running": _is("state", "RUNNING"),
-    "failed": _is("state", *_FAILED),
-    **{name: _summed(name) for name in ("used_mb_s", "wasted_mb_s", "wait_ms")},
-    **{word.lower(): _is("severity", word) for word in SEVERITIES},
+_COUNTED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "running": ("state", ("RUNNING",)),
+    "failed": ("state", _FAILED),
+    **{word.lower(): ("severity", (word,)) for word in SEVERITIES},
 }
+"""How many jobs of a group have one of some words in a column."""
+_ADDED = ("used_mb_s", "wasted_mb_s", "wait_ms")
 """Whole numbers that are summed over the jobs of a group."""
-_OF_ALL: dict[str, pl.Expr] = {
-    **{f"jobs_{state.lower()}": _is("state", state) for state in _STATES},
-    "jobs_other_state": ~_is("state", *_STATES),
-    **{f"jobs_{word.lower()}": _is("severity", word) for word in SEVERITIES},
-    "jobs_not_judged": pl.col("severity").is_null(),
-    "jobs_upstream_shows_nothing": pl.col("upstream_says") != "",
-    **{name: _summed(name) for name in ("score", "used_mb_s", "wasted_mb_s")},
-}
-"""Whole numbers that are summed over all jobs."""
 _WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")
 """Fractions that are summed over the jobs of a group."""
 
 
 def summary(listing: pl.DataFrame) -> dict[str, int]:
     """Count jobs by state and severity, and sum up their score and metrics; from LISTING rows."""
-    columns = listing.select(expression.cast(pl.Int64).alias(name) for name, expression in _OF_ALL.items())
-    return {"jobs": listing.height, **{column.name: _exact_sum(column.to_numpy()) for column in columns}}
+    states, severities = (dict(listing[name].value_counts().iter_rows()) for name in ("state", "severity"))
+    counts = {f"jobs_{state.lower()}": states.pop(state, 0) for state in _STATES}
+    counts["jobs_other_state"] = sum(states.values())
+    counts |= {f"jobs_{word.lower()}": severities.get(word, 0) for word in SEVERITIES}
+    counts["jobs_not_judged"] = severities.get(None, 0)
+    counts["jobs_upstream_shows_nothing"] = int((listing["upstream_says"] != "").sum())
+    sums = (listing.select(_summed(name)).to_series() for name in ("score", "used_mb_s", "wasted_mb_s"))
+    return {"jobs": listing.height, **counts, **{each.name: _exact_sum(each.to_numpy()) for each in sums}}
 
 
 def rollup(listing: pl.DataFrame) -> pl.DataFrame:
@@ -64,18 +57,20 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
 
     Fractions are added in the order of the rows: those in the order of LISTING give the same to the last bit.
     """
-    counted = {name: listing.select(each).to_series().to_numpy() for name, each in _COUNTED.items()}
-    weighed = [listing[name].fill_null(0.0).to_numpy() for name in _WEIGHED]
+    words = {column: _groups(listing, column) for column in ("state", "severity")}
+    added = {name: listing.select(_summed(name)).to_series().to_numpy() for name in _ADDED}
+    weighed = {name: listing[name].fill_null(0.0).to_numpy() for name in _WEIGHED}
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
     for by in GROUPS:
         names, group = _groups(listing, by)
-        sums = [_sums(group, values, len(names)) for values in counted.values()]
-        fractions = [np.bincount(group, weights=values, minlength=len(names)) for values in weighed]
-        used, wasted = (sums[list(_COUNTED).index(name)] for name in ("used_mb_s", "wasted_mb_s"))
+        sums = {"jobs": np.bincount(group, minlength=len(names)), **_counted(group, len(names), words)}
+        sums |= {name: _sums(group, values, len(names)) for name, values in added.items()}
+        sums |= {name: np.bincount(group, weights=each, minlength=len(names)) for name, each in weighed.items()}
+        used, wasted = sums["used_mb_s"], sums["wasted_mb_s"]
         at = np.lexsort((np.arange(len(names)), -used, -wasted))
         rows["by"] += [by] * len(at)
         rows["group"] += [names[k] for k in at.tolist()]
-        for name, values in zip((*_COUNTED, *_WEIGHED), (*sums, *fractions), strict=True):
+        for name, values in sums.items():
             rows[name] += values[at].tolist()
         total = int(wasted.sum())
         for lost, spent, so_far in zip(
@@ -104,10 +99,20 @@ def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
     ).to_numpy()
 
 
+def _counted(group: Array, groups: int, words: dict[str, tuple[list[str], Array]]) -> dict[str, Array]:
+    """Count the jobs of each group by the ``words`` of each column, which are given as ``_groups`` does."""
+    tables = {
+        column: np.bincount(group * len(names) + places, minlength=groups * len(names)).reshape(groups, len(names))
+        for column, (names, places) in words.items()
+    }
+    return {
+        counted: tables[column][:, [word in wanted for word in words[column][0]]].sum(axis=1)
+        for counted, (column, wanted) in _COUNTED.items()
+    }
+
+
 def _sums(group: Array, values: Array, groups: int) -> Array:
-    """Sum up whole numbers by group exactly, or count what is true."""
-    if values.dtype == np.bool_:
-        return np.bincount(group[values], minlength=groups)
+    """Sum up whole numbers by group exactly."""
     sums = np.zeros(groups, np.int64)
     np.add.at(sums, group, values)
     return sums

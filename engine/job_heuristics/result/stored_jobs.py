@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order
+from engine.job_heuristics.insight import rollup
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult, StoredTable
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PROBLEMS
 from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS, SHOWN_WASTE
@@ -38,19 +40,45 @@ Check = Callable[[float], None]
 
 
 @dataclass(frozen=True)
+class AllJobs:
+    """The list of all jobs (LISTING rows in its order, without ``NOT_LISTED``, with ``RESULT``), and its sums when they are
+    wanted."""
+
+    listing: pl.DataFrame = field(repr=False)
+
+    @cached_property
+    def rollup(self) -> pl.DataFrame:
+        """Rows of ROLLUP."""
+        return rollup.rollup(self.listing)
+
+    @cached_property
+    def summary(self) -> dict[str, int]:
+        """Numbers of jobs by state and severity, and sums."""
+        return rollup.summary(self.listing)
+
+
+@dataclass(frozen=True)
 class StoredJobs:
     """The jobs of ``results``; of several with one job the newest counts.
 
-    ``listing``: LISTING rows in its order, without ``NOT_LISTED``, with ``RESULT``. ``repeated``: whether a job is in several
-    results. ``problems``: of the tables, and those that the runs wrote down.
+    ``repeated``: whether a job is in several results. ``problems``: of the tables, and those that the runs wrote down.
     """
 
     results: tuple[FleetResult, ...]
-    listing: pl.DataFrame = field(repr=False)
+    every: AllJobs
     repeated: bool
-    advised: pl.DataFrame = field(repr=False)
     findings: tuple[Finding, ...]
     problems: tuple[Problem, ...]
+
+    @property
+    def listing(self) -> pl.DataFrame:
+        """The list of the jobs."""
+        return self.every.listing
+
+    @cached_property
+    def advised(self) -> pl.DataFrame:
+        """The recommendations that save most, with the ``name`` of each job; read when they are wanted."""
+        return _named(_best_advice(self.results), self.listing)
 
     def has(self, job_id: str) -> bool:
         """Whether ``job_id`` is one of the jobs."""
@@ -86,18 +114,17 @@ class StoredJobs:
 
 
 def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
-    """Read the list of jobs of ``results``, what a check would name, and the best advice."""
+    """Read the list of jobs of ``results``, and what a check would name."""
     problems: list[Problem] = []
     # Two at a time: while one file is decoded here, the next is checked in the process for that, and that process answers what
     # else is asked while the list is put in order.
     with ThreadPoolExecutor(2) as pool:
         try:
             frames = _frames(results, problems, check, pool)
-            best = pool.submit(_best_advice, results, problems)
             written = pool.submit(lambda: [problem for result in results for problem in _problems_of(result)])
             jobs = sum(frame["job_id"].drop_nulls().len() for frame in frames)
-            listing = in_listed_order(frames)
-            stored = StoredJobs(results, listing, listing.height < jobs, _named(best.result(), listing), (), ())
+            every = AllJobs(in_listed_order(frames))
+            stored = StoredJobs(results, every, every.listing.height < jobs, (), ())
             problems += written.result()
         finally:
             pool.shutdown(cancel_futures=True)
@@ -172,7 +199,7 @@ def _order(keys: Iterable[pl.Series], places: pl.Series) -> pl.Series:
     return places
 
 
-def _best_advice(results: tuple[FleetResult, ...], problems: list[Problem]) -> pl.DataFrame:
+def _best_advice(results: tuple[FleetResult, ...]) -> pl.DataFrame:
     """Return the rows of RECOMMENDATIONS that save most, with the number of their result in ``RESULT``."""
     best = RECOMMENDATIONS.empty().with_columns(pl.lit(0, pl.Int32).alias(RESULT))
     for number, result in enumerate(results):
@@ -182,13 +209,12 @@ def _best_advice(results: tuple[FleetResult, ...], problems: list[Problem]) -> p
             both = pl.concat([best, frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT))])
             order = ("saving_mb_s", "job_id", "rank")
             best = both.sort(order, descending=[True, False, False], nulls_last=True).head(MOST_ADVISED)
-        problems += table.problems
     return best
 
 
 def _named(best: pl.DataFrame, listing: pl.DataFrame) -> pl.DataFrame:
     """Return rows of recommendations with the ``name`` of each job, without those of results that the job is not taken from."""
-    named = listing.select("job_id", RESULT, "name").join(best, on=["job_id", RESULT], how="semi")
+    named = listing.select("job_id", RESULT, "name").join(best, on="job_id", how="semi")
     return best.join(named, on=["job_id", RESULT], how="inner", maintain_order="left").drop(RESULT)
 
 
@@ -241,9 +267,11 @@ def _in_order(jobs: StoredJobs, listed: Iterable[tuple[Level, str, str]]) -> lis
 
 
 def _problems_of(result: FleetResult) -> Iterator[Problem]:
-    """Yield what the run that wrote a result found wrong with its files."""
-    table = StoredTable(result, PROBLEMS)
-    for frame in table.frames(first=MOST_PROBLEMS):
+    """Yield what the run that wrote a result found wrong with its files, and where its recommendations cannot be read."""
+    table, advice = StoredTable(result, PROBLEMS), StoredTable(result, RECOMMENDATIONS)
+    for frame in table.frames(first=MOST_PROBLEMS) if result.rows.get(PROBLEMS.name) != 0 else ():
         for path, line, kind, reason, count in frame.iter_rows():
             yield Problem.at(path or result.folder, kind or "problem", reason or "", line=line, count=count or 1)
-    yield from table.problems
+    for _ in advice.frames(first=0):
+        pass
+    yield from (*table.problems, *advice.problems)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -13,15 +13,22 @@ import polars as pl
 from engine import units
 from engine.incremental import Memo
 from engine.inputs import Inputs
-from engine.job_heuristics.insight import history, rollup
+from engine.job_heuristics.insight import history
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult
 from engine.job_heuristics.result.find_job import find_job
 from engine.job_heuristics.result.fleet_tables import Detail, StoredJob
 from engine.job_heuristics.result.own_histories import OwnHistories, own_histories
-from engine.job_heuristics.result.stored_jobs import MOST_ADVISED, StoredJobs, in_listed_order, slim, stored_jobs
+from engine.job_heuristics.result.stored_jobs import (
+    MOST_ADVISED,
+    AllJobs,
+    StoredJobs,
+    in_listed_order,
+    slim,
+    stored_jobs,
+)
 from engine.job_heuristics.tables.fleet_result import PER_JOB
-from engine.job_heuristics.tables.insight import HISTORY, LISTING, ROLLUP
+from engine.job_heuristics.tables.insight import HISTORY, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import JOBS
 from engine.output.report import settings
 from engine.problems import Problem, fold
@@ -33,15 +40,6 @@ OfHistories = Callable[[Inputs, JobParameters, Context], Result]
 """Computes the view on histories. Raises NoInput."""
 DECIDING = ("mode", "heuristic-conf", "block-size", "queue-limit", "headroom", "price-gb-h", "price-vcore-h")
 """Options that decide what a fleet result holds; the others concern one job."""
-
-
-@dataclass(frozen=True)
-class _All:
-    """What concerns all jobs: their list and its sums."""
-
-    listing: pl.DataFrame
-    rollup: pl.DataFrame
-    summary: dict[str, int]
 
 
 def with_stored(
@@ -75,7 +73,11 @@ def with_stored(
         chosen = _stored_job(view, stored, every.listing, job, parameters, context, of_histories)
     base = local or Result(view.name, {}, {}, newest_ms=inputs.newest_ms, at_ms=context.at_ms, problems=inputs.problems)
     shown = chosen.result if chosen is not None else base
-    later = {table.name: partial(_table, table, local, stored) for table in PER_JOB}
+    later: dict[str, Callable[[], pl.DataFrame]] = {
+        table.name: partial(_table, table, local, stored) for table in PER_JOB
+    }
+    focus = dict.fromkeys(later, ("job_id", job)) if job is not None else {}
+    later[ROLLUP.name] = lambda: every.rollup
     of_job = {} if shown is None else {name: frame for name, frame in shown.tables.items() if name not in later}
     if chosen is not None:
         of_job[HISTORY.name] = _runs(every.listing, of_job.get(HISTORY.name), chosen.job_id)
@@ -88,13 +90,13 @@ def with_stored(
     return replace(
         base,
         summary=every.summary,
-        tables={**of_job, ROLLUP.name: every.rollup},
+        tables=of_job,
         later=later,
         findings=(*base.findings, *stored.findings),
         notes=(*base.notes, *_notes(stored, chosen, parameters, context)),
         problems=fold([*base.problems, *stored.problems, *(chosen.problems if chosen is not None else ())]),
         detail=detail,
-        focus=dict.fromkeys(later, ("job_id", job)) if job is not None else {},
+        focus=focus,
     )
 
 
@@ -108,12 +110,11 @@ def _read(results: tuple[FleetResult, ...], context: Context) -> StoredJobs:
     return context.memo.value("fleet results", results, lambda: stored_jobs(results, check))
 
 
-def _all(own: Detail | None, stored: StoredJobs) -> _All:
-    listing = stored.listing
-    if own is not None:
-        rest = listing.join(own.listing.select("job_id"), on="job_id", how="anti", maintain_order="left")
-        listing = in_listed_order([slim(own.listing, -1), rest])
-    return _All(listing, rollup.rollup(listing), rollup.summary(listing))
+def _all(own: Detail | None, stored: StoredJobs) -> AllJobs:
+    if own is None:
+        return stored.every
+    rest = stored.listing.join(own.listing.select("job_id"), on="job_id", how="anti", maintain_order="left")
+    return AllJobs(in_listed_order([slim(own.listing, -1), rest]))
 
 
 def _table(table: Table, local: Result | None, stored: StoredJobs) -> pl.DataFrame:
@@ -181,7 +182,7 @@ def _notes(
         notes.append(f"Fleet results were computed with other options: {', '.join(other)}. Their numbers keep those.")
     if context.at_ms is not None:
         notes.append("Fleet results know no moment: their jobs are shown as they were computed.")
-    if stored.advised.height == MOST_ADVISED:
+    if sum(result.rows.get(RECOMMENDATIONS.name, 0) for result in results) > MOST_ADVISED:
         notes.append(f"Recommendations of fleet results are the {MOST_ADVISED:,} that save most.")
     if chosen is not None and chosen.why:
         notes.append(f"{chosen.job_id}: {chosen.why}. What the fleet result holds is shown.")

@@ -16,6 +16,7 @@ FLEET_RESULTS = Table(
         text("parameters", "options that it was computed with, JSON"),
         text("findings", "number of findings by level, JSON"),
         count("jobs", "number of jobs in it"),
+        text("rows", "number of rows by table, JSON"),
     ),
 )
 PROBLEMS = Table(

@@ -89,6 +89,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     has_hashes = any(load[name].null_count() < load.height for name in ("tenant_hash", "dataset_hash"))
     columns = ["tenant", "tenant_hash", "dataset", "dataset_hash"] if has_hashes else ["tenant", "dataset"]
     datasets, row_dataset = distinct_rows(load.select([*columns, "shard"] if by_shard else columns))
+    datasets = datasets.with_columns(pl.col("tenant", "dataset").cast(pl.String))
     tenant_columns = ["tenant", "tenant_hash"] if has_hashes else ["tenant"]
     tenants = datasets.select(tenant_columns).unique(maintain_order=True).with_row_index("number")
     joined = datasets.join(tenants, on=tenant_columns, how="left", maintain_order="left", nulls_equal=True)

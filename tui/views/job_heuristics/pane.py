@@ -28,6 +28,8 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from engine.job_heuristics.result.fleet_tables import Detail
     from engine.result import Result
     from engine.tables import Table
@@ -172,21 +174,35 @@ class Pane(ViewPane):
         return sorted(moments)
 
     def _others(self, result: Result) -> None:
-        """The roll-up and the recommendations, where they are on screen."""
+        """The roll-up and the recommendations, where they are on screen. Those of fleet results are made in a thread."""
         chosen = self.query_one("#fleet", Sections).chosen
-        rollup = result.tables["rollup"]
-        if chosen == 0:
-            self.query_one("#wasters", LiveTable).show(rollup.filter(rollup["by"] == GROUPS[0]), self._rollup_spec)
-            self._advised(result, "#best-advice")
-            self.query_one("#waste", PlotView).show(_waste(result))
-        elif chosen == 1:
-            self.query_one("#rollup", LiveTable).show(rollup.filter(rollup["by"] == self.grouping), self._rollup_spec)
-        elif chosen == 2:
-            self._advised(result, "#recommendations")
 
-    def _advised(self, result: Result, selector: str) -> None:
-        """All recommendations with the names of their jobs, those that save most first."""
-        self.query_one(selector, LiveTable).show(result.detail.advised(), self._advice_spec)
+        def made() -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+            return result.table("rollup") if chosen != 2 else None, result.detail.advised() if chosen != 1 else None
+
+        def make() -> None:
+            self.app.call_from_thread(self._show_others, result, chosen, *made())
+
+        if result.detail.stored is None:
+            self._show_others(result, chosen, *made())
+        else:
+            # First the list is drawn: what a thread makes would take half of the interpreter's time.
+            self.call_after_refresh(self.run_worker, make, group="others", exclusive=True, thread=True)
+
+    def _show_others(
+        self, result: Result, chosen: int, rollup: pl.DataFrame | None, advised: pl.DataFrame | None
+    ) -> None:
+        """Draw what was made, if it is still to be shown."""
+        if self.result is not result or self.query_one("#fleet", Sections).chosen != chosen:
+            return
+        if rollup is not None:
+            table, by = ("#wasters", GROUPS[0]) if chosen == 0 else ("#rollup", self.grouping)
+            self.query_one(table, LiveTable).show(rollup.filter(rollup["by"] == by), self._rollup_spec)
+        if advised is not None:
+            table = "#best-advice" if chosen == 0 else "#recommendations"
+            self.query_one(table, LiveTable).show(advised, self._advice_spec)
+        if chosen == 0:
+            self.query_one("#waste", PlotView).show(_waste(result))
 
     @cached_property
     def _advice_spec(self) -> Table:

@@ -22,7 +22,7 @@ class Manifest:
     id = "fleet-result"
     title = "Result of loadlens fleet: its folder of Parquet tables, known by its manifest"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (FLEET_RESULTS,)
     closes = True
 
@@ -34,13 +34,14 @@ class Manifest:
         """Read one row."""
         try:
             document = json.loads(data)
-            jobs = document["rows"]["jobs"]
+            rows = {str(table): int(n) for table, n in document["rows"].items()}
             row: dict[str, list[Any]] = {
                 "version": [clean(document["loadlens"], 40)],
                 "at_ms": [instant(document["at"])],
                 "parameters": [json.dumps(dict(document["parameters"]))],
                 "findings": [json.dumps({str(level): int(n) for level, n in document.get("findings", {}).items()})],
-                "jobs": [jobs if isinstance(jobs, int) and 0 <= jobs < 2**62 else 0],
+                "jobs": [rows["jobs"]],
+                "rows": [json.dumps(rows)],
             }
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             reason = f"no manifest of a fleet result: {type(error).__name__} {error}"

@@ -22,7 +22,8 @@ MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class FleetResult:
-    """One fleet result: the folder of its tables, and what its manifest says. ``findings``: their number by level.
+    """One fleet result: the folder of its tables, and what its manifest says. ``findings``: their number by level; ``rows``: that
+    of rows by table.
 
     ``stamp`` is another one when it was written again.
     """
@@ -34,6 +35,7 @@ class FleetResult:
     stamp: tuple[int, int]
     parameters: Mapping[str, object] = field(compare=False)
     findings: Mapping[str, int] = field(compare=False)
+    rows: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 def fleet_results(inputs: Inputs) -> tuple[FleetResult, ...]:
@@ -46,6 +48,7 @@ def fleet_results(inputs: Inputs) -> tuple[FleetResult, ...]:
             FleetResult(
                 folder, row["version"] or "", row["at_ms"] or 0, row["jobs"] or 0, (info.id, info.version),
                 json.loads(row["parameters"] or "{}"), json.loads(row["findings"] or "{}"),
+                json.loads(row["rows"] or "{}"),
             )
         )  # fmt: skip
     return tuple(sorted(results, key=lambda result: (result.at_ms, result.folder)))
