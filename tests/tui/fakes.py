@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -280,9 +280,13 @@ def screen_styles(app: App[Any]) -> list[str]:
     return out
 
 
-def _unseen(compositor: Compositor, *_: Any, **__: Any) -> None:
-    """Stand in for ``Compositor.render_update``: paint nothing. What a test looks at, ``screen_lines`` draws."""
-    compositor._dirty_regions.clear()
+def unseen() -> AbstractContextManager[Any]:
+    """Paint no frames meanwhile. What a test looks at, ``screen_lines`` draws."""
+
+    def nothing(compositor: Compositor, *_: Any, **__: Any) -> None:
+        compositor._dirty_regions.clear()
+
+    return patch.object(Compositor, "render_update", nothing)
 
 
 @asynccontextmanager
@@ -323,7 +327,7 @@ async def stage(
         clock=lambda: NOW,
     )
     app.theme = f"loadlens-{theme}" if theme in ("dark", "light") else theme  # whatever the terminal of the tests
-    with nullcontext() if painted else patch.object(Compositor, "render_update", _unseen):
+    with nullcontext() if painted else unseen():
         async with app.run_test(size=size, notifications=True) as pilot:
             running = Stage(app, made, pilot)
             if ready:

@@ -147,6 +147,13 @@ def test_moments_agree_with_a_direct_fit_and_merge(table: tuple[np.ndarray, np.n
         assert np.isfinite([lines.slope[j], lines.intercept[j], lines.r2[j], lines.slope_stderr[j]]).all()
 
 
+@pytest.mark.parametrize("rows", [255, 256, 257, 512])
+def test_rows_of_one_batch_are_counted_in_small_numbers_only_if_these_hold_them(rows: int) -> None:
+    x, y = np.ones((rows, 2)), np.ones(rows)
+    for sums in (Moments.zero(2).add(x, y), Sums.zero(2).add(x, y)):
+        assert sums.n.tolist() == [rows, rows]
+
+
 def test_totals_without_clamps_are_the_shares_of_every_interval() -> None:
     """Per class, sum(a + b x) = sum z: WLR's totals are shares of y by time."""
     rng = np.random.default_rng(5)
