@@ -26,7 +26,7 @@ from tui.widgets.drawing.fragments import (
     plain,
 )
 from tui.widgets.table.filters import FilterError, matching, ranks
-from tui.widgets.table.layout import FLEXIBLE, GAP, Layout
+from tui.widgets.table.layout import FLEXIBLE, GAP, Layout, layout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -339,6 +339,13 @@ def needs(window: Window, glyphs: Glyphs = BRAILLE, renderers: Mapping[str, Rend
             fragments = default_cell(column, cell) if renderer is None else renderer(cell)
             found[column.name] = max(found[column.name], cells(harmless(plain(fragments)).rstrip()))
     return found
+
+
+def arranged(
+    window: Window, width: int, offset: int, glyphs: Glyphs, renderers: Mapping[str, Renderer] | None = None
+) -> Layout:
+    """Fit the shown columns to ``width`` cells, see ``layout``."""
+    return layout(window.columns, width, offset, needs(window, glyphs, renderers))
 
 
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
