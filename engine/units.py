@@ -288,7 +288,10 @@ def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) ->
 
 
 def age(seconds: float) -> str:
-    """Format an age coarsely, so that a status line seldom changes: ``now``, ``5 s``, ``40 s``, ``3 min``."""
+    """Format an age coarsely, so that a status line seldom changes: ``now``, ``5 s``, ``40 s``, ``3 min``; ``ahead`` of what a
+    clock says is only what is so by more than clocks of different machines often are."""
+    if seconds < -60:
+        return "ahead"
     if seconds < 2:
         return "now"
     if seconds < 10:

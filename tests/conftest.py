@@ -22,7 +22,7 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-settings.register_profile("suite", tries(50))
+settings.register_profile("suite", tries(30))
 settings.load_profile("suite")
 
 

@@ -263,10 +263,8 @@ class Dashboard(ScenarioActions):
         first = not self.tabs.settled
         self.tabs.scanned = True
         self.status.busy.pop(SCAN, None)
-        if self.tabs.settle() and not self.tabs.chosen:
-            index = self.tabs.with_data()
-            if index is not None:
-                await self.show_tab(index, chosen=False)
+        self.tabs.settle()
+        await self.to_data()
         self._tell_data()
         if self.tabs.mark_changed(names, first=first) and not first:
             self.status.recount()  # the result brings the status line up to date, at the latest the next second does
@@ -287,6 +285,8 @@ class Dashboard(ScenarioActions):
         self.status.busy.pop(event.view, None)
         await self.tabs.receive(event)
         self.overview.take(event)
+        if event.empty:
+            await self.to_data()
         self.update_status(recount=True)
 
     def on_progress(self, event: Progress) -> None:

@@ -96,7 +96,7 @@ class StatusModel:
             (error, f"{glyphs.severity['severe']} {error}", "severe"),
             (reading, f"reading {reading} large", ""),
             (stale, f"{stale} stale", "moderate"),
-            (age, "data now" if age == "now" else f"data {age} old", ""),
+            (age, age, "moderate" if age.endswith("ahead") else ""),
             (problems, f"! {problems:,} problem{'s' if problems != 1 else ''}", "severe"),
             (True, f"{files:,} file{'s' if files != 1 else ''}", "dim"),
             (skipped, f"{skipped:,} not read", "dim"),
@@ -106,12 +106,21 @@ class StatusModel:
         return [(text, style) for applies, text, style in facts if applies]
 
     def _times(self, pane: ViewPane | None) -> tuple[str, str, str]:
-        """Return in words the moment on screen, the moment that was asked for if it is another, and the age of the data."""
+        """Return in words the moment on screen, the moment that was asked for if it is another, and how old the data are."""
         if pane is None:
             return "", "", ""
         newest = pane.result.newest_ms if pane.result is not None else None
-        age = units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else ""
+        age = _age(self.clock() - newest / 1000) if newest is not None else ""
         # What is on screen, which until its result is there is not yet the moment that was asked for.
         at = units.moment(pane.shown_ms) if pane.shown_ms is not None else ""
         wanted = units.moment(pane.at_ms) if pane.at_ms is not None else "live"
         return at, f"going to {wanted}" if pane.at_ms != pane.shown_ms else "", age
+
+
+def _age(seconds: float) -> str:
+    """Return in words how old the data are; or that their files were written at a time that is yet to come, so that one of the
+    clocks is wrong and the age is not known."""
+    age = units.age(seconds)
+    if age == "ahead":
+        return f"data dated {units.age(-seconds)} ahead"
+    return "data now" if age == "now" else f"data {age} old"

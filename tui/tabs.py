@@ -134,16 +134,17 @@ class Tabs(Frame):
         loaded = self.views if session is not None else ()
         return [len(session.inputs(e.name).files) if session and e.name in loaded else 0 for e in self.entries]
 
-    def with_data(self) -> int | None:
-        """Return the index of the first tab that has files, if the shown one has none; else None.
+    def with_data(self, empty: Collection[str]) -> int | None:
+        """Return the index of the first tab that has data, if the shown one has none; else None.
 
-        In place of the overview that is the only tab that has files, if there is just one.
+        In place of the overview that is the only tab that has data, if there is just one. ``empty``: views whose files give
+        nothing to show, such as the CPU of a server without its queries.
         """
-        counts = self.file_counts()
-        there = [index for index, count in enumerate(counts) if count]
+        counts = enumerate(self.file_counts())
+        there = [index for index, count in counts if count and self.entries[index].name not in empty]
         if self.active == OVERVIEW:
             return there[0] if len(there) == 1 else None
-        return there[0] if there and not counts[self.active] else None
+        return there[0] if there and self.active not in there else None
 
     @property
     def views_are_loading(self) -> bool:

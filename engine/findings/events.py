@@ -171,7 +171,7 @@ class Feed:
         replaced: set[Event] = set()
         for event in events:
             again = known.get((event.view, event.subject, event.change))
-            if again is not None and event.time_ms - again.time_ms <= FLAPPING_MS:
+            if again is not None and abs(event.time_ms - again.time_ms) <= FLAPPING_MS:
                 replaced.add(again)
                 event = replace(event, count=again.count + 1)
             fresh.append(event)

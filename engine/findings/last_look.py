@@ -55,12 +55,12 @@ class LastLooks:
     def save(self) -> None:
         """Put the looks into the state; who holds it writes the file."""
         self._looks |= {view: _look(*seen) for view, seen in self._seen.items()}
-        places = self._state.get("looks", default={})
-        others = [(name, place) for name, place in places.items() if name != self._place and isinstance(place, dict)]
-        others.sort(key=lambda each: -_time(each[1]))
-        newest = max((_time(look) for look in self._looks.values()), default=0)
-        kept = {self._place: {"time_ms": newest, "views": self._looks}, **dict(others[: PLACES - 1])}
-        self._state.set("looks", value=kept if self._looks else dict(others) or None)
+        if self._looks:
+            newest = max(_time(look) for look in self._looks.values())
+            self._state.set("looks", self._place, value={"time_ms": newest, "views": dict(self._looks)})
+            places = self._state.get("looks")
+            for name in sorted(places.keys() - {self._place}, key=lambda name: -_time(places[name]))[PLACES - 1 :]:
+                self._state.set("looks", name, value=None)
 
 
 def _look(

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.own_files.bounded_read import read_bounded
 
 _OTHERS = 0o077
 """Rights of group and others."""
+PATIENCE_S = 1.0
+"""Seconds after which a lock that another process holds is given up."""
 
 
 def make_folder(path: Path) -> None:
@@ -68,6 +73,35 @@ def replace_file(path: Path, data: bytes | memoryview) -> None:
         with contextlib.suppress(OSError):
             neighbour.unlink()
         raise
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of this program out of the same ``with`` on ``folder``. Raises OSError if another one stays in it.
+
+    Where a file system cannot lock a folder there is no lock.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while not _lock(descriptor):
+            if time.monotonic() > until:
+                raise OSError(errno.EBUSY, "another loadlens is writing there")
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a folder if nobody else has. Returns whether nobody has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def remove_leftovers(path: Path) -> None:

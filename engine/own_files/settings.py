@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,14 @@ from typing import Annotated, Any
 from engine.findings.notify import NotifySettings, Threshold
 from engine.live.options import LiveSettings
 from engine.own_files.bounded_read import read_bounded
-from engine.own_files.private_files import make_folder, read_file, remove_leftovers, replace_file, why_not_writable
+from engine.own_files.private_files import (
+    locked,
+    make_folder,
+    read_file,
+    remove_leftovers,
+    replace_file,
+    why_not_writable,
+)
 from engine.parameters import BadOption, Parameters, option, options, parse
 from engine.problems import Problem
 
@@ -205,13 +212,17 @@ class State:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.values: dict[str, Any] = {}
-        try:
-            self.values = tomllib.loads(read_file(path, MAX_BYTES).decode("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-            pass
+        self.values: dict[str, Any] = self._read() or {}
+        self._changes: dict[tuple[str, ...], Any] = {}
         remove_leftovers(path)
         self.problem = why_not_writable(path)
+
+    def _read(self) -> dict[str, Any] | None:
+        """Return what the file holds now, None if it cannot be read."""
+        try:
+            return tomllib.loads(read_file(self.path, MAX_BYTES).decode("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            return None
 
     def get(self, *keys: str, default: Any = None) -> Any:
         """Return the value at the nested ``keys``, or ``default``."""
@@ -224,27 +235,44 @@ class State:
 
     def set(self, *keys: str, value: Any) -> None:
         """Set the value at the nested ``keys``; None removes it."""
-        here = self.values
-        for key in keys[:-1]:
-            inner = here.get(key)
-            if not isinstance(inner, dict):
-                inner = here[key] = {}
-            here = inner
-        if value is None:
-            here.pop(keys[-1], None)
-        else:
-            here[keys[-1]] = value
+        if self.get(*keys) != value:
+            _put(self.values, keys, value)
+            self._changes.pop(keys, None)  # so that changes stand in the order in which they are made
+            self._changes[keys] = value
 
     def save(self) -> bool:
-        """Write the file, whole or not at all. Returns False where that fails (a full or read-only disk)."""
+        """Write the file, whole or not at all, with what other dashboards have written to it since it was read.
+
+        Of a value that several have changed the last one saved stays. Returns False where writing fails (a full or read-only
+        disk).
+        """
         import tomli_w
 
         try:
-            data = tomli_w.dumps(self.values).encode()
             make_folder(self.path.parent)
-            replace_file(self.path, data)
+            with locked(self.path.parent):
+                values = self._read()
+                if values is not None:
+                    for keys, value in self._changes.items():
+                        _put(values, keys, value)
+                    self.values = values
+                replace_file(self.path, tomli_w.dumps(self.values).encode())
         except (OSError, TypeError, ValueError) as error:
             self.problem = (error.strerror if isinstance(error, OSError) else None) or str(error)
             return False
+        self._changes.clear()
         self.problem = ""
         return True
+
+
+def _put(values: dict[str, Any], keys: Sequence[str], value: Any) -> None:
+    """Set the value at the nested ``keys``; None removes it."""
+    for key in keys[:-1]:
+        inner = values.get(key)
+        if not isinstance(inner, dict):
+            inner = values[key] = {}
+        values = inner
+    if value is None:
+        values.pop(keys[-1], None)
+    else:
+        values[keys[-1]] = value

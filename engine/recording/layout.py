@@ -17,6 +17,8 @@ import zstandard
 MAGIC = b"loadlens recording 1\n"
 PIECE = 1 << 20
 """Bytes of content in one entry at most."""
+LATEST_NS = (1 << 63) - 1
+"""The latest time of modification that an entry can have, epoch ns; the earliest one is 0."""
 _HEAD = 64 << 10
 """Bytes of a head at most."""
 _DEEPEST, _LONGEST, _NAME = 64, 4096, 255
@@ -40,7 +42,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     path: str = ""
     size: Annotated[int, msgspec.Meta(ge=0, le=PIECE)] = 0
     more: bool = False
-    modified_ns: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] = 0
+    modified_ns: Annotated[int, msgspec.Meta(ge=0, le=LATEST_NS)] = 0
     roots: tuple[str, ...] = ()
 
 

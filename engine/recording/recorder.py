@@ -15,7 +15,7 @@ import xxhash
 
 from engine.live.files.opening import RegularFile
 from engine.own_files.private_files import open_file
-from engine.recording.layout import PIECE, Entry, Writer, packed
+from engine.recording.layout import LATEST_NS, PIECE, Entry, Writer, packed
 
 if TYPE_CHECKING:
     from engine.live.session import Session
@@ -48,12 +48,12 @@ class Recorder:
     early, or empty.
     """
 
-    def __init__(self, path: Path, limit: int, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(self, path: Path, limit: int, now_ms: Callable[[], int] | None = None) -> None:
         """Raises OSError, also if there is such a file: nothing is ever written over."""
         descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._writer = Writer(os.fdopen(descriptor, "wb"))
         self._limit = limit
-        self._now_ms = now_ms
+        self._now_ms = now_ms or _steady_clock()
         self._known: dict[str, _Known] = {}
         self._versions: tuple[object, ...] = ()
         self._content = 0
@@ -192,7 +192,7 @@ class Recorder:
         known.head = known.head + piece[: MARK - len(known.head)]
         known.tail = (known.tail + piece[-MARK:])[-MARK:]
         known.size += len(piece)
-        changed = file.status.st_mtime_ns
+        changed = min(max(file.status.st_mtime_ns, 0), LATEST_NS)
         entry = Entry(kind=kind, at_ms=now, path=packed(name), size=len(piece), more=more, modified_ns=changed)
         self._writer.write(entry, piece)
 
@@ -203,6 +203,13 @@ class Recorder:
             self._writer.close()
         except OSError as error:
             self.problem = self.problem or error.strerror or str(error)
+
+
+def _steady_clock() -> Callable[[], int]:
+    """Return a clock (epoch ms) that is right now and runs evenly from now on: where the machine's clock is set meanwhile, a
+    recording must neither pause for the difference nor run through it."""
+    begin_ns = time.time_ns() - time.monotonic_ns()
+    return lambda: max(0, begin_ns + time.monotonic_ns()) // 1_000_000
 
 
 def _stat(status: os.stat_result) -> tuple[int, int, int, int]:

@@ -28,7 +28,7 @@ def _exact(n1: int, n2: int, gaps: NDArray[np.int64]) -> list[float]:
     p_values = []
     for gap, stay in zip(gaps.tolist(), ways[:, n2].tolist(), strict=True):
         least = 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total)
-        p_values.append(1.0 if gap <= 0 else min(1.0, max(1.0 - stay / total, least)))
+        p_values.append(min(1.0, max(1.0 - stay / total, least)))
     return p_values
 
 

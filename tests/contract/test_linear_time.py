@@ -55,12 +55,13 @@ def growths(
     *,
     behind: bool = False,
 ) -> list[tuple[bytes, int, float]]:
-    """Pattern, place and growth of what does not grow with the length only; ``behind``: only behind the ``file``."""
+    """Pattern, place and growth of what does not grow with the length only; ``behind``: only behind the ``file``, else each
+    pattern at one of the two places, at the other one for the file of another kind."""
     name, seed = file
     found = []
-    for pattern in patterns:
+    for number, pattern in enumerate(patterns, len(seed)):
         for place, data in enumerate(files(seed, pattern, size)):
-            if behind and not data.startswith(seed):
+            if not data.startswith(seed) if behind else (number + place) % 2:
                 continue
             short = processor_time(reading(kind, name, data), cheap)
             if short < cheap:

@@ -118,6 +118,7 @@ def test_ranks_follow_the_engine() -> None:
 def test_ages_change_seldom() -> None:
     shown = [units.age(second) for second in range(3600)]
     assert len(set(shown)) < 80 and shown[0] == "now" and shown[-1] == "59 min"
+    assert [units.age(-seconds) for seconds in (1, 60, 61, 1e10)] == ["now", "now", "ahead", "ahead"]
 
 
 def test_units_need_no_frames() -> None:

@@ -162,8 +162,11 @@ class Attempts:
                     for column, found in self._dirty(name, self.frame(name, [rows])).items():
                         self._joints.setdefault((name, column), set()).update(found)
 
-    def run(self, index: int, *, extra: Callable[[random.Random, int], Failure | None] | None = None) -> None:
-        """Try input ``index``. ``extra``: another trial of the same kind, in its place."""
+    def run(
+        self, index: int, *, extra: Callable[[random.Random, int], Failure | None] | None = None, split: bool = True
+    ) -> None:
+        """Try input ``index``. ``extra``: another trial of the same kind, in its place. ``split``: compare a log that is read in
+        parts with the same log read at once."""
         rng = random.Random(f"{self._seed} {index}")
         if extra is not None:
             failure = extra(rng, index)
@@ -173,7 +176,7 @@ class Attempts:
         begin = time.process_time()
         try:
             found = read(self._kind, given)
-            if self._kind.append and given.stops:
+            if split and self._kind.append and given.stops:
                 self._same_in_one_go(given, found)
         except Broken as broken:
             self.failures.append(Failure(broken.sort, broken.what, index, given.name, given.data))

@@ -26,10 +26,8 @@ CPU_S = 10.0
 """Seconds of processor time for one input (256 KB at most) before its process is ended."""
 MEMORY = 1 << 30
 """Bytes that a process may take beyond what it has loaded."""
-EVERY_GROWN, EVERY_RECORD = 50, 10
-"""One input in so many grows, or has one record damaged."""
-DENSE, SPARSER = 5_000, 20
-"""Behind so many inputs of a kind it is only one in 20 times as many: they cost 20 times and twice as much as the others."""
+EVERY_GROWN, EVERY_RECORD, EVERY_SPLIT = 500, 50, 5
+"""One input in so many grows, has one record damaged, or (a log) is read in parts and at once: 200 to 5 times the cost."""
 
 
 @dataclass
@@ -60,7 +58,7 @@ def work(view: str, kind_id: str, samples: Sequence[Sample], seed: str, indexes:
             extra = functools.partial(stretched, kind, samples)
         elif _is_one_in(EVERY_RECORD, index):
             extra = functools.partial(damaged, kind, samples)
-        attempts.run(index, extra=extra)
+        attempts.run(index, extra=extra, split=_is_one_in(EVERY_SPLIT, index))
         if attempts.failures:
             out.send(attempts.failures)
             attempts.failures = []
@@ -72,7 +70,6 @@ def work(view: str, kind_id: str, samples: Sequence[Sample], seed: str, indexes:
 
 
 def _is_one_in(many: int, index: int) -> bool:
-    many *= 1 if index < DENSE else SPARSER
     return index % many == many - 1
 
 

@@ -11,12 +11,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import patch
 
 import polars as pl
+from textual._compositor import Compositor
 from textual.app import App
 from textual.pilot import Pilot
 
@@ -241,6 +243,11 @@ class Stage:
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
+    async def resize(self, width: int, height: int) -> None:
+        """Give the terminal another size and wait until the screen has it."""
+        await self.pilot.resize_terminal(width, height)
+        await self.until(lambda: len(screen_lines(self.app)) == height)
+
     def text(self) -> str:
         """Return what is on screen."""
         return "\n".join(screen_lines(self.app))
@@ -273,12 +280,22 @@ def screen_styles(app: App[Any]) -> list[str]:
     return out
 
 
+def unseen() -> AbstractContextManager[Any]:
+    """Paint no frames meanwhile. What a test looks at, ``screen_lines`` draws."""
+
+    def nothing(compositor: Compositor, *_: Any, **__: Any) -> None:
+        compositor._dirty_regions.clear()
+
+    return patch.object(Compositor, "render_update", nothing)
+
+
 @asynccontextmanager
 async def stage(
     tmp_path: Path,
     size: tuple[int, int] = (80, 24),
     views: Mapping[str, FakeView] | None = None,
     *,
+    painted: bool = False,
     session: FakeSession | None = None,
     view: str | None = "fake-view",
     entries: Sequence[Entry] = ENTRIES,
@@ -286,7 +303,10 @@ async def stage(
     failed: Mapping[str, str] | None = None,
     **ui: Any,
 ) -> Any:
-    """Run the dashboard on fake views; wait for the first result unless ``ready`` is False."""
+    """Run the dashboard on fake views; wait for the first result unless ``ready`` is False.
+
+    ``painted``: also send frames to the terminal, of which there is none: a third of the time of all screen tests.
+    """
     import msgspec
 
     made = session or FakeSession(list(views.values()) if views else [FakeView("first-view", "First view"), FakeView()])
@@ -307,11 +327,14 @@ async def stage(
         clock=lambda: NOW,
     )
     app.theme = f"loadlens-{theme}" if theme in ("dark", "light") else theme  # whatever the terminal of the tests
-    async with app.run_test(size=size, notifications=True) as pilot:
-        running = Stage(app, made, pilot)
-        if ready:
-            await running.until(lambda: app.pane is not None and app.pane.result is not None, 30)  # with all imports
-        yield running
+    with nullcontext() if painted else unseen():
+        async with app.run_test(size=size, notifications=True) as pilot:
+            running = Stage(app, made, pilot)
+            if ready:
+                await running.until(
+                    lambda: app.pane is not None and app.pane.result is not None, 30
+                )  # with all imports
+            yield running
 
 
 def still(root: Path, seconds: float = 40) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.own_files.settings import State
 from engine.problems import Problem
-from tests.tui.fakes import FakeSession, FakeView, play, stage
+from tests.tui.fakes import NOW, FakeSession, FakeView, play, stage
 from tui.widgets.table.table import LiveTable
 
 
@@ -23,6 +23,22 @@ def test_first_result_reaches_the_screen(tmp_path: Path) -> None:
             assert "mode plain" in text
             assert "data 3 s" in text and "3 files" in text
             assert s.app.focused is nodes(s.app)
+
+    play(story)
+
+
+def test_data_from_a_time_that_is_yet_to_come_are_called_so(tmp_path: Path) -> None:
+    """The clock is set: the files were written at ``NOW`` - 3 s by the one before."""
+
+    async def story() -> None:
+        async with stage(tmp_path, (120, 24)) as s:
+            for clock_s, text in (
+                (NOW - 30, "data now"), (NOW - 3600, "data dated 59 min ahead"), (NOW + 3600, "data 1 h old"),
+                (NOW - 86_400, "data dated 23 h ahead"), (0, "data dated 20"),
+            ):  # fmt: skip
+                s.app.status.clock = lambda clock_s=clock_s: clock_s
+                s.app.update_status()
+                await s.see(text)
 
     play(story)
 

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from tests.contract.samples import FED, view
 from tests.contract.samples import play as samples
 from tests.contract.test_screen_agrees import DERIVED
-from tests.tui.fakes import Stage, opened, play, screen_lines, still
+from tests.tui.fakes import Stage, opened, play, screen_lines, still, unseen
 from tests.tui.process.test_type_ahead import NAMES, burst
 from tests.tui.shadow import Shadow
 
@@ -105,17 +105,18 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("name", FED)
 def test_every_screen(name: str, tmp_path: Path) -> None:
     async def story() -> Any:
-        async with opened(data(name), view(name), tmp_path, SIZES[-1], once=True) as s:
+        async with opened(data(name), view(name), tmp_path, SIZES[-1], once=True, painted=True) as s:
             shadow = Shadow(s.app)
             for what, typed in scenarios(name).items():
                 await s.pilot.resize_terminal(*SIZES[0])
                 await keys(s, typed)
                 await quiet(s)
                 await true(s, shadow, what)
-                for size in SIZES:
-                    if size != s.app.size:
-                        await s.pilot.resize_terminal(*size)
-                    fits(s, name, f"{what} at {size[0]}x{size[1]}")
-                await back(s)
+                with unseen():
+                    for size in SIZES:
+                        if size != s.app.size:
+                            await s.resize(*size)
+                        fits(s, name, f"{what} at {size[0]}x{size[1]}")
+                    await back(s)
 
     play(story)

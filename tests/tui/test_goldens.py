@@ -70,7 +70,7 @@ STATES = {
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_screens(size: tuple[int, int], tmp_path: Path, update: bool) -> None:
     async def story() -> None:
-        async with stage(tmp_path, size) as s:
+        async with stage(tmp_path, size, painted=True) as s:
             await s.see("node-000")
             for state, (into, out) in STATES.items():
                 await into(s)

@@ -166,6 +166,19 @@ def test_only_one_view_with_data_is_shown_itself(tmp_path: Path) -> None:
     play(story)
 
 
+def test_views_that_only_count_files_do_not_keep_the_one_with_data_from_being_shown(tmp_path: Path) -> None:
+    made = views()
+    made["first-view"].error = NoInput("the CPU of 3 servers, and no queries")
+
+    async def story() -> None:
+        async with stage(tmp_path, session=session_of(made), view=None) as s:
+            await s.until(lambda: s.app.pane is not None and s.app.pane.entry.name == "fake-view")
+            await s.press("0")
+            await s.see("no queries")
+
+    play(story)
+
+
 def test_first_tab() -> None:
     assert first_tab(ENTRIES, (None, "", "")) == OVERVIEW
     assert first_tab(ENTRIES, (None, "nothing", "fake-view")) == 1

@@ -57,7 +57,7 @@ def update(pieces: list[list[str]], spans: list[tuple[int, int, int]]) -> ChopsU
     return ChopsUpdate(chops, spans, ends)
 
 
-@tries(75)
+@tries(45)
 @given(st.data())
 def test_every_cell_of_a_span_is_written_as_it_is(data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.lists(st.text("abc界", min_size=1, max_size=8), min_size=1, max_size=3), min_size=1,
@@ -113,7 +113,7 @@ def test_what_a_closed_widget_drew_is_forgotten() -> None:
 
 def test_styles_of_components_are_made_when_drawn_with_and_follow_the_theme(tmp_path: Path) -> None:
     async def story() -> None:
-        async with stage(tmp_path) as s:
+        async with stage(tmp_path, painted=True) as s:
             table = s.app.pane.query_one("#table-nodes", LiveTable)
             assert 0 < len(table._component_styles) < len(COMPONENTS) / 2
             seen = {}
@@ -138,7 +138,7 @@ def test_what_is_sent_is_what_is_shown(tmp_path: Path) -> None:
     from tests.tui.test_ring_placement import ring
 
     async def story() -> None:
-        async with ring(tmp_path, (120, 40)) as s:
+        async with ring(tmp_path, (120, 40), painted=True) as s:
             grid: dict[tuple[int, int], str] = {}
             display = s.app._display
 

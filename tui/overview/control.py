@@ -118,6 +118,7 @@ class Overview:
             row.brief, row.unseen = None, set()
             row.state = f"Cannot be computed: {outcome.error}" if outcome.error else f"Nothing to show: {outcome.empty}"
             row.level = "severe" if outcome.error else ""
+            row.empty = bool(outcome.empty)
             self._found = None
         self.draw()
 
@@ -146,6 +147,11 @@ class Overview:
         if pane is not None:
             self.rows[pane.entry.name].unseen = set()
         self.draw()
+
+    @property
+    def empty(self) -> frozenset[str]:
+        """The views whose files give nothing to show."""
+        return frozenset(row.name for row in self.rows.values() if row.empty)
 
     # -- drawing ----------------------------------------------------------------------------------------------------------
 

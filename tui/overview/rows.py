@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tui.glyphs import Glyphs
     from tui.overview.briefs import Brief
 
-TITLE, AGE, PROBLEMS = 15, 6, 5
+TITLE, AGE, PROBLEMS = 15, 7, 5
 """Cells for the title of a view, the age of its data and the number of its problems."""
 HISTORY = 120
 """Values of a number that are remembered where the files tell only the newest one."""
@@ -24,7 +24,7 @@ HISTORY = 120
 
 @dataclass
 class Row:
-    """What is known of one view: ``brief`` of its newest result, or ``state``, why there is none."""
+    """What is known of one view: ``brief`` of its newest result, or ``state``, why there is none; ``empty``: for want of data."""
 
     name: str
     title: str
@@ -32,13 +32,14 @@ class Row:
     state: str = ""
     level: str = ""
     files: int = 0
+    empty: bool = False
     brief: Brief | None = None
     unseen: set[str] = field(default_factory=set)
     history: list[float | None] = field(default_factory=list)
 
     def take(self, brief: Brief) -> None:
         """Take a newer brief."""
-        self.brief, self.state = brief, ""
+        self.brief, self.state, self.empty = brief, "", False
         if brief.trend is not None and len(brief.trend.values) == 1:
             self.history = [*self.history, *brief.trend.values][-HISTORY:]
 
@@ -112,7 +113,7 @@ def _right(row: Row, brief: Brief, width: int, now_s: float, glyphs: Glyphs) -> 
     drawn = spark(row.trend, size, glyphs) if len(row.trend) > 1 else ""
     label = f"{brief.trend.label} " if drawn and brief.trend is not None and width >= 100 else ""
     space = " " * (size - cells(drawn))
-    age = units.age(max(now_s - brief.newest_ms / 1000, 0.0)) if brief.newest_ms is not None else ""
+    age = units.age(now_s - brief.newest_ms / 1000) if brief.newest_ms is not None else ""
     problems = f"!{brief.problems:,}" if brief.problems else ""
     return [
         (space, ""),

@@ -151,7 +151,5 @@ class PastWindows:
                 left -= taken
                 if (taken and left >= 0) or not names:
                     names.add(moment)
-            if left < 0:
-                break
         self._have(names)
         return tuple(self._rounds[moment] for moment in sorted(names))

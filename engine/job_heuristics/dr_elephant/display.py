@@ -47,7 +47,7 @@ def clock(ms: int) -> str:
 def factor(value: int, base: int) -> str:
     """Write a factor as ``(0.14x)``: value / base with two decimals, half up; 0/0 is empty, x/0 ``(Infinityx)``."""
     if base == 0:
-        return "" if value == 0 else ("(Infinityx)" if value > 0 else "(-Infinityx)")
+        return "(Infinityx)" if value > 0 else "(-Infinityx)" if value else ""
     return f"({_two_decimals(Decimal(repr(value / base)), ROUND_HALF_UP)}x)"
 
 

@@ -33,7 +33,7 @@ class Subject:
     measures: Mapping[str, Array]
     limits: Mapping[str, Limits]
     numbers: Mapping[str, int]
-    published: bool = False
+    published: bool
 
     def __getitem__(self, measure: str) -> Array:
         """Return the values of a measure. Raises KeyError."""

@@ -108,7 +108,7 @@ class Rule:
         return int(self.levels({name: np.array([value], dtype=np.float64) for name, value in measures.items()})[0])
 
 
-def verdict(rule: Rule, jobs: Jobs, *, published: bool = False) -> Verdict:
+def verdict(rule: Rule, jobs: Jobs, *, published: bool) -> Verdict:
     """Return the verdict of ``rule`` on all of ``jobs``."""
     heuristic = rule.heuristic
     if heuristic.judge is not None:

@@ -29,7 +29,7 @@ def _declared() -> dict[str, Heuristic]:
 
 def checked(heuristic: Heuristic) -> Heuristic:
     """Return ``heuristic``. Raises ValueError for a measure of a column that tasks do not have."""
-    nothing = np.zeros(0, dtype=np.int64)
+    nothing = np.empty(0, dtype=np.int64)
     for measure in heuristic.measures:
         columns = (*(OF_ALL_TASKS if measure.of_all else (*TASK_NUMBERS, "peak")), "data")
         try:

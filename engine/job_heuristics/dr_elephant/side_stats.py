@@ -181,7 +181,7 @@ class Segments:
 
     def median(self, values: Array) -> Array:
         """Return the median; of an even count the truncated mean of the middle two; 0 without rows."""
-        low, high = self._picked(values, np.maximum(self.size - 1, 0) // 2, self.size // 2)
+        low, high = self._picked(values, (self.size - 1) // 2, self.size // 2)
         total = low + high
         middle = np.where(self.size % 2 == 1, low, divided(total, 2))
         return np.where(self.size > 0, middle, 0)

@@ -93,8 +93,8 @@ def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, *, publ
     if published and block_size == BLOCK_SIZE:
         for j, name in enumerate(jobs["job_id"].to_list()):
             conf = properties.get(name, {})
-            value = next((v for key in job_conf.BLOCK_SIZES if (v := job_conf.integer(conf.get(key)))), None)
-            if value is not None and value > 0:
+            value = next((v for key in job_conf.BLOCK_SIZES if (v := job_conf.integer(conf.get(key)))), 0)
+            if value > 0:
                 sizes[j] = value
     return sizes
 

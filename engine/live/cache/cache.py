@@ -78,13 +78,18 @@ class Cache:
             return None
         return manifest
 
+    @staticmethod
+    def holds(folder: Path, segment: str, sums: Mapping[str, tuple[int, ...]]) -> bool:
+        """Whether the files of a segment are still there: another loadlens may have removed what it needs no more."""
+        return all(_part(folder, segment, table, part).exists() for table in sums for part in range(len(sums[table])))
+
     def rows(self, folder: Path, manifest: Manifest, segment: str) -> Segment | None:
         """Return the rows of a segment, None if it is damaged or gone."""
         parts: list[tuple[str, bytes]] = []
         try:
             for table, sums in sorted(manifest.segments[segment].items()):
                 for part, wanted in enumerate(sums):
-                    data = (folder / f"{segment}.{table}.{part}.parquet").read_bytes()
+                    data = _part(folder, segment, table, part).read_bytes()
                     if _sum(data) != wanted:
                         return None
                     parts.append((table, data))
@@ -125,7 +130,7 @@ class Cache:
                             size += len(data)
                             if size > self._limit:
                                 return False
-                            replace_file(folder / f"{name}.{table}.{len(sums)}.parquet", data)
+                            replace_file(_part(folder, name, table, len(sums)), data)
                             sums.append(_sum(data))
                         segments[name][table] = tuple(sums)
                 body = msgspec.msgpack.encode(Manifest(tuple(entries), tuple(unread), segments))
@@ -140,6 +145,11 @@ class Cache:
             return False
         self.failure = ""
         return True
+
+
+def _part(folder: Path, segment: str, table: str, part: int) -> Path:
+    """Return the path of one part of a table of a segment."""
+    return folder / f"{segment}.{table}.{part}.parquet"
 
 
 def _trim(directory: Path, limit: int) -> None:

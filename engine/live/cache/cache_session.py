@@ -272,13 +272,13 @@ class CacheSession:
 
         return job
 
-    @staticmethod
-    def _reused(folder: _Folder, entries: Iterable[Entry]) -> set[str]:
-        """Return the segments of which at least half is still good; none if there are too many."""
+    def _reused(self, folder: _Folder, entries: Iterable[Entry]) -> set[str]:
+        """Return the segments that are there and of which at least half is still good; none if there are too many."""
         used: dict[str, int] = {}
         for entry in entries:
             used[entry.segment] = used.get(entry.segment, 0) + 1
-        reused = {name for name, count in used.items() if name in folder.sums and 2 * count >= folder.entries_in(name)}
+        good = [name for name in used.keys() & folder.sums.keys() if 2 * used[name] >= folder.entries_in(name)]
+        reused = {name for name in good if self._cache.holds(folder.path, name, folder.sums[name])}
         return reused if len(reused) < SEGMENTS else set()
 
 

@@ -27,8 +27,8 @@ from engine.reading import FileKind
 log = logging.getLogger(__name__)
 
 RACY_S = 2.0
-"""Seconds after its modification during which a file is looked at once more: a write within the same tick of the file
-system's clock leaves no trace in its modification time."""
+"""Seconds after its modification (or before it, where a server's clock is ahead) during which a file is looked at once more: a
+write within the same tick of the file system's clock leaves no trace in its modification time."""
 Verify = Literal["restart", "whole", "marks"]
 _VERIFY_WHOLE = 16 << 20
 """Bytes up to which a file is compared whole rather than by fingerprints of its beginning and end."""
@@ -200,7 +200,7 @@ class Follower:
         if file.problems != before:
             self.registry.touched.update(file.views(self.registry.stores))
         age = self.now_ms() / 1000 - seen.stat[1] / 1e9
-        file.stat, file.read_path, file.verify = seen.stat, file.path, 0 <= age < RACY_S and bool(file.readers)
+        file.stat, file.read_path, file.verify = seen.stat, file.path, abs(age) < RACY_S and bool(file.readers)
         if not seen.final:
             if waiting and not seen.quiet:
                 file.due = seen.at + max(0.005, self.quiet_in(file, seen.at))

@@ -240,8 +240,8 @@ class Moments:
             flat = (n > 1) & (self.high - self.low <= NO_SPREAD * self.high)
             origin = (n == 1) | flat
             slope = np.where(n == 0, 0.0, np.where(origin, self.mean_z / self.mean_x, self.mxz / self.mxx))
-            intercept = np.where(origin | (n == 0), 0.0, self.mean_z - slope * self.mean_x)
-            r2 = np.where(origin | (n == 0), 0.0, self.mxz**2 / (self.mxx * self.mzz))
+            intercept = np.where(origin, 0.0, self.mean_z - slope * self.mean_x)
+            r2 = np.where(origin, 0.0, self.mxz**2 / (self.mxx * self.mzz))
             r2 = np.where(np.isfinite(r2), r2, 0.0)
             rest = np.maximum(self.mzz - self.mxz**2 / self.mxx, 0.0)
             scatter = np.sqrt(rest / (n - 2))

@@ -62,7 +62,7 @@ class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 class _PlainDoc(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     dataItems: list[_Plain]
     version: str = ""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ApiLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -98,7 +98,7 @@ class ApiDoc(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
     dataItems: list[ApiItem]
     version: str = ""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 _api = msgspec.json.Decoder(ApiDoc)
@@ -112,7 +112,7 @@ def decode_api(data: bytes) -> ApiDoc | None:
         document = _api.decode(data)
     except REFUSALS:
         return None
-    return document if _each_once(data, len(document.dataItems)) else None
+    return document if _each_once(data, document) else None
 
 
 def decode(data: bytes) -> PerfData:
@@ -121,20 +121,21 @@ def decode(data: bytes) -> PerfData:
         plain = _plain.decode(data)
     except REFUSALS:
         return _decode_slowly(data)
-    if not _each_once(data, len(plain.dataItems)):
+    if not _each_once(data, plain):
         return _decode_slowly(data)
     return PerfData([Item(dict(i.data), i.labels, i.unit) for i in plain.dataItems])
 
 
-def _each_once(data: bytes, items: int) -> bool:
-    """Whether no field of a document of so many ``items`` is repeated; False also where escapes may hide that.
+def _each_once(data: bytes, document: ApiDoc | _PlainDoc) -> bool:
+    """Whether no field of ``document`` is repeated in ``data``; False also where escapes may hide that.
 
     Go decodes a repeated field into what the first one gave, the typed decoder takes the last one alone.
     """
+    items, has_labels = len(document.dataItems), document.labels is not msgspec.UNSET
     return (
         data.count(b'"dataItems"') == 1
         and data.count(b'"data"') == items
-        and 0 <= data.count(b'"labels"') - items <= 1
+        and data.count(b'"labels"') == items + has_labels
         and b"\\u" not in data
     )
 

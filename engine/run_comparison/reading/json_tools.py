@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class JsonTool:
-    """A tool that writes one JSON document: a subclass says what it recognises and what it takes.
+    """A tool that writes one JSON document: a subclass says what marks it and what it takes.
 
     Cut files and wrong shapes become problems here.
     """
@@ -28,6 +28,14 @@ class JsonTool:
     closes = True
     version = 1
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise a JSON object or list that bears the tool's marks; pages and sources that quote one begin otherwise."""
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") and self.marked(head)
+
+    def marked(self, head: bytes) -> bool:
+        """Whether a JSON document that begins with ``head`` (8 KB) is this tool's."""
+        raise NotImplementedError
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the whole document; a part that has another shape is a problem, the rest is kept."""
@@ -79,10 +87,8 @@ class K6Summary(JsonTool):
 
     _units: ClassVar = {"time": "ms", "data": "bytes"}
 
-    def recognise(self, name: str, head: bytes) -> bool:
+    def marked(self, head: bytes) -> bool:
         """Recognise the root group, or metrics with k6's percentile names."""
-        if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-            return False
         if b'"root_group"' in head or b'"summaryTrendStats"' in head:
             return True
         return b'"metrics"' in head and (b'"p(9' in head or b'"contains"' in head)
@@ -120,7 +126,7 @@ class PytestBenchmark(JsonTool):
 
     rounds = 500
 
-    def recognise(self, name: str, head: bytes) -> bool:
+    def marked(self, head: bytes) -> bool:
         """Recognise machine and commit information, or a benchmark with its full name."""
         if b'"machine_info"' in head and (b'"python_' in head or b'"benchmarks"' in head):
             return True
@@ -153,7 +159,7 @@ class Hyperfine(JsonTool):
     title = "hyperfine --export-json"
     version = 2
 
-    def recognise(self, name: str, head: bytes) -> bool:
+    def marked(self, head: bytes) -> bool:
         """Recognise a list of results with commands."""
         return b'"results"' in head and b'"command"' in head
 
@@ -189,10 +195,8 @@ class Jmh(JsonTool):
     title = "JMH -rf json"
     version = 3
 
-    def recognise(self, name: str, head: bytes) -> bool:
+    def marked(self, head: bytes) -> bool:
         """Recognise a list of benchmarks with a primary metric, or the version field."""
-        if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-            return False
         return b'"jmhVersion"' in head or (b'"benchmark"' in head and b'"primaryMetric"' in head)
 
     def take(self, out: Collected, document: Any) -> None:
@@ -234,7 +238,7 @@ class Fio(JsonTool):
         "99.000000": "Perc99",
     }
 
-    def recognise(self, name: str, head: bytes) -> bool:
+    def marked(self, head: bytes) -> bool:
         """Recognise the version field."""
         return b'"fio version"' in head
 
@@ -282,7 +286,7 @@ class Pyperf(JsonTool):
 
     _units: ClassVar = {"second": "s", "byte": "bytes", "integer": "count"}
 
-    def recognise(self, name: str, head: bytes) -> bool:
+    def marked(self, head: bytes) -> bool:
         """Recognise benchmarks that hold runs, or pyperf's metadata."""
         if b'"benchmarks"' not in head:
             return False
@@ -324,7 +328,7 @@ class KubeBurner(JsonTool):
 
     _quantiles = ("P50", "P90", "P95", "P99", "max", "avg", "min")
 
-    def recognise(self, name: str, head: bytes) -> bool:
+    def marked(self, head: bytes) -> bool:
         """Recognise documents with a metric name and a uuid."""
         return b'"metricName"' in head and b'"uuid"' in head
 

@@ -178,7 +178,8 @@ def split_report_name(name: str) -> tuple[str, int | None]:
 
 
 def time_ms(text: Any) -> int | None:
-    """Convert an ISO 8601 time (UTC without an offset) to epoch ms; None if it is not one."""
+    """Convert an ISO 8601 time (UTC without an offset) to epoch ms; None if it is not one, or before 1970: programs in Go
+    write the year 1 where nothing happened."""
     if not isinstance(text, str):
         return None
     try:
@@ -188,9 +189,10 @@ def time_ms(text: Any) -> int | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     try:
-        return round(moment.timestamp() * 1000)
+        ms = round(moment.timestamp() * 1000)
     except (OverflowError, ValueError):
         return None
+    return ms if ms >= 0 else None
 
 
 def plain_number(text: str) -> float | None:

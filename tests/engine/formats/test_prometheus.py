@@ -92,7 +92,7 @@ def test_recognises_expositions_only() -> None:
         assert not looks_like(other)
 
 
-@tries(30)
+@tries(18)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_named(data: bytes) -> None:
     """Never an exception; every non-comment line is a row or a problem."""
@@ -102,7 +102,7 @@ def test_any_bytes_are_read_or_named(data: bytes) -> None:
     assert scrape.samples.height + sum(p.count for p in scrape.problems) <= wanted + 1
 
 
-@tries(30)
+@tries(18)
 @given(st.lists(st.tuples(st.text(max_size=8), st.floats(allow_nan=False)), max_size=6))
 def test_round_trip(pairs: list[tuple[str, float]]) -> None:
     """What an exporter escapes comes back, cleaned for a terminal."""

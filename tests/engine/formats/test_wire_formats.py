@@ -20,13 +20,13 @@ def test_formats_refuse_nonsense() -> None:
             list(protobuf.fields(data))
 
 
-@tries(30)
+@tries(18)
 @given(st.binary(max_size=3000))
 def test_snappy_round_trip(data: bytes) -> None:
     assert snappy.unpack(_packed(data)) == data
 
 
-@tries(30)
+@tries(18)
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_varint_round_trip(values: list[int]) -> None:
     data = protobuf.write_packed(1, values)

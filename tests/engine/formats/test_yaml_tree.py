@@ -31,7 +31,7 @@ SCALARS = st.one_of(
 )
 
 
-@tries(40)
+@tries(24)
 @given(
     st.recursive(
         SCALARS,

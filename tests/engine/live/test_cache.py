@@ -182,6 +182,25 @@ def test_rewritten_while_saved(tmp_path: Path) -> None:
     assert run.rows == fresh(root) and run.rows["lines"][0][0] == "new"
 
 
+def test_two_sessions_leave_a_cache_that_serves_the_next_start(root: Path, tmp_path: Path) -> None:
+    """Each writes what it has read, and takes away segments that the other one still counts on."""
+    Run(root, tmp_path / "cache")
+    changes = settings(cache=True, cache_dir=str(tmp_path / "cache"), cache_min_mb=0.0, settle_s=0.0)
+    both = [Session([root], [FakeView()], settings=changes, strict=True) for _ in range(2)]
+    for number, live in enumerate(both):
+        live.scan()
+        for path in root.rglob("*.json"):
+            path.write_bytes(doc(f"{path.name} {number}", 7))
+        for path in root.rglob("1*.log"):
+            path.write_bytes(line(f"rewritten {number}", 4) * 50)
+    both[0].scan(final=True)
+    both[0].close()
+    both[1].close()
+    last = Run(root, tmp_path / "cache")
+    assert last.rows == fresh(root)
+    assert last.status.cached >= 9, "what neither of them saw change"
+
+
 def test_off_and_small(root: Path, tmp_path: Path) -> None:
     for number, changes in enumerate(({"cache": False}, {"cache_min_mb": 5.0}, {"cache_max_mb": 0})):
         cache = tmp_path / f"cache{number}"

@@ -12,7 +12,21 @@ import engine.live.ingest.file_content as tail
 import engine.live.ingest.follower as follow
 import engine.live.ingest.log_reader as log_reader
 from engine.live.session import Session
-from tests.engine.live.fake import doc, docs, fresh, keys, kinds, line, pack, rows, session, values, view_of
+from tests.engine.live.fake import (
+    FakeView,
+    doc,
+    docs,
+    fresh,
+    keys,
+    kinds,
+    line,
+    pack,
+    rows,
+    session,
+    settings,
+    values,
+    view_of,
+)
 
 
 def test_append_reads_only_what_is_new(tmp_path: Path, live: Session) -> None:
@@ -101,17 +115,20 @@ def test_rewrite_with_restored_times(tmp_path: Path, live: Session) -> None:
     assert docs(live) == [("x", 2, 0)]
 
 
+@pytest.mark.parametrize("ahead_s", [0.0, 0.15])
 def test_write_that_leaves_no_trace_in_the_stat_is_noticed_when_settled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ahead_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file system with a coarse clock: the second write has the same size and times as the first."""
+    """A file system with a coarse clock, which may be a server's: the second write has the same size and times as the first."""
     monkeypatch.setattr(follow, "RACY_S", 0.2)
     path = tmp_path / "x.json"
-    path.write_bytes(doc("x", 1))
+    path.write_bytes(doc("x", 1) + b"\n")
+    if ahead_s:
+        os.utime(path, (0, time.time() + ahead_s))
     live = session(tmp_path)
     live.scan()
     stat = path.stat()
-    path.write_bytes(doc("x", 2))
+    path.write_bytes(doc("x", 2) + b"\n")
     real = os.fstat
 
     def coarse(fd: int) -> os.stat_result:
@@ -267,6 +284,32 @@ def test_last_line_without_its_end(tmp_path: Path) -> None:
     assert values(settled) == [1, 1234, 5], "what was taken is undone"
     live.scan()
     assert rows(live) == rows(settled) == fresh(tmp_path)
+
+
+@pytest.mark.parametrize("step_s", [3600, -3600, 86_400, -86_400, -1_767_000_000])
+def test_a_clock_that_is_set_while_files_are_written(step_s: float, tmp_path: Path) -> None:
+    """Files of before and after, logs with a last line without its end: all is read within two looks at what is due."""
+    clock = [time.time()]
+    live = Session([tmp_path], [FakeView()], settings=settings(settle_s=0.02), now_ms=lambda: int(clock[0] * 1000))
+    for name in ("before", "both"):
+        (tmp_path / f"{name}.log").write_bytes(line("a", 1) + b"L|b|2")
+        (tmp_path / f"{name}.json").write_bytes(doc(name, 1))
+    live.scan()
+    clock[0] += step_s
+    for name in ("after", "both"):
+        (tmp_path / f"{name}.log").write_bytes(line("c", 3) + b"L|d|4")
+        (tmp_path / f"{name}.json").write_bytes(doc(name, 2))
+        for ending in ("log", "json"):
+            os.utime(tmp_path / f"{name}.{ending}", (clock[0], clock[0]))
+    live.scan()
+    for _ in range(2):
+        due = live.due()
+        assert due is not None and due - time.monotonic() < 2 * follow.RACY_S, "nothing waits for the clock"
+        time.sleep(0.02)
+        live.scan()
+        if rows(live) == fresh(tmp_path):
+            break
+    assert rows(live) == fresh(tmp_path)
 
 
 def test_files_that_are_due_give_way_to_a_known_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.live.store as stores
 from engine.live.store import BadRows, Store
 from engine.tables import Column, Table
+from tests.chance import tries
 
 TABLE = Table("t", "", (Column("a", pl.Int64, ""), Column("b", pl.String, "")))
 
@@ -48,7 +49,7 @@ def form(kind: str, values: list[int]) -> dict[str, Any]:
     return {"t": {"a": values}} if kind == "one column" else {}
 
 
-@settings(deadline=None)
+@tries(50)
 @given(STEPS)
 def test_store_equals_a_list_of_rows(steps: list[tuple[Any, ...]]) -> None:
     store = Store([TABLE])

@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from engine.own_files import private_files
 from engine.own_files.scenarios import Scenarios, split_scenario
 from engine.own_files.settings import State
 from engine.parameters import BadOption, parse
@@ -31,6 +32,35 @@ def test_saved_scenarios_are_the_same_after_a_restart(tmp_path: Path) -> None:
     assert again.load("nothing changed", wanted) == FakeParameters()
     again.delete("two of them")
     assert again.names() == ["nothing changed"]
+
+
+def test_of_two_dashboards_none_loses_what_the_other_saves(tmp_path: Path) -> None:
+    first, second = State(tmp_path / "state.toml"), State(tmp_path / "state.toml")
+    Scenarios(first, "fake-view").save("by the first", FakeParameters(scale=3))
+    first.set("tables", "jobs", value={"sort": "id"})
+    first.set("tab", value="1")
+    assert first.save()
+    Scenarios(second, "fake-view").save("by the second", FakeParameters())
+    second.set("tab", value="2")
+    assert second.save()
+    assert Scenarios(second, "fake-view").names() == ["by the first", "by the second"]
+    Scenarios(first, "fake-view").delete("by the first")
+    assert first.save()
+    expected = {"scenarios": {"fake-view": {"by the second": {}}}, "tables": {"jobs": {"sort": "id"}}, "tab": "2"}
+    assert first.values == State(tmp_path / "state.toml").values == expected
+    (tmp_path / "state.toml").write_text("damaged = ")
+    assert first.save()
+    assert State(tmp_path / "state.toml").values == expected
+
+
+def test_a_state_that_another_dashboard_is_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_files, "PATIENCE_S", 0.02)
+    state = State(tmp_path / "state.toml")
+    state.set("tab", value="1")
+    with private_files.locked(tmp_path):
+        assert not state.save()
+    assert state.problem == "another loadlens is writing there"
+    assert state.save() and not state.problem
 
 
 def test_what_is_not_there_or_not_valid_is_said(tmp_path: Path) -> None:

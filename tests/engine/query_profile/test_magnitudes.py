@@ -86,7 +86,7 @@ def all_finite(result: Result) -> bool:
     return all(value is not None and math.isfinite(value) for name in names for value in classes[name].to_list())
 
 
-@tries(20)
+@tries(12)
 @given(tables(), st.sampled_from(("default", "default", "wlr", "ols", "nnls", "ratio")))
 def test_any_numbers_are_answered(drawn: tuple[Table, Table | None], method: str) -> None:
     table, calls = drawn

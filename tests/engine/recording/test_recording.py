@@ -128,6 +128,27 @@ def test_what_is_played_is_what_was_recorded(seed: int, tmp_path: Path, monkeypa
     assert player.now_ms() >= clock.ms
 
 
+def test_a_clock_that_is_set_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a pause of an hour nor one look over all that came later; and any time of modification can be played."""
+    recorder = Recorder(tmp_path / "recorded", 1 << 20)
+    right_ns = time.time_ns()
+    for step_s, modified_s in ((0, -1e9), (3600, 1e9), (-86_400, 0), (-1.7e9, 2e9)):
+        monkeypatch.setattr(time, "time_ns", lambda step_s=step_s: right_ns + int(step_s * 1e9))
+        (tmp_path / "a.log").write_bytes(b"%d" % step_s)
+        os.utime(tmp_path / "a.log", (modified_s, modified_s))
+        recorder.take([str(tmp_path)], [str(tmp_path / "a.log")])
+    recorder.close()
+    with (tmp_path / "recorded").open("rb") as file:
+        heads = [entry for entry, _ in entries(file)]
+    assert [entry.modified_ns for entry in heads if entry.more] == [0, 10**18, 0, 2 * 10**18]
+    times = [entry.at_ms for entry in heads]
+    assert (
+        times == sorted(times)
+        and times[0] == pytest.approx(right_ns // 10**6, abs=60_000)
+        and times[-1] - times[0] < 60_000
+    )
+
+
 def test_times_of_modification_are_those_of_the_files(tmp_path: Path) -> None:
     recording = record(tmp_path / "r", put("0/data/a", b"abc", modified_ns=5_000_000_000))
     player = played(recording, tmp_path / "to")

@@ -106,6 +106,65 @@ def test_a_bracket_without_the_rank_proves_nothing() -> None:
         assert found[1].tolist() == [proven] and (not proven or found[0].tolist() == [[2.0, 2.0]])
 
 
+@pytest.mark.parametrize("largest", [1.0, 1e9])
+def test_a_bracket_of_one_value_holds_it_however_sums_are_rounded(largest: float) -> None:
+    rng = np.random.default_rng(4)
+    x, y = np.sort(rng.random((1, 30))), np.sort(rng.random((1, 40)))
+    x[0, -1], y[0, -5:] = largest, largest + y[0, -5:]
+    pairs = np.sort((y[0] - x[0][:, None]).ravel())
+    for number in range(0, pairs.size, 5):
+        rank, limit = np.array([number]), pairs[number].reshape(1, 1)
+        found, proven = shift._select_between(x, y, limit, limit, rank, rank)
+        assert proven.all() and found.tolist() == [[pairs[number]] * 2]
+
+
+def test_a_point_exactly_as_likely_as_the_limit_is_none() -> None:
+    series = np.array([1.0, 2.0, 1.0, 2.0, 9.0, 8.0, 9.0, 8.0])
+    (point,) = edivisive.change_points(series)
+    assert point.index == 4
+    assert edivisive.change_points(series, max_p_value=point.p_value) == ()
+    assert len(edivisive.change_points(series, max_p_value=math.nextafter(point.p_value, 1))) == 1
+
+
+@pytest.mark.parametrize(
+    ("digits", "splits", "limit", "left"),
+    [
+        ("523668302974", [2, 4, 6, 8, 10], 0.2, [4, 6]),
+        ("2845160595665", [2, 4, 7, 9, 11], 0.2, [7]),
+    ],
+)
+def test_only_the_two_points_behind_a_dropped_one_are_judged_again(
+    digits: str, splits: list[int], limit: float, left: list[int]
+) -> None:
+    """As Otava does, in plain Python with SciPy's t-test; here it would matter if a third one were judged again."""
+    series = np.array([float(digit) for digit in digits])
+
+    def judged(split: int) -> float:
+        ends = [0, *points, series.size]
+        at = ends.index(split)
+        left, right = series[ends[at - 1] : split], series[split : ends[at + 1]]
+        described = (each for side in (left, right) for each in (side.mean(), side.std(), side.size))
+        return float(stats.ttest_ind_from_stats(*described).pvalue)
+
+    points = list(splits)
+    p = {split: judged(split) for split in points}
+    while points and p[worst := max(points, key=p.__getitem__)] >= limit:
+        at = points.index(worst)
+        points.remove(worst)
+        p |= {split: judged(split) for split in points[at : at + 2]}
+    assert [point.index for point in edivisive._merged(series, splits, limit, 0.0)] == points == left
+
+
+def test_solutions_grow_with_what_they_explain() -> None:
+    gram, right = np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([1.0, 0.5])
+    for size in (1.0, 1e-12, 1e12):
+        assert nonnegative.solve(gram, size * right) == pytest.approx([size, 0.0], abs=0)
+
+
+def test_distributions_that_are_shared_cannot_be_written_to() -> None:
+    assert not ranks.u_distribution(3, 4).flags.writeable
+
+
 def test_copies_of_a_column_share_a_solution() -> None:
     found = nonnegative.solve(np.ones((2, 2)), np.array([2.0, 2.0]))
     assert (found >= 0).all() and found.sum() == pytest.approx(2.0)

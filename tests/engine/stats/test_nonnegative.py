@@ -11,7 +11,7 @@ from engine.stats import nonnegative
 from tests.chance import tries
 
 
-@tries(20)
+@tries(12)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 40))
 def test_solver_agrees_with_scipy(seed: int, columns: int, extra: int) -> None:
     rng = np.random.default_rng(seed)

@@ -38,7 +38,7 @@ def test_every_box_opens_and_closes_and_one_can_leave(tmp_path: Path) -> None:
 
 def test_the_tab_stays_on_screen_behind_a_box_in_every_theme(tmp_path: Path) -> None:
     async def story() -> None:
-        async with stage(tmp_path) as s:
+        async with stage(tmp_path, painted=True) as s:
             for theme in CYCLE:
                 s.app.theme = theme
                 await s.press("e")

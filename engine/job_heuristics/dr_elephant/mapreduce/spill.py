@@ -33,13 +33,12 @@ EXACT = Gate(key="spill", label="records spilled per output record", value=_rati
 
 
 def _details(subject: Subject) -> Mapping[str, list[str]]:
-    tasks = subject["n"]
-    some = np.maximum(tasks, 1)
+    some = np.maximum(subject["n"], 1)
     spilled, written = subject["sum_spilled_records"], subject["sum_map_output_records"]
     return {
-        "Number of tasks": plain(tasks),
-        "Avg spilled records per task": plain(np.where(tasks > 0, divided(spilled, some), 0)),
-        "Avg output records per task": plain(np.where(tasks > 0, divided(written, some), 0)),
+        "Number of tasks": plain(subject["n"]),
+        "Avg spilled records per task": plain(divided(spilled, some)),
+        "Avg output records per task": plain(divided(written, some)),
         "Ratio of spilled records to output records": each(java_double, _ratio(subject)),
     }
 

@@ -64,7 +64,7 @@ def test_a_wide_balance_band_ends_at_zero(tmp_path: Path) -> None:
     assert row["upper_threshold"] == pytest.approx(row["avg_utilization"] * 2.8)
 
 
-@tries(20)
+@tries(12)
 @given(clusters())
 def test_goals_are_decided_for_any_cluster(cluster: Cluster) -> None:
     found = goals.verdicts(cluster, BrokerLoadParameters(topics_with_min_leaders_per_broker="t0"))

@@ -83,3 +83,49 @@ def test_a_look_at_kept_windows_reads_no_scrape_again(tmp_path: Path, monkeypatc
     monkeypatch.setattr(history.rounds, "build", lambda which, *rest: (built.extend(which), build(which, *rest))[1])
     compute(inputs, *options, ("at", str(T0 // WINDOW * WINDOW + 5 * WINDOW - 1)), memo=memo)
     assert len(built) <= 2  # the rounds of the window that the moment is in
+
+
+def test_only_what_is_needed_is_built_and_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two partitions, a scrape a minute, two of them a round and two rounds a window; three rounds of samples are shown."""
+    made = Growing(tmp_path, counters=False)
+    first = T0 // WINDOW * WINDOW
+    built: list[list[int]] = []
+    added: list[int] = []
+    build, add_up = history.rounds.build, past_windows.window_sums.add_up
+    monkeypatch.setattr(
+        history.rounds, "build", lambda which, *rest: (built.append(list(which)), build(which, *rest))[1]
+    )
+    monkeypatch.setattr(
+        past_windows.window_sums,
+        "add_up",
+        lambda rounds, *rest: (added.append(rounds[-1].time_ms // WINDOW), add_up(rounds, *rest))[1],
+    )
+    memo = Memo()
+    sums: Partials[tuple[int, int | None], WindowSums] = memo.state("broker load window sums", Partials)
+    interval = first // (2 * MINUTE)
+
+    def look(*more: tuple[str, str], minutes: tuple[int, ...] = ()) -> list[list[int]]:
+        built.clear()
+        added.clear()
+        for minute in minutes:
+            for broker in BROKERS:
+                made.scrape(100 + 2 * minute + broker, broker, first + minute * MINUTE)
+        options = (("window-ms", str(WINDOW)), ("windows", "2"), ("max-rows", "6"), *more)
+        compute(made.inputs(), *options, memo=memo)
+        return [[which - interval for which in each] for each in built]
+
+    assert look(minutes=tuple(range(24))) == [list(range(12))], "all at once"
+    assert len(added) == 4, "the two looked at, the open one and the one before"
+    assert look() == []
+    assert look(minutes=(24,)) == [[12]], "the rounds of the samples shown are there"
+    end = ("at", str(first + 20 * MINUTE - 1))
+    look(end)
+    assert look(end, minutes=(26,)) == [[13]], "and so are those of the moment looked at"
+    look(minutes=tuple(range(28, 40)))
+    there = [index for index, _ in sums]
+    assert len(there) == 8
+    room = sums[there[-4], None].nbytes + sums[there[-5], None].nbytes
+    for bytes_free, stay in ((room, 2), (room - 1, 1)):
+        monkeypatch.setattr(past_windows, "SUMS_BYTES", bytes_free)
+        look()
+        assert [index for index, _ in sums] == there[-3 - stay :], "those looked at, and of others the newest that fit"

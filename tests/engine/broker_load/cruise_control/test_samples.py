@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from engine.broker_load.tables import raw_metrics
 from tests.engine.broker_load.clusters import KB, MB, T0, Cluster, sample, simple, skipped
 from tests.engine.broker_load.inputs import compute, read
 
@@ -19,6 +20,54 @@ def test_cpu_is_shared_by_the_weights(tmp_path: Path) -> None:
     assert row["cpu_usage"] == pytest.approx(4.0)
     assert (row["leader_bytes_in"], row["leader_bytes_out"], row["disk_usage"]) == (100.0, 200.0, 10.0)
     assert skipped(result) == {}
+
+
+def test_weights_that_leave_nothing_give_no_cpu(tmp_path: Path) -> None:
+    """All bytes of broker 1 come in, and only bytes out count: 0 of 0 is 0, while broker 2 still shares by what goes out."""
+    made = simple(tmp_path)
+    made.rows = [row for row in made.rows if row[2] != 1 or not row[1].endswith("BYTES_OUT")]
+    made.rows.append((T0, "TOPIC_BYTES_OUT", 1, "t", "", 0.0))
+    made.totals(1, None, bytes_in=100 * KB)
+    result = compute(read(made.write()), ("a", "0"), ("c", "0"))
+    assert [sample(result, topic)["cpu_usage"] for topic in "tu"] == [0.0, pytest.approx(4.0)]  # type: ignore[index]
+
+
+def test_samples_are_shown_where_all_of_a_round_fit(tmp_path: Path) -> None:
+    made = simple(tmp_path)
+    made.partition("v", 0, -1, "3|7")
+    inputs = read(made.write())
+    shown = [compute(inputs, ("max-rows", str(most))).tables["samples"].height for most in (0, 1, 2)]
+    assert shown == [0, 0, 2]
+
+
+def test_only_leaders_of_replicated_partitions_need_followers_that_fetch(tmp_path: Path) -> None:
+    """Every broker reports all that a sample needs but the rate of followers' fetches: broker 2 alone has followers."""
+    made = Cluster(tmp_path)
+    made.partition("t", 0, 1, "1")
+    made.partition("u", 0, 2, "2|3")
+    made.partition("v", 0, -1, "1|3")
+    made.size(1, "t", 0, MB)
+    made.size(2, "u", 0, MB)
+    needed = [raw_metrics.NAMES[number] for number in raw_metrics.NEEDED_4]
+    made.rows += [
+        (T0, name, broker, "", "", 0.5) for broker in made.ids for name in needed if "FETCH_REQUEST_RATE" not in name
+    ]
+    made.rows += [(T0, "ALL_TOPIC_FETCH_REQUEST_RATE", broker, "", "", 0.5) for broker in made.ids]
+    made.rows += [(T0, "BROKER_CONSUMER_FETCH_REQUEST_RATE", broker, "", "", 0.5) for broker in made.ids]
+    assert compute(read(made.write())).tables["broker_samples"]["broker"].to_list() == [1, 3]
+    made.rows.append((T0, "BROKER_FOLLOWER_FETCH_REQUEST_RATE", 2, "", "", 0.0))
+    assert compute(read(made.write())).tables["broker_samples"]["broker"].to_list() == [1, 2, 3]
+
+
+def test_disks_of_one_host_add_up(tmp_path: Path) -> None:
+    """10 MB on each of three replicas' brokers; brokers 1 and 2 share a host, and broker 2 has a disk of its own size."""
+    made = simple(tmp_path)
+    made.hosts = {1: "both", 2: "both"}
+    made.capacity["2"] = {"DISK": "500", "CPU": {"num.cores": "8"}, "NW_IN": "1", "NW_OUT": "1"}
+    made.capacity["1"] = {"DISK": "100", "CPU": {"num.cores": "8"}, "NW_IN": "1", "NW_OUT": "1"}
+    hosts = compute(read(made.write())).tables["hosts"]
+    share = dict(hosts.select("host", "disk_pct").iter_rows())
+    assert share == {"both": pytest.approx(100 * (10 + 20) / 600), "host-3": pytest.approx(100 * 10 / 1_000_000)}
 
 
 def test_no_leader(tmp_path: Path) -> None:

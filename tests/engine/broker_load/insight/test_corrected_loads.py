@@ -20,7 +20,7 @@ from tests.contract.samples import opened
 from tests.engine.broker_load.random_clusters import clusters
 
 
-@tries(30)
+@tries(18)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -37,7 +37,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
     assert total.cpu[working] == pytest.approx(measured.cpu[working])
 
 
-@tries(20)
+@tries(12)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cluster, seed: int) -> None:
     """The fitted model of a broker with and without one replica, as a share of what was measured."""

@@ -11,7 +11,7 @@ import pytest
 from engine.broker_load.model import cluster_facts
 from engine.inputs import Inputs
 from engine.result import Result
-from tests.engine.broker_load.clusters import KB, MB, T0, Cluster
+from tests.engine.broker_load.clusters import KB, MB, T0, Cluster, simple
 from tests.engine.broker_load.cruise_control.test_golden import samples_match
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
@@ -229,3 +229,26 @@ def test_odd_facts_do_no_harm(tmp_path: Path, value: str, labels: str) -> None:
     text = "".join(f"{name}{{{labels or ids}}} {value} {AT * 1000}\n" for name in names)
     result = compute(inputs(tmp_path, text, leads(AT, 3, partition=5) + size(AT, 3, partition=5)))
     assert (5, 3, [3], [3]) in shown(result)
+
+
+def test_messages_are_those_of_all_windows_that_are_averaged(tmp_path: Path) -> None:
+    """Ends of the log every half hour over two hours: 1,800 messages in each half of the first, 5,400 in each of the second."""
+    hour = 3600
+    first = T0 // 1000 // hour * hour
+    cluster = simple(tmp_path)
+    for step in (0, 1, 2):
+        time = (first + step * hour + 10) * 1000
+        for broker, topic in ((1, "t"), (2, "u"), (3, "")):
+            if topic:
+                cluster.rate(broker, topic, 100 * KB, 0.0, time)
+                cluster.size(broker, topic, 0, MB, time)
+            cluster.totals(broker, 0.5, time)
+    folder = cluster.write()
+    ends = (0, 1800, 3600, 9000, 14400)
+    (folder / "offsets.prom").write_text("".join(
+        f'kafka_topic_partition_current_offset{{topic="t",partition="0"}} {value} {(first + step * hour // 2) * 1000}\n'
+        for step, value in enumerate(ends)
+    ))  # fmt: skip
+    for windows, rate in ((2, 14_400 / 7200), (1, 10_800 / 3600)):
+        found = compute(read(folder), ("windows", str(windows)), ("window-ms", str(hour * 1000)))
+        assert found.tables["partitions"].filter(topic="t")["msg_measured"].to_list() == [pytest.approx(rate)], windows

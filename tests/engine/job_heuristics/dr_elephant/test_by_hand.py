@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant import metrics, registry
 from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules, default_rules
 from engine.job_heuristics.dr_elephant.mapreduce import cache
 from engine.job_heuristics.dr_elephant.verdict_tables import Judged, _blocks, judge, sides_of
@@ -216,6 +216,29 @@ def test_advice_by_what_holds_the_tasks_up() -> None:
     assert "began after the maps" in advice("Shuffle & Sort", 1, *MAPS, *early[1:])
     failed = task("map", 1, 9, extra=[("FAILED", 1, 5, "VIRGIN")])
     assert "after 1 failed attempt." in advice("Exception", 2, failed)
+
+
+def test_a_job_that_took_no_time_waited_all_the_time() -> None:
+    assert judged((task("map", 10, 0),)).jobs["wait_ms"].to_list() == [10_000]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "map_mb", "reduce_mb", "used"),
+    [
+        (1, 2**62, 2**62 - 1, 2**63 - 1),
+        (1, 2**62, 2**62, None),
+        (1, 2**63 - 1, 0, 2**63 - 1),
+        (2, 2**63 - 1, -(2**63) + 1, None),
+    ],
+)
+def test_memory_of_the_description_is_exact_or_unknown(
+    seconds: int, map_mb: int, reduce_mb: int, used: int | None
+) -> None:
+    """One map and one reduce of a second: the containers' MB by time where each side's and their sum have 64 bits."""
+    row = {"map_memory_mb": map_mb, "reduce_memory_mb": reduce_mb}
+    made = model([task("map", 1, seconds), task("reduce", 3, 1)], **row)
+    sides = sides_of(made.jobs, made.arrays[0], {})
+    assert metrics.compute(made.jobs, sides, published=True)["used_mb_s"] == [used]
 
 
 def test_a_side_without_tasks_and_one_with_a_single_one() -> None:

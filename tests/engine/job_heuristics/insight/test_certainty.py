@@ -111,7 +111,7 @@ def test_arrival_without_evidence_says_so():
     assert ended is not None and certainty.arrival(ended).words == "the job has ended"
 
 
-@tries(20)
+@tries(12)
 @given(
     st.lists(st.integers(1, 9000), max_size=30),
     st.lists(st.integers(0, 9000), max_size=10),
@@ -139,7 +139,7 @@ def test_bounds_hold_whatever_the_rest_does(finished, ages, more, side):
                 assert found.floor <= final[found.heuristic] <= found.ceiling
 
 
-@tries(20)
+@tries(12)
 @given(st.lists(st.integers(0, 9000), max_size=30), st.lists(st.integers(0, 9000), max_size=10), st.integers(0, 900))
 def test_arrival_never_lies_in_the_past(finished, ages, more):
     found = certainty.arrival(running(finished, ages, len(finished) + len(ages) + more), copies=20)

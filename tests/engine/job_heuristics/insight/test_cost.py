@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.insight import cost
+from tests.chance import tries
 from tests.engine.job_heuristics.jobs import model, task, together
 
 
@@ -82,7 +83,7 @@ one = st.builds(
 )
 
 
-@settings(deadline=None)
+@tries(50)
 @given(st.lists(one, max_size=12), st.integers(1, 9000), st.floats(1, 3))
 def test_causes_add_up_to_every_attempt(tasks, reduce_mb, headroom):
     job = model(tasks, reduce_memory_mb=reduce_mb)

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.gates import amount
@@ -149,7 +149,14 @@ def arrays_job(rows):
     return replace(base, maps=side, reduces=replace(side, name="reduce"))
 
 
-@settings(deadline=None)
+def test_averages_over_no_task_have_nothing_to_explain():
+    reasons = {verdict.name: decision.explain(verdict).reason for verdict in job_verdicts(arrays_job([]), RULES)}
+    unexplained = {name for name, reason in reasons.items() if reason.endswith(" task to judge.")}
+    words = ("Time", "GC", "Memory")
+    assert unexplained == {"Mapper Speed", *(f"{side} {word}" for side in ("Mapper", "Reducer") for word in words)}
+
+
+@tries(50)
 @given(sides)
 def test_moving_the_deciding_limit_changes_the_level(rows):
     """Each limit that decides really holds the verdict: with it one level stricter the verdict would differ or tie."""

@@ -99,7 +99,7 @@ one = st.builds(
 )  # fmt: skip
 
 
-@tries(30)
+@tries(18)
 @given(st.lists(one, max_size=15), st.integers(1, 20_000), st.sampled_from(["", "x", "0.5", "1e400", "-3"]))
 def test_any_job_gives_sane_advice(tasks, memory, value):
     conf = dict.fromkeys(ADVICE_KEYS, value) if value else {}
@@ -109,7 +109,7 @@ def test_any_job_gives_sane_advice(tasks, memory, value):
         assert row["key"] and float(row["value"]) >= 0 and row["text"]
 
 
-@tries(30)
+@tries(18)
 @given(st.lists(st.tuples(st.lists(one, max_size=15), st.integers(1, 20_000)), min_size=1, max_size=4))
 def test_every_job_with_something_to_say_is_asked(jobs):
     models = [model(tasks, job_id=f"job_1_{k:04}", map_memory_mb=mb) for k, (tasks, mb) in enumerate(jobs)]

@@ -128,7 +128,7 @@ one = st.builds(
 )  # fmt: skip
 
 
-@tries(30)
+@tries(18)
 @given(
     st.lists(one, max_size=10),
     st.builds(

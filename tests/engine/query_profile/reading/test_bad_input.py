@@ -225,7 +225,7 @@ def test_files_cut_anywhere(path: str) -> None:
         survive(Path(path).name, data[: len(data) * cut // 6 + cut])
 
 
-@tries(20, suppress_health_check=list(HealthCheck))
+@tries(12, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_bytes(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(SAMPLES))
@@ -236,14 +236,14 @@ def test_damaged_bytes(data: st.DataObject) -> None:
     survive(Path(path).name, bytes(whole))
 
 
-@tries(20)
+@tries(12)
 @given(st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
     survive("x.csv", data)
     recognised("x.csv", data)
 
 
-@tries(20)
+@tries(12)
 @given(
     st.lists(
         st.lists(st.sampled_from(["0", "1", "700", "NaN", "-5", "", "1e300", "+Inf", "x"]), min_size=3, max_size=3),

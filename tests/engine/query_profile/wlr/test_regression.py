@@ -97,7 +97,7 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return x.reshape(rows, classes), y
 
 
-@tries(30)
+@tries(18)
 @given(tables(), st.integers(0, 12))
 def test_sums_are_those_of_a_line_by_line_program_and_add(table: tuple[np.ndarray, np.ndarray], cut: int) -> None:
     x, y = table
@@ -128,7 +128,7 @@ def test_long_tables_are_added_row_by_row_too(classes: int) -> None:
     assert np.array_equal(found, row_by_row(whole, y))
 
 
-@tries(30)
+@tries(18)
 @given(tables(), st.integers(0, 12))
 def test_moments_agree_with_a_direct_fit_and_merge(table: tuple[np.ndarray, np.ndarray], cut: int) -> None:
     x, y = table
@@ -145,6 +145,13 @@ def test_moments_agree_with_a_direct_fit_and_merge(table: tuple[np.ndarray, np.n
             assert math.isclose(lines.slope[j], slope, rel_tol=1e-7, abs_tol=1e-9 * z.max() / xs.max())
         assert math.isclose(lines.slope[j], parts.slope[j], rel_tol=1e-6, abs_tol=1e-9)
         assert np.isfinite([lines.slope[j], lines.intercept[j], lines.r2[j], lines.slope_stderr[j]]).all()
+
+
+@pytest.mark.parametrize("rows", [255, 256, 257, 512])
+def test_rows_of_one_batch_are_counted_in_small_numbers_only_if_these_hold_them(rows: int) -> None:
+    x, y = np.ones((rows, 2)), np.ones(rows)
+    for sums in (Moments.zero(2).add(x, y), Sums.zero(2).add(x, y)):
+        assert sums.n.tolist() == [rows, rows]
 
 
 def test_totals_without_clamps_are_the_shares_of_every_interval() -> None:

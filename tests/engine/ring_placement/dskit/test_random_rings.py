@@ -67,7 +67,7 @@ def walk(ring: TokenRing, key: int, operation: Operation) -> list[int]:
 
 
 @given(rings(), st.sampled_from(sorted(OPERATIONS)), st.sampled_from((0, 3, 512)))
-@tries(75)
+@tries(45)
 def test_replica_sets_are_those_of_the_walk(ring: TokenRing, name: str, steps: int) -> None:
     operation = OPERATIONS[name]
     saved, replicas.STEPS = replicas.STEPS, steps
@@ -111,7 +111,7 @@ def test_a_walk_passes_over_owners(owners: list[int], start: int, passed: set[in
 
 
 @given(rings(), st.sampled_from(sorted(OPERATIONS)), st.randoms(use_true_random=False))
-@tries(50)
+@tries(30)
 def test_errors_and_old_heartbeats_stop_the_same_requests(ring: TokenRing, name: str, random: object) -> None:
     """Whether a member answers with errors or is unhealthy, a quorum and a whole-ring request fail alike."""
     down = np.array([random.random() < 0.3 for _ in ring.instances], dtype=bool)  # type: ignore[attr-defined]
@@ -128,7 +128,7 @@ def test_errors_and_old_heartbeats_stop_the_same_requests(ring: TokenRing, name:
 
 
 @given(rings(), st.text(max_size=5), st.integers(-1, 12), st.sampled_from((0, 100, 10_000)))
-@tries(20)
+@tries(12)
 def test_a_shard_is_stable(ring: TokenRing, tenant: str, size: int, lookback: int) -> None:
     """A shard holds no member twice, not more than the lookback allows, and does not depend on health or state."""
     shard = ShardRing(ring, 1000).shard(tenant, size, lookback)
@@ -146,7 +146,7 @@ def test_a_shard_is_stable(ring: TokenRing, tenant: str, size: int, lookback: in
 
 
 @given(rings())
-@tries(30)
+@tries(18)
 def test_ownership_adds_up_in_each_zone(ring: TokenRing) -> None:
     for zone in ring.zones:
         own = [o for i, o in zip(ring.instances, ring.ownership.tolist(), strict=True) if i.zone == zone]
@@ -155,7 +155,7 @@ def test_ownership_adds_up_in_each_zone(ring: TokenRing) -> None:
 
 
 @given(rings(("a", "b", "c")), st.booleans())
-@tries(50)
+@tries(30)
 def test_token_ranges_are_the_keys_whose_next_token_of_the_zone_is_the_members(ring: TokenRing, low: bool) -> None:
     if low:  # tokens close to both ends of the key space
         moved = {v: (n * 2 if n % 2 else SPACE - 1 - n) for n, v in enumerate(ring.tokens.tolist())}

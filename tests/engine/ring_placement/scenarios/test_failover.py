@@ -23,7 +23,7 @@ from tests.engine.ring_placement.cases import (
 )
 
 
-@tries(30)
+@tries(18)
 @given(clusters(), st.data())
 def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids
@@ -49,7 +49,7 @@ def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject
         assert gone.datasets_with_changed_shard_set == sum(sets[i] != sets[half + i] for i in range(half))
 
 
-@tries(20)
+@tries(12)
 @given(clusters())
 def test_nothing_fails_nothing_changes(placement: Placement) -> None:
     none = transient_outcome(placement, member_mask(placement.ring, ()))
@@ -60,7 +60,7 @@ def test_nothing_fails_nothing_changes(placement: Placement) -> None:
     assert same_again.datasets_with_changed_shard_set == 0
 
 
-@tries(20, suppress_health_check=[HealthCheck.too_slow])
+@tries(12, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.data())
 def test_what_is_taken_over_adds_up(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids

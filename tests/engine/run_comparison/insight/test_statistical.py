@@ -24,14 +24,14 @@ def _rows(result: Any) -> dict[str, dict[str, Any]]:
     return {row["bucket"]: row for row in result.tables["metrics"].iter_rows(named=True)}
 
 
-def test_few_noisy_runs_are_not_enough_data(tmp_path: Path) -> None:
+def test_few_noisy_runs_are_undecided(tmp_path: Path) -> None:
     result = compute(two_jobs(tmp_path, [60, 200, 90], [80, 300, 70]), draws=200, **SIDES)
     row = _rows(result)["Perc50"]
-    assert row["verdict"] == "not enough data"
+    assert row["verdict"] == "undecided"
     assert row["runs_needed"] >= 1
     assert result.summary["pass"] is not True
     one = compute(two_jobs(tmp_path / "one", [100], [100]), draws=200, **SIDES)
-    assert (one.summary["verdict"], one.summary["pass"]) == ("not enough data", None)
+    assert (one.summary["verdict"], one.summary["pass"]) == ("undecided", None)
 
 
 def test_spread_that_grows_is_different_though_the_median_stays(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_one_bad_run_stands_out_by_its_influence(tmp_path: Path) -> None:
     assert runs["influence"].null_count() == 0
 
 
-@tries(30)
+@tries(18)
 @given(st.integers(3, 10), st.integers(3, 10), st.integers(0, 2**32 - 1), st.floats(0.3, 3.0), st.floats(0.5, 0.95))
 def test_interval_and_one_sided_tests_agree(n1: int, n2: int, seed: int, factor: float, margin: float) -> None:
     rng = np.random.default_rng(seed)
@@ -76,7 +76,7 @@ def test_interval_and_one_sided_tests_agree(n1: int, n2: int, seed: int, factor:
     assert inside == (arithmetic.equivalence_p <= 0.05 + 1e-12)
 
 
-@tries(20)
+@tries(12)
 @given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 2**32 - 1), st.floats(0.01, 100.0))
 def test_swapping_sides_inverts_the_ratio_and_scaling_changes_nothing(
     n1: int, n2: int, seed: int, scale: float

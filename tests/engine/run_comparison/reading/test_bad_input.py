@@ -239,7 +239,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@tries(75)
+@tries(45)
 @given(BYTES | JSON.map(lambda v: json.dumps(v).encode()), st.integers(0, len(READERS) - 1), st.booleans())
 def test_no_reader_ever_raises(data: bytes, number: int, final: bool) -> None:
     reader = READERS[number]
@@ -259,7 +259,7 @@ def test_no_reader_ever_raises(data: bytes, number: int, final: bool) -> None:
                 assert not frame["value"].drop_nulls().is_infinite().any()
 
 
-@tries(30)
+@tries(18)
 @given(st.integers(0, 400))
 def test_every_cut_of_a_good_file_is_told(at: int) -> None:
     data = GOOD.encode()

@@ -144,6 +144,17 @@ def test_repeated_fields_merge(text: str, expected: dict[str, float]) -> None:
     assert go_json.decode(data).items[0].data == expected
 
 
+@pytest.mark.parametrize("more", ["", '"labels":{},', '"labels":null,', '"labels":{"a":"b"},"labels":{},'])
+def test_repeated_labels_merge_whether_the_document_has_labels_or_not(more: str) -> None:
+    twice = API_ITEM.replace('"unit"', '"labels":{"Verb":"LIST"},"unit"')
+    for item, verb in ((API_ITEM, "GET"), (twice, "LIST")):
+        data = f'{{{more}"dataItems":[{API_ITEM},{item}]}}'.encode()
+        assert [each.labels for each in go_json.decode(data).items] == [
+            {"Verb": "GET", "Count": "20"}, {"Verb": verb, "Count": "20"},
+        ]  # fmt: skip
+        assert (go_json.decode_api(data) is None) == (item == twice or "null" in more or more.count("labels") > 1)
+
+
 def test_repeated_lists_are_decoded_into_the_items_before() -> None:
     one, two = '{"data":{"a":1}}', '{"data":{"b":2}}'
     lists = (f"[{one},{one},{one}]", f"[{two}]", "[{},null,{}]")
