@@ -264,19 +264,13 @@ class Dashboard(ScenarioActions):
         self.tabs.scanned = True
         self.status.busy.pop(SCAN, None)
         self.tabs.settle()
-        await self._to_data()
+        await self.to_data()
         self._tell_data()
         if self.tabs.mark_changed(names, first=first) and not first:
             self.status.recount()  # the result brings the status line up to date, at the latest the next second does
         else:
             self.update_status(recount=True)
         self.overview.changed(names)
-
-    async def _to_data(self) -> None:
-        """Show the tab that has data in place of one without, or of an overview of one view, unless the operator chose a tab."""
-        index = self.tabs.with_data(self.overview.empty) if self.tabs.settled and not self.tabs.chosen else None
-        if index is not None:
-            await self.show_tab(index, chosen=False)
 
     def _tell_data(self) -> None:
         """Show which tabs have data: titles of the others are dim, and a tab without data names them."""
@@ -292,7 +286,7 @@ class Dashboard(ScenarioActions):
         await self.tabs.receive(event)
         self.overview.take(event)
         if event.empty:
-            await self._to_data()
+            await self.to_data()
         self.update_status(recount=True)
 
     def on_progress(self, event: Progress) -> None:

@@ -54,7 +54,7 @@ class Work:
         try:
             for files in _whole_jobs(batches):
                 yield from self._compute(files)
-                gc.collect()
+                gc.collect(1)  # what this batch has made; the modules, which are old, need no second look
         finally:
             gc.enable()
 

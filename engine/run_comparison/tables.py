@@ -86,7 +86,12 @@ METRICS = Table(
         Column(
             "q_value", pl.Float64, "Mann-Whitney p adjusted over the comparison (Benjamini-Hochberg)", kind="number"
         ),
-        Column("verdict", pl.String, "different, equivalent, not enough data or missing", priority=0),
+        Column(
+            "verdict",
+            pl.String,
+            "different, equivalent (marked on screen if changed inside the margin), undecided or missing",
+            priority=0,
+        ),
         Column("changed", pl.Boolean, "the shift is significant, be it inside the margin or not", kind="flag"),
         Column("effect", pl.String, "worse, better or empty, by the direction of the metric", priority=1),
         Column(
@@ -245,7 +250,7 @@ GROUPS = Table(
         Column("different", pl.Int64, "of them different", kind="count", priority=0),
         Column("worse", pl.Int64, "of the different ones, for the worse", kind="count", priority=0),
         Column("equivalent", pl.Int64, "of them equivalent", kind="count"),
-        Column("not_enough_data", pl.Int64, "of them undecided", kind="count", title="undecided"),
+        Column("undecided", pl.Int64, "of them undecided", kind="count"),
         Column("missing", pl.Int64, "of them on one side only", kind="count"),
         Column("share", pl.Float64, "share matched, of those on both sides", kind="number", priority=1),
         Column("ratio", pl.Float64, "median ratio, as in the metrics table", kind="ratio", priority=1),
@@ -254,8 +259,8 @@ GROUPS = Table(
     order=("-worse", "-different", "-metrics", "group"),
     made_in="insight.groups",
     rules={
-        "insight.statistical": "different equivalent not_enough_data=NOT_ENOUGH missing",
+        "insight.statistical": "different equivalent undecided missing",
         "insight.regressions": "worse",
-        "insight.groups": "different worse equivalent not_enough_data missing",
+        "insight.groups": "different worse equivalent undecided missing",
     },
 )

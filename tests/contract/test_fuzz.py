@@ -44,6 +44,9 @@ FAILED_ONCE = (
     ("broker-load", "cruise-control-text", "partition_load.txt",
      "PARTITION LEADER FOLLOWERS CPU (%_RES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"
      "orders-3 7 [²] 1.0 10.0 2.0 3.0 4.0\n"),
+    ("broker-load", "cruise-control-text", "partition_load.txt",
+     "PARTITION LEADER FOLLOWERS CPU (%_RES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"
+     f"orders-3 7 [{'1' * 5000}] 1.0 10.0 2.0 3.0 4.0\n"),
     ("job-heuristics", "fleet-result", "manifest/part-00000.txt",
      '{"loadlens": "1", "at": "2026-01-05T10:00:00Z", "parameters": {}, "rows": {"jobs": 1}, "findings": {"low": Infinity}}'),
     ("query-profile", "pg-stat-kcache", "kcache-1760000000.csv",

@@ -38,6 +38,12 @@ class OverviewActions(AppActions):
         """Return the place of tab ``index`` among the titles, where the overview is the first if there is one."""
         return index + 1 if self.tabs.several else index
 
+    async def to_data(self) -> None:
+        """Show the tab that has data in place of one without, or of an overview of one view, unless the operator chose a tab."""
+        index = self.tabs.with_data(self.overview.empty) if self.tabs.settled and not self.tabs.chosen else None
+        if index is not None:
+            await self.show_tab(index, chosen=False)
+
     async def action_overview(self) -> None:
         """Show all views at once."""
         if self.tabs.several:

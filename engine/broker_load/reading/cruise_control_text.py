@@ -143,7 +143,7 @@ def _server_load(rows: AnswerRows, header: str, lines: Lines, answer: str) -> No
 
 
 def _ids(text: str) -> list[Any]:
-    return [int(part) if part.strip().isdecimal() else None for part in text.split(",") if part.strip()]
+    return [integer(part) if part.strip().isdecimal() else None for part in text.split(",") if part.strip()]
 
 
 def _server_partitions(rows: AnswerRows, lines: Lines) -> None:

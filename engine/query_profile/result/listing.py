@@ -24,7 +24,7 @@ LISTING = Table(
     "Query classes by rank.",
     (
         Column("name", pl.String, "The statement on one line; the class' name where its text is not known.", "", "text",
-               "class", width=24, priority=0, grow=80),
+               "class", width=30, priority=0, grow=80),
         Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it, with its interval: full up to "
                "the lower end, shaded up to the upper one.", "%", "percent", "CPU share %", width=20, priority=0, grow=44),
         Column("cpu_low", pl.Float64, "Lower end of the interval of its share.", "%", "percent", hidden=True),

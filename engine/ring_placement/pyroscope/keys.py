@@ -169,7 +169,8 @@ class Keys:
     def _sum_groups(size: np.ndarray, datasets: np.ndarray, offsets: np.ndarray, weight: np.ndarray) -> Groups:
         start = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(size)))
         cells = int(start[-1])
-        index = start[datasets] + offsets
+        index = start[datasets]
+        index += offsets
         if cells <= max(_DENSE, 4 * len(datasets)):
             present = np.flatnonzero(np.bincount(index, minlength=cells))
             summed = weigh(index, weight, cells)[present]

@@ -18,6 +18,9 @@ from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, first_distinct
 from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario, SegmentState, segment_load
 
+_AT_ONCE = 1 << 20
+"""Keys of which the largest are chosen at once: there may be millions."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
@@ -130,7 +133,11 @@ def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Me
         count += int(has_fingerprint.sum())
 
         def choose() -> np.ndarray:
-            candidates = np.flatnonzero(has_fingerprint)
+            found = []
+            for begin in range(0, len(has_fingerprint), _AT_ONCE):
+                at = begin + np.flatnonzero(has_fingerprint[begin : begin + _AT_ONCE])
+                found.append(at[largest(keys.row_weight[at], limit)])
+            candidates = np.concatenate(found)
             chosen: np.ndarray = candidates[largest(keys.row_weight[candidates], limit)]
             return chosen
 

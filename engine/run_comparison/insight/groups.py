@@ -19,7 +19,7 @@ def verdicts_by_label(metrics: pl.DataFrame, by: str) -> pl.DataFrame:
                 (verdict == "different").sum().cast(pl.Int64).alias("different"),
                 ((pl.col("effect") == "worse") & (verdict == "different")).sum().cast(pl.Int64).alias("worse"),
                 (verdict == "equivalent").sum().cast(pl.Int64).alias("equivalent"),
-                (verdict == "not enough data").sum().cast(pl.Int64).alias("not_enough_data"),
+                (verdict == "undecided").sum().cast(pl.Int64).alias("undecided"),
                 (verdict == "missing").sum().cast(pl.Int64).alias("missing"),
                 pl.col("matched").filter(verdict != "missing").mean().alias("share"),
                 pl.col("ratio").filter(pl.col("ratio").is_finite()).median().alias("ratio"),

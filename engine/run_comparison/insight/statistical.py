@@ -1,4 +1,4 @@
-"""Decide each metric (different, equivalent or not enough data) and the comparison as a whole.
+"""Decide each metric (different, equivalent or undecided) and the comparison as a whole.
 
 See docs/models/run-comparison.md, Verdicts.
 """
@@ -19,7 +19,7 @@ from engine.stats.multiplicity import benjamini_hochberg
 from engine.stats.ranks import mann_whitney
 from engine.stats.variance_test import brown_forsythe_p
 
-DIFFERENT, EQUIVALENT, NOT_ENOUGH, MISSING = "different", "equivalent", "not enough data", "missing"
+DIFFERENT, EQUIVALENT, UNDECIDED, MISSING = "different", "equivalent", "undecided", "missing"
 """Verdicts of a metric; missing: one side has no values."""
 
 _POWER_80, _POWER_80_CENTRE = 0.8416212335729143, 1.2815515655446004
@@ -67,12 +67,12 @@ def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, co
         inside = (evidence.shift >= lower) & (evidence.shift <= upper)
         changed = q_value <= alpha
         spread = spread_q <= alpha
-    words = np.full(evidence.p_value.shape, NOT_ENOUGH, dtype=object)
+    words = np.full(evidence.p_value.shape, UNDECIDED, dtype=object)
     words[changed | spread] = DIFFERENT
     words[proven] = EQUIVALENT
     words[~evidence.compared] = MISSING
     needed = _runs_needed(evidence, samples, lower, upper, alpha)
-    needed[words != NOT_ENOUGH] = np.nan
+    needed[words != UNDECIDED] = np.nan
     return Verdicts(q_value, spread_q, words, changed, inside & evidence.compared, needed)
 
 
@@ -125,13 +125,13 @@ def overall(
     """Return the verdict on the whole comparison: where the interval of the share matched lies against ``pass_share``."""
     fewest_runs = min(samples.left.n_runs, samples.right.n_runs)
     if share is None or fewest_runs < 3 or not np.isfinite(interval).all():
-        return NOT_ENOUGH, None
+        return UNDECIDED, None
     low, high = interval
     if low >= pass_share:
         return "PASS", True
     if high < pass_share:
         return "FAIL", False
-    return NOT_ENOUGH, None
+    return UNDECIDED, None
 
 
 class Arithmetic(NamedTuple):

@@ -124,7 +124,7 @@ def compare(
 def passes(share: float | None, pass_share: float) -> tuple[str, bool | None]:
     """Return the verdict on the whole comparison, by the share of metrics that match; None: nothing could be compared."""
     if share is None:
-        return "not enough data", None
+        return "undecided", None
     return ("PASS", True) if share >= pass_share else ("FAIL", False)
 
 

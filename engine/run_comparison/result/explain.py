@@ -111,7 +111,7 @@ def _statistical(
     verdict = str(row["verdict"])
     if row["changed"] and verdict == statistical.EQUIVALENT:
         verdict += ", changed: the shift is real and too small to matter"
-    if verdict == statistical.NOT_ENOUGH and row["runs_needed"] is not None:
+    if verdict == statistical.UNDECIDED and row["runs_needed"] is not None:
         verdict += f": about {row['runs_needed']} more runs per side"
     if row["effect"]:
         verdict += f" ({row['direction']} is better: {row['effect']})"

@@ -14,7 +14,7 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
     """Return one case for the comparison and one per metric.
 
     What fails is what makes ``check`` fail from level ``failing`` on: the verdict on the whole, and regressions. A missing
-    metric and one with not enough data are skipped; a metric that became better passes.
+    metric and one that is undecided are skipped; a metric that became better passes.
     """
     summary = result.summary
     gates = {finding.subject: finding for finding in reversed(at_least(result.findings, failing))}
@@ -50,7 +50,7 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
         if row["regression"] and worse_fails:
             finding = gates.get(subject_of(row))
             cases.append(Case(group, name, "failure", finding.text if finding else "worse", level))
-        elif row["muted"] or row["verdict"] in ("missing", "not enough data"):
+        elif row["muted"] or row["verdict"] in ("missing", "undecided"):
             cases.append(Case(group, name, "skipped", "muted" if row["muted"] else row["verdict"]))
         else:
             cases.append(Case(group, name))

@@ -123,7 +123,7 @@ def _summary(
         "missing": tables["missing"].height,
         "different": verdicts.get("different", 0),
         "equivalent": verdicts.get("equivalent", 0),
-        "not_enough_data": verdicts.get("not enough data", 0),
+        "undecided": verdicts.get("undecided", 0),
         "worse": metrics.filter(regressions.WORSENED).height,
         "better": metrics.filter(regressions.IMPROVED).height,
         "regressions": int(metrics["regression"].sum()),
@@ -260,7 +260,7 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
     if parameters.mode == "statistical":
         shown += [
             Headline("Equivalent", str(summary["equivalent"]), "interval inside the margin"),
-            Headline("Not enough data", str(summary["not_enough_data"])),
+            Headline("Undecided", str(summary["undecided"])),
         ]
     elif parameters.mode == "published" and summary.get("similarity") is not None:
         shown.append(Headline("Similarity", f"{summary['similarity']:.2f}", "mean over the compared metrics"))

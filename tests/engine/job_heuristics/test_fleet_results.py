@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -14,7 +15,10 @@ import pytest
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult
 from engine.job_heuristics.result import stored_jobs
+from engine.job_heuristics.result.fleet_tables import _listing
 from engine.job_heuristics.tables.fleet_result import PER_JOB
+from engine.job_heuristics.tables.insight import LISTING
+from engine.job_heuristics.tables.result import JOBS
 from engine.live.session import Session
 from engine.output import export, report
 from engine.result import Result, TooLarge
@@ -248,3 +252,18 @@ def test_new_days_appear_and_tables_are_no_files(written: Path, local: Result, t
     third = session.compute("job-heuristics", JobParameters(), now_ms=NOW)
     assert third.same_as(first) and not third.same_as(second)
     session.close()
+
+
+def test_jobs_that_waste_the_same_as_shown_stand_by_verdict() -> None:
+    jobs = {
+        "job_id": ["harmless", "critical", "moderate", "wasteful"],
+        "severity": ["NONE", "CRITICAL", "MODERATE", "LOW"],
+        "wasted_mb_s": [1_500, 0, 1_800, 9_000],
+        "submit_ms": [4, 3, 2, 1],
+    }
+    rank = {"rank": [1, 5, 3, 2]}
+    stored = stored_jobs.in_listed_order([LISTING.frame(jobs | rank)])
+    totals = LISTING.frame({"job_id": jobs["job_id"]}).select("job_id", "cost_mb_s")
+    fleet = SimpleNamespace(jobs=JOBS.frame(jobs), strips=pl.DataFrame({"strip": [""] * 4}))
+    for listed in (stored, _listing(fleet, totals)):  # type: ignore[arg-type]
+        assert listed["job_id"].to_list() == ["wasteful", "critical", "moderate", "harmless"]

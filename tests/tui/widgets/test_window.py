@@ -213,6 +213,29 @@ def test_important_columns_stay_when_narrow() -> None:
             assert places.slots[-1].x + places.slots[-1].width <= width
 
 
+@pytest.mark.parametrize(("name", "note"), [(40, 4), (8, 60), (60, 60), (300, 9)])
+def test_no_text_is_cut_while_there_are_blanks(name: int, note: int) -> None:
+    needs = {"name": name, "note": note}
+    for width in range(20, 400, 7):
+        slots = layout(w.shown_columns(NODES, frame(3), Choice()), width, 0, needs).slots
+        texts = [(slot.width, needs[slot.column.name]) for slot in slots if slot.column.name in needs]
+        blanks = width - slots[-1].x - slots[-1].width + sum(max(wide - need, 0) for wide, need in texts)
+        assert not blanks or all(wide >= need for wide, need in texts), width
+
+
+def test_texts_are_measured_as_they_are_drawn() -> None:
+    data = frame(3).with_columns(name=pl.Series(["ring-12", "環-7", ""]), note=pl.lit("rack 1"), state=pl.lit("ok"))
+    window = build(NODES, data, Choice())
+    assert w.needs(window) == {"name": 7, "note": 6}
+    assert w.needs(window, renderers={"note": lambda cell: [("* ", "key"), (str(cell.value), "")]})["note"] == 8
+    assert w.needs(build(NODES, data.with_columns(pl.col("note").cast(pl.Categorical)), Choice())) == {
+        "name": 7,
+        "note": 6,
+    }
+    wide = build(NODES, data.with_columns(name=pl.lit("環" * 9)), Choice())
+    assert w.needs(wide)["name"] == 18
+
+
 def test_every_column_can_be_scrolled_to() -> None:
     columns = w.shown_columns(NODES, frame(3), Choice())
     seen = set()
@@ -294,7 +317,7 @@ def test_every_line_is_as_wide_as_asked_whatever_the_data(data, width: int, glyp
         [pl.Series(c.name, [row[i] for row in data], dtype=c.dtype) for i, c in enumerate(ANY.columns)]
     )
     window = build(ANY, table, Choice(sort=sort, descending=down))
-    places = layout(window.columns, width)
+    places = layout(window.columns, width, 0, w.needs(window, SETS[glyphs], RENDERERS))
     lines = w.lines(window, 0, 10, places, width, SETS[glyphs], RENDERERS)
     assert len(lines) == len(data)
     for line in [*lines, w.header(window, places, width, SETS[glyphs], "bar")]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine import units
 from tui.views.ring_placement.drawing import sign
 from tui.widgets.drawing.bars import bar, change_bar
-from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, harmless
+from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, fit_line, harmless
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def held_cell(cell: Cell) -> Sequence[Fragment]:
     if cell.width < 16 or cell.value is None:
         return share_cell(cell)
     text = bar(cell.value, cell.peak(cell.name), cell.width - 7, cell.glyphs)
-    return [(f"{cell.value:>6.1%} ", ""), (text, "bar")]
+    return [*fit_line([(text, "bar")], cell.width - 7), (f" {cell.value:>6.1%}", "")]
 
 
 def lost_cell(cell: Cell) -> Sequence[Fragment]:
@@ -197,24 +197,19 @@ def state_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def change_cell(mean: Callable[[], float | None]) -> Renderer:
-    """Make a renderer of the ratio to the mean and the load before and after as a bar, with a mark at the ``mean``."""
+    """Make a renderer of the load before and after as a bar, with a mark at the ``mean``, and of the ratio to it."""
     drawn = change_bar("load_before", "load_after", "capacity", mean)
 
     def render(cell: Cell) -> Sequence[Fragment]:
         from engine import units
 
-        if cell.row.get("fate") in ("down", "gone"):
-            return [("     - ", "dim"), *drawn(_narrower(cell))]
-        label = units.text("ratio", cell.value, 6) if cell.value is not None else ""
-        style = "critical" if cell.row.get("over_capacity") else ""
-        return [(f"{label:>6} ", style), *drawn(_narrower(cell))]
+        down = cell.row.get("fate") in ("down", "gone")
+        label = "-" if down else units.text("ratio", cell.value, 6) if cell.value is not None else ""
+        style = "dim" if down else "critical" if cell.row.get("over_capacity") else ""
+        narrower = replace(cell, width=max(cell.width - 7, 0))
+        return [*fit_line(drawn(narrower), narrower.width), (f" {label:>6}", style)]
 
     return render
-
-
-def _narrower(cell: Cell) -> Cell:
-    """Return the cell without the room of the number before its bar."""
-    return Cell(cell.name, cell.value, cell.row, max(cell.width - 7, 0), cell.glyphs, cell.peak)
 
 
 def _shared(names: Sequence[str]) -> str:
@@ -224,14 +219,17 @@ def _shared(names: Sequence[str]) -> str:
 
 
 def names_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw several IDs: in full if they fit, else without their common prefix, else with their number."""
+    """Draw several IDs: in full if they fit, else with their common beginning once or not at all, else with their number."""
     if isinstance(cell.value, bool):  # another table has a flag of the same name
         return [("yes" if cell.value else "no", "")]
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:
         start = _shared(names).rfind("-") + 1
-        text = cell.glyphs.ellipsis + ", ".join(name[start:] for name in names) if start else text
+        if start:
+            ends = ", ".join(name[start:] for name in names)
+            text = names[0][:start] + ends
+            text = text if cells(text) <= cell.width else cell.glyphs.ellipsis + ends
         if cells(text) > cell.width and len(names) > 1:
             count = f" ({len(names)})"
             text = cut(text, cell.width - len(count), cell.glyphs.ellipsis) + count

@@ -13,7 +13,7 @@ from tui.widgets.table.window import Cell
 if TYPE_CHECKING:
     import polars as pl
 
-VERDICT_STYLE = {"different": "moderate", "equivalent": "ok", "not enough data": "dim", "missing": "low"}
+VERDICT_STYLE = {"different": "moderate", "equivalent": "ok", "undecided": "dim", "missing": "low"}
 _PERCENTILE = re.compile(r"Perc([0-9]+)")
 
 
@@ -89,8 +89,7 @@ def interval_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def verdict_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the verdict with a mark for its level: worse or better where it is different, ``equal`` where it is equivalent; a
-    change inside the margin is marked as such."""
+    """Draw the verdict with a mark for its level: worse or better where it is different; a change inside the margin is marked."""
     if cell.row.get("muted"):
         return [("  muted", "dim")]
     word = str(cell.value or "")
@@ -100,7 +99,7 @@ def verdict_cell(cell: Cell) -> Sequence[Fragment]:
         word = str(cell.row.get("effect") or word)
     sign = cell.glyphs.severity.get(style if style != "dim" else "", " ")
     if word == "equivalent" and cell.row.get("changed"):
-        word, style, sign = "equivalent, changed" if cell.width >= 21 else word, "low", cell.glyphs.severity["low"]
+        style, sign = "low", cell.glyphs.severity["low"]
     return [(f"{sign} ", style), (word, style)]
 
 

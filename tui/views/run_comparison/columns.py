@@ -23,8 +23,8 @@ METRICS = (
 )  # fmt: skip
 """Columns of the metrics table on screen, in order; the rest can be switched on."""
 SHAPE: Shape = {
-    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (7, 0, 22), "samples": (6, 2, 20), "ratio": (10, 0, 0),
-    "interval": (13, 3, 0), "verdict": (17, 0, 21),
+    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (11, 0, 22), "samples": (6, 2, 20), "ratio": (10, 0, 0),
+    "interval": (13, 3, 0), "verdict": (13, 0, 0),
     "means": (15, 1, 0), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
     "p_value": (8, 4, 0), "similarity": (6, 4, 0), "runs_needed": (6, 4, 0), "disagree": (6, 4, 0), "n_left": (6, 5, 0),
     "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "median_left": (11, 5, 0),
@@ -46,10 +46,10 @@ RUNS_SHAPE: Shape = {
     "problems": (8, 2, 0), "influence": (9, 2, 0), "badness": (7, 2, 0), "bad": (3, 3, 0),
     "files": (5, 1, 0), "outliers": (8, 5, 0),
 }  # fmt: skip
-GROUPS = ("group", "metrics", "different", "worse", "equivalent", "not_enough_data", "missing", "share", "ratio", "by")
+GROUPS = ("group", "metrics", "different", "worse", "equivalent", "undecided", "missing", "share", "ratio", "by")
 GROUPS_SHAPE: Shape = {
     "group": (16, 0, 40), "metrics": (7, 1, 0), "different": (9, 0, 0), "worse": (5, 0, 0), "equivalent": (10, 1, 0),
-    "not_enough_data": (9, 1, 0), "missing": (7, 2, 0), "share": (7, 1, 0), "ratio": (6, 1, 0), "by": (8, 4, 0),
+    "undecided": (9, 1, 0), "missing": (7, 2, 0), "share": (7, 1, 0), "ratio": (6, 1, 0), "by": (8, 4, 0),
 }  # fmt: skip
 SECTIONS: Mapping[str, tuple[Sequence[str], Shape]] = {
     "metrics": (METRICS, SHAPE), "missing": (MISSING, SHAPE), "change_points": (CHANGES, CHANGES_SHAPE),

@@ -74,8 +74,8 @@ def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
-    """Make ``text`` harmless and exactly ``width`` cells wide; ``align`` is left or right."""
-    text = cut(harmless(text), width, ellipsis)
+    """Make ``text`` harmless and exactly ``width`` cells wide; ``align`` is left or right. Blanks at its end need no room."""
+    text = cut(harmless(text).rstrip(" "), width, ellipsis)
     space = " " * (width - cells(text))
     return space + text if align == "right" else text + space
 

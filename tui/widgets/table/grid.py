@@ -230,7 +230,7 @@ class Grid(ScrollView, Painter):
             return
         self._width = max(self.scrollable_content_region.width, 1)
         hidden = self._layout.hidden
-        self._layout = layout(window.columns, self._width, self._offset)
+        self._layout = layout(window.columns, self._width, self._offset, windows.needs(window, self.glyphs, self.renderers))
         if hidden != self._layout.hidden:  # the caption says so
             self.post_message(self.Highlighted(self, self.cursor_key))
         names = [slot.column.name for slot in self._layout.slots]

@@ -1,4 +1,4 @@
-"""The layout of a table: which columns fit the screen, and where, by declared widths and priorities. No Textual here."""
+"""The layout of a table: which columns fit the screen, and where, by declared widths, priorities and the longest texts."""
 
 from __future__ import annotations
 
@@ -56,10 +56,12 @@ def column_width(column: Column) -> int:
     return max(WIDTHS.get(column.kind, 12), min(len(column.header) + 1, 14))
 
 
-def layout(columns: Sequence[Column], width: int, offset: int = 0) -> Layout:
-    """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first; spare
-    cells go to columns that ``grow``, then to text columns. It depends on columns and width only, never on values, so
-    nothing jumps as data change.
+def layout(columns: Sequence[Column], width: int, offset: int = 0, needs: Mapping[str, int] | None = None) -> Layout:
+    """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first.
+
+    ``needs`` says how many cells the longest text of a text column takes: a column is not wider than that unless cells are left,
+    and no text is cut while there are any. What texts do not need goes to columns that ``grow``, then to text columns. Widths
+    do not depend on numbers, so that nothing jumps as these change.
 
     ``offset`` > 0 scrolls: the first column stays, ``offset`` columns behind it are skipped, priorities are ignored.
     """
@@ -68,19 +70,27 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0) -> Layout:
     total = len(columns)
     offset = min(offset, total - 1)
     ranked = [0, *range(1 + offset, total)] if offset else sorted(range(total), key=lambda i: (columns[i].priority, i))
+    texts = {name: need for name, need in (needs or {}).items() if need}
     fitting: list[int] = []
-    used = 0
+    widths: dict[str, int] = {}
+    spare = width + GAP
     for index in ranked:
-        size = column_width(columns[index]) + (GAP if fitting else 0)
-        if fitting and used + size > width:
+        column = columns[index]
+        size = min(column_width(column), texts.get(column.name, width), max(width, 1))
+        if fitting and size + GAP > spare:
             break  # an important column that does not fit ends the row: a less important one must not take its place
         fitting.append(index)
-        used += size
+        widths[column.name] = size
+        spare -= size + GAP
     chosen = [columns[index] for index in sorted(fitting)]
-    widths = {column.name: min(column_width(column), max(width, 1)) for column in chosen}
     flexible = [c for c in chosen if c.kind in FLEXIBLE and not c.width] or [c for c in chosen if c.kind in FLEXIBLE]
-    spare = _grow(widths, {c.name: c.grow for c in chosen if c.grow}, width - used)
-    _grow(widths, {c.name: FLEX_LIMIT for c in flexible if not c.grow}, spare)
+    for limits in (
+        {c.name: min(texts.get(c.name, 0), max(c.grow, FLEX_LIMIT)) for c in chosen},
+        {c.name: c.grow for c in chosen},
+        {c.name: texts.get(c.name, 0) for c in chosen},
+        {c.name: FLEX_LIMIT for c in flexible if not c.grow},
+    ):
+        spare = _grow(widths, limits, spare)
     slots = []
     x = 0
     for column in chosen:

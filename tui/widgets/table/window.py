@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import BRAILLE, Glyphs
-from tui.widgets.drawing.fragments import Fragment, Line, cut_left, cut_middle, fit, fit_line, harmless, join
+from tui.widgets.drawing.fragments import (
+    Fragment,
+    Line,
+    cells,
+    cut_left,
+    cut_middle,
+    fit,
+    fit_line,
+    harmless,
+    join,
+    plain,
+)
 from tui.widgets.table.filters import FilterError, matching, ranks
-from tui.widgets.table.layout import GAP, Layout
+from tui.widgets.table.layout import FLEXIBLE, GAP, Layout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,6 +76,14 @@ PATHS: frozenset[str] = frozenset({"path", "file"})
 
 NAMES: frozenset[str] = frozenset({"name", "topic", "subject", "group", "tenant", "dataset"})
 """Columns of names that are cut in the middle: what begins alike often differs at the end."""
+
+
+MEASURED_ROWS = 20_000
+"""Rows of which the longest text is looked for."""
+DRAWN_ROWS = 100
+"""Rows that are drawn to learn the width of texts that are not shown as they are."""
+WIDEST = 400
+"""Cells that such a text is given for that."""
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
@@ -291,6 +310,35 @@ def lines(
         line.append((" " * (width - end), ""))
         out.append(join(line) if end <= width else fit_line(line, width, glyphs.ellipsis))
     return out
+
+
+def needs(window: Window, glyphs: Glyphs = BRAILLE, renderers: Mapping[str, Renderer] | None = None) -> dict[str, int]:
+    """Return how many cells the longest text, or else the title, of each text column takes, by name of the column."""
+    import polars as pl
+
+    found: dict[str, int] = {}
+    drawn = []
+    for column in window.columns:
+        if column.kind not in FLEXIBLE:
+            continue
+        found[column.name] = cells(column.header)
+        values = window.frame.get_column(column.name).head(MEASURED_ROWS)
+        values = values.cast(pl.String) if values.dtype == pl.Categorical else values
+        if column.name in (renderers or {}) or values.dtype != pl.String:
+            drawn.append(column)
+            continue
+        size = values.str.len_bytes().max()
+        if size != values.str.len_chars().max():
+            drawn.append(column)  # characters may take two cells, or none
+        elif isinstance(size, int):
+            found[column.name] = max(found[column.name], size)
+    for row in window.rows(0, DRAWN_ROWS) if drawn else ():
+        for column in drawn:
+            cell = Cell(column.name, row.get(column.name), row, column.grow or WIDEST, glyphs, window.peak)
+            renderer = (renderers or {}).get(column.name)
+            fragments = default_cell(column, cell) if renderer is None else renderer(cell)
+            found[column.name] = max(found[column.name], cells(harmless(plain(fragments)).rstrip()))
+    return found
 
 
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:

@@ -24,14 +24,14 @@ def _rows(result: Any) -> dict[str, dict[str, Any]]:
     return {row["bucket"]: row for row in result.tables["metrics"].iter_rows(named=True)}
 
 
-def test_few_noisy_runs_are_not_enough_data(tmp_path: Path) -> None:
+def test_few_noisy_runs_are_undecided(tmp_path: Path) -> None:
     result = compute(two_jobs(tmp_path, [60, 200, 90], [80, 300, 70]), draws=200, **SIDES)
     row = _rows(result)["Perc50"]
-    assert row["verdict"] == "not enough data"
+    assert row["verdict"] == "undecided"
     assert row["runs_needed"] >= 1
     assert result.summary["pass"] is not True
     one = compute(two_jobs(tmp_path / "one", [100], [100]), draws=200, **SIDES)
-    assert (one.summary["verdict"], one.summary["pass"]) == ("not enough data", None)
+    assert (one.summary["verdict"], one.summary["pass"]) == ("undecided", None)
 
 
 def test_spread_that_grows_is_different_though_the_median_stays(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_published_answers(similarity: str) -> None:
 
 
 def test_verdicts() -> None:
-    assert published.passes(None, 0.8) == ("not enough data", None)
+    assert published.passes(None, 0.8) == ("undecided", None)
     assert (published.passes(0.8, 0.8), published.passes(0.79, 0.8)) == (("PASS", True), ("FAIL", False))
 
 
