@@ -137,7 +137,9 @@ class Session:
         ``patience_s``: seconds to wait in the end for files that another process reads; those that take longer
         come with a later look. A ``final`` scan waits for all.
         """
-        return self._look(None, final=final, progress=progress, patience_s=patience_s)
+        names = self._look(None, final=final, progress=progress, patience_s=patience_s)
+        missed = {file.path for file in self._catalogue.files.values() if file.stat is None and not file.problems}
+        return names | self._look(missed, final=True) if final and missed else names  # replaced before their turn came
 
     def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
         """Look at some paths (None: everything) and at the files that are due. Returns as ``scan``.

@@ -201,6 +201,7 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
             frames["sizes"] = replica_explain.sizes_table(asked, s, p, context)
     findings = [*replica_findings.findings_of(s, context), *drift_findings(frames.get("observed"))]
     summary = replica_summary.summary_of(s, p, sweep)
+    summary["unsurvivable_single_failures"] = replica_findings.not_survivable(s, context)
     if "observed" in frames:
         summary["drift_pairs"] = int((frames["observed"]["drift"] != "").sum())
     headline = replica_summary.headline_of(s, summary)

@@ -58,7 +58,7 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with tab(tmp_path, (60, 24)) as s:
-            await s.see("left out")
+            await s.see("47 of 47")
             await settle(s)
             first, second = screen_lines(s.app)[1:3]
             assert first.split() == [
@@ -76,7 +76,7 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
                 "0.2",
                 "%",
             ]
-            assert second.split() == ["trust", "△", "fair", "used", "47,", "0", "left", "out"]
+            assert second.split() == ["trust", "△", "fair", "intervals", "47", "of", "47"]
 
     play(story)
 

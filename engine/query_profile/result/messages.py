@@ -144,8 +144,8 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         ]
     left_out = f"{left} left out" if left else ""
     level: Level = "low" if left else ""
-    short = ("used", f"{count}, {left} left out")
-    items.append(Headline("intervals", f"{count} of {rows}", left_out, level, short=short))
+    used = f"{count} of {rows}"
+    items.append(Headline("intervals", used, left_out, level, short=("intervals", used)))
     if profile.attributable:
         items.append(Headline("method", profile.method))
     items.append(Headline("source", work.label))

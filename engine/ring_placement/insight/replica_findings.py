@@ -85,20 +85,31 @@ def _counts(s: ReplicatedScenario, context: Context) -> TenantCounts:
     return context.memo.value("tenant counts", s.planned_key, lambda: TenantCounts(s.planned), keep=KEEP)
 
 
-def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
-    """List the nodes whose failure alone takes tenants, or keys, down."""
-    planned = s.planned
-    rows = planned.rows
-    counts = _counts(s, context)
-    keys = key_pairs(s, context)
+def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how many more tenants lose writes and queries if a node fails, and the share of keys that cannot be written then."""
+    planned, rows, counts = s.planned, s.planned.rows, _counts(s, context)
     writes_now = int((planned.lost_share[rows.shard_of] > 0).sum())
     reads_now = int((~planned.reads_ok[rows.read_of]).sum())
-    order = np.lexsort((np.arange(len(keys.single)), -counts.reads_one, -counts.writes_one, -keys.single))
+    return counts.writes_one - writes_now, counts.reads_one - reads_now, key_pairs(s, context).single
+
+
+def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
+    """Count the nodes whose failure alone takes tenants, or keys, down; None for a ring in which nothing can be placed."""
+    if not s.planned.ring.members or (s.planned.partitions is None and not s.planned.ring.total):
+        return None
+    writes, reads, shares = _of_each_node(s, context)
+    return int(((writes > 0) | (reads > 0) | (shares > 0)).sum())
+
+
+def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the nodes whose failure alone takes tenants, or keys, down."""
+    planned, rows = s.planned, s.planned.rows
+    more_writes, more_reads, shares = _of_each_node(s, context)
+    order = np.lexsort((np.arange(len(shares)), -more_reads, -more_writes, -shares))
     findings: list[Finding] = []
     hit = 0
     for k in order.tolist():
-        writes, reads = int(counts.writes_one[k]) - writes_now, int(counts.reads_one[k]) - reads_now
-        share = float(keys.single[k])
+        writes, reads, share = int(more_writes[k]), int(more_reads[k]), float(shares[k])
         if writes <= 0 and reads <= 0 and share <= 0:
             continue
         hit += 1

@@ -116,6 +116,11 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
     fails = f"{reads} tenant{'s fail' if reads > 1 else ' fails'}" if reads else "fail"
     said = "all succeed" if ok else fails
     lines.append(Headline("queries", said, whole, "ok" if ok else "critical", ("queries", "ok" if ok else fails)))
+    fatal = summary["unsurvivable_single_failures"]
+    if fatal is not None and not s.down:
+        text = f"{fatal} of {len(s.planned.ring.members)} not survivable" if fatal else "each survivable"
+        short = ("single failure", f"{fatal} not survivable" if fatal else "survivable")
+        lines.append(Headline("single failure", text, "of a node", "severe" if fatal else "ok", short))
     if summary["load_total"]:
         lines.append(Headline("load", load_text(s, summary["load_total"]), summary["load_unit"]))
         hottest = s.outcome.nodes[int(np.argmax(s.outcome.after))]

@@ -39,6 +39,10 @@ def _p(value: float | None) -> str:
     return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonParameters) -> tuple[Fact, ...]:
     """Return the facts of a metrics ``row`` in the mode it was made by."""
     left, right = detail.sample(row["row"])
@@ -53,7 +57,7 @@ def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonPar
             Fact(
                 word,
                 f"mean {_number(float(values.mean()))}{spread}{unit}, median {_number(float(np.median(values)))}, "
-                f"{values.size} values of {runs} runs",
+                f"{_counted(values.size, 'value')} of {_counted(runs, 'run')}",
             )
         )
     with np.errstate(all="ignore"):

@@ -147,7 +147,10 @@ def _without_nan(frame: pl.DataFrame) -> pl.DataFrame:
 def _selection_note(parameters: ComparisonParameters, sides: Sides) -> str:
     failed = sum(1 for run in (*sides.left, *sides.right) if run.ci and not run.success)
     odd = f"; {failed} of them did not finish with SUCCESS" if failed else ""
-    return f"{len(sides.left)} runs on the left and {len(sides.right)} on the right (select {parameters.select}){odd}."
+    runs = "run" if len(sides.left) == 1 else "runs"
+    return (
+        f"{len(sides.left)} {runs} on the left and {len(sides.right)} on the right (select {parameters.select}){odd}."
+    )
 
 
 def _runs_table(

@@ -11,6 +11,7 @@ import pytest
 import engine.live.ingest.file_content as tail
 import engine.live.ingest.follower as follow
 import engine.live.ingest.log_reader as log_reader
+from engine.live.files.first_scan import FirstScan
 from engine.live.session import Session
 from tests.engine.live.fake import (
     FakeView,
@@ -411,3 +412,17 @@ def test_a_document_that_closes_itself_is_taken_once(
     live.look(set())
     assert (live.inputs("fake").files.keys() == first.files.keys()) == closes
     assert len(view_of(live).doc.reads) == (1 if closes else 2) and docs(live) == [("x", 1, 0)]
+
+
+def test_a_report_reads_what_was_replaced_after_the_scan(tmp_path: Path) -> None:
+    """A ring page that is overwritten every few seconds must not be missing because it was replaced before its turn."""
+    (tmp_path / "page.doc").write_bytes(doc("page", 1))
+    (tmp_path / "gone.doc").write_bytes(doc("gone", 1))
+    found = FirstScan([tmp_path], settings())
+    (tmp_path / "new").write_bytes(doc("page", 2))
+    (tmp_path / "new").replace(tmp_path / "page.doc")
+    (tmp_path / "gone.doc").unlink()
+    report = Session([tmp_path], [FakeView()], settings=settings(), first_scan=found)
+    report.scan(final=True)
+    assert [row[:2] for row in docs(report)] == [("page", 2)]
+    report.close()

@@ -399,7 +399,7 @@ def _waste(result: Result) -> Draw | None:
     trend = result.trend
     if trend is None or len(trend.values) < 2:
         return None
-    title = "part of the memory used that each job wasted, in the order in which they ended"
+    title = "part of its memory that each job wasted, in the order of their ends"
     line = Series(range(1, len(trend.values) + 1), trend.values, title, "bar")
     return lambda width, height, glyphs: plot([line], width, height, glyphs, x_kind="count")
 

@@ -187,13 +187,18 @@ def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:
     return render
 
 
-def state_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a node's state: what the scenario makes of it, else as the ring has it."""
-    text, style = STATES.get(str(cell.row.get("fate") or ""), ("", ""))
+def state_of(row: Mapping[str, Any]) -> Fragment:
+    """Return a node's state with its style: what the scenario makes of it, else as the ring has it."""
+    text, style = STATES.get(str(row.get("fate") or ""), ("", ""))
     if not text:
-        text = harmless(str(cell.value or ""))
+        text = harmless(str(row.get("state") or ""))
         style = STATE_STYLES.get(text, "moderate")
-    return [(text, style)]
+    return text, style
+
+
+def state_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a node's state."""
+    return [state_of(cell.row)]
 
 
 def change_cell(mean: Callable[[], float | None]) -> Renderer:

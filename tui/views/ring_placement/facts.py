@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine import units
+from tui.views.ring_placement.cells import state_of
 from tui.views.ring_placement.drawing import sign
 from tui.widgets.drawing.fragments import cut_left, harmless
 from tui.widgets.facts import Fact
@@ -21,7 +22,8 @@ def _rate(row: Mapping[str, Any], name: str) -> str:
 def node_facts(row: Mapping[str, Any]) -> list[Fact]:
     """List state, load and headroom of one row of table ``nodes``."""
     facts: list[Fact] = [(str(row["instance"]), "", "title")]
-    facts.append(("state", f"{row['state']}, {row['zone'] or 'no zone'}, {row['tokens']} shards", ""))
+    state, style = state_of(row)
+    facts.append(("state", f"{state}, {row['zone'] or 'no zone'}, {row['tokens']} shards", style))
     facts.append(("load", f"{_rate(row, 'load_before')} → {_rate(row, 'load_after')}", ""))
     if row.get("capacity") is not None:
         style = "critical" if row.get("over_capacity") else ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine import units
+from tui.views.ring_placement.cells import state_of
 from tui.widgets.facts import Fact
 
 
@@ -21,7 +22,8 @@ def _load(value: float | None, counts: bool) -> str:
 def node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     """List state, load, shares and the worst partner of one row of table ``nodes``."""
     facts: list[Fact] = [(str(row["instance"]), "", "title")]
-    facts.append(("state", f"{row['state']}, {row['zone'] or 'no zone'}, {row['tokens']} tokens", ""))
+    state, style = state_of(row)
+    facts.append(("state", f"{state}, {row['zone'] or 'no zone'}, {row['tokens']} tokens", style))
     if row.get("replica_share") is None:
         if row.get("ownership") is not None:
             facts.append(("owns", f"{share(row['ownership'])} of its zone, as the page says", ""))

@@ -95,7 +95,8 @@ def screen_table(declared: Table, mode: str) -> Table:
 def screen_frame(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table with the columns that only the screen has; cells draw samples and intervals.
 
-    Metrics that became worse come first, then those that are different otherwise, each the strongest first.
+    Metrics that became worse come first, then those that are different otherwise, each the strongest first; where too few runs
+    give no evidence, the largest change.
     """
     import polars as pl
 
@@ -104,7 +105,8 @@ def screen_frame(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     if name == "metrics":
         different, effect = pl.col("verdict") == "different", pl.col("effect")
         place = pl.when(~different | pl.col("muted")).then(2).when(effect == "worse").then(0).otherwise(1)
-        by_size = pl.coalesce("evidence", pl.col("ratio").log().abs())
-        frame = frame.sort(place, by_size, descending=[False, True], nulls_last=True, maintain_order=True)
+        change = pl.col("ratio").log().abs()
+        by = (place, pl.coalesce("evidence", change), change)
+        frame = frame.sort(by, descending=[False, True, True], nulls_last=True, maintain_order=True)
         frame = frame.with_columns(pl.lit(" ").alias(name) for name in ("means", "samples", "interval"))
     return named(frame)

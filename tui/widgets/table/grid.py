@@ -27,7 +27,7 @@ from tui.textual_internals import set_virtual_size
 from tui.widgets.drawing.canvas import COMPONENTS, Painter
 from tui.widgets.drawing.fragments import Line, fit_line, plain
 from tui.widgets.table import window as windows
-from tui.widgets.table.layout import Layout, layout
+from tui.widgets.table.layout import Layout
 from tui.widgets.table.window import Choice, Key, Renderer, Window
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Grid(ScrollView, Painter):
             return
         self._width = max(self.scrollable_content_region.width, 1)
         hidden = self._layout.hidden
-        self._layout = layout(window.columns, self._width, self._offset, windows.needs(window, self.glyphs, self.renderers))
+        self._layout = windows.arranged(window, self._width, self._offset, self.glyphs, self.renderers)
         if hidden != self._layout.hidden:  # the caption says so
             self.post_message(self.Highlighted(self, self.cursor_key))
         names = [slot.column.name for slot in self._layout.slots]

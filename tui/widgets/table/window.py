@@ -26,7 +26,7 @@ from tui.widgets.drawing.fragments import (
     plain,
 )
 from tui.widgets.table.filters import FilterError, matching, ranks
-from tui.widgets.table.layout import FLEXIBLE, GAP, Layout
+from tui.widgets.table.layout import FLEXIBLE, GAP, Layout, layout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -341,6 +341,13 @@ def needs(window: Window, glyphs: Glyphs = BRAILLE, renderers: Mapping[str, Rend
     return found
 
 
+def arranged(
+    window: Window, width: int, offset: int, glyphs: Glyphs, renderers: Mapping[str, Renderer] | None = None
+) -> Layout:
+    """Fit the shown columns to ``width`` cells, see ``layout``."""
+    return layout(window.columns, width, offset, needs(window, glyphs, renderers))
+
+
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
     """Return the header line: titles, the sort mark, a style for the sorted column and for the ``current`` one."""
     line: Line = []
@@ -378,7 +385,7 @@ def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Gl
     if choice.sort:
         parts.append(f"{glyphs.down if choice.descending else glyphs.up}{choice.sort}")
     if hidden:
-        parts.append(f"+{hidden} columns")
+        parts.append(f"+{hidden} column{'' if hidden == 1 else 's'}")
     if sorting:
         parts.append("sorting" + glyphs.ellipsis)
     return "  ".join(parts)

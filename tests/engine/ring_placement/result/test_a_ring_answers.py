@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,6 +53,17 @@ def test_nodes_that_take_data_are_counted_among_the_nodes_of_the_scenario() -> N
     found = headline(replicated(fail=("zone:zone-a",)), "nodes")
     assert (found.value, found.level) == ("12 of 18 take data", "moderate")
     assert headline(replicated(scale=21), "nodes").value == "21 of 21 take data"
+
+
+def test_a_dead_node_says_that_no_other_one_may_fail() -> None:
+    found = headline(replicated(), "single failure")
+    assert (found.value, found.level) == ("each survivable", "ok")
+    members = mimir.ingesters()
+    dead = [replace(members[0], beat_s=START_S - 900), *members[1:]]
+    page = {"mimir/ring.json": mimir.page(dead, START_S), "mimir/overrides.yaml": mimir.OVERRIDES.encode()}
+    result = VIEW.compute(inputs(page), RingParameters(), Context(now_ms=0))
+    fatal = [finding for finding in result.findings if finding.text.startswith("if it fails")]
+    assert headline(result, "single failure").value == f"{len(fatal)} of 18 not survivable" and fatal
 
 
 @pytest.mark.parametrize(
