@@ -61,7 +61,7 @@ def test_labels_of_a_series(text: str, labels: list[tuple[str, str]]) -> None:
     assert parse_labels(text) == labels
 
 
-@pytest.mark.parametrize("text", ['up{a="b"', "up{a=b}", '{a="b" "c"}', '{a="b";c="d"}', '{="b"}'])
+@pytest.mark.parametrize("text", ['up{a="b",', 'up{a="b"', "up{a=b}", '{a="b" "c"}', '{a="b";c="d"}', '{="b"}'])
 def test_what_is_no_series(text: str) -> None:
     with pytest.raises(ValueError, match="a label set"):
         parse_labels(text)
