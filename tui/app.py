@@ -284,9 +284,7 @@ class Dashboard(ScenarioActions):
         """Show a result."""
         self.status.busy.pop(event.view, None)
         await self.tabs.receive(event)
-        before = self.overview.empty
-        self.overview.take(event)
-        if self.overview.empty != before:
+        if self.overview.take(event):
             await self.to_data()
         self.update_status(recount=True)
 

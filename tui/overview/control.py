@@ -103,11 +103,12 @@ class Overview:
 
     # -- taking -----------------------------------------------------------------------------------------------------------
 
-    def take(self, outcome: Computed) -> None:
-        """Take a result of now, or why there is none."""
+    def take(self, outcome: Computed) -> bool:
+        """Take a result of now, or why there is none. Returns whether the view got its first data or lost them."""
         row = self.rows.get(outcome.view)
         if row is None or outcome.at_ms is not None:
-            return
+            return False
+        was_empty = row.empty
         row.files = outcome.files
         if outcome.brief is not None:
             row.take(outcome.brief)
@@ -121,6 +122,7 @@ class Overview:
             row.empty = bool(outcome.empty)
             self._found = None
         self.draw()
+        return row.empty != was_empty
 
     def _happened(self, row: Row, events: tuple[Event, ...]) -> None:
         """Add events to the feed, mark what is new behind the title, and call the operator."""
