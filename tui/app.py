@@ -284,8 +284,9 @@ class Dashboard(ScenarioActions):
         """Show a result."""
         self.status.busy.pop(event.view, None)
         await self.tabs.receive(event)
+        before = self.overview.empty
         self.overview.take(event)
-        if event.empty:
+        if self.overview.empty != before:
             await self.to_data()
         self.update_status(recount=True)
 

@@ -57,8 +57,9 @@ class _Standing:
 
 RAW = frozenset({"metric-scrape", "csv", "parquet"})
 """The kinds of files whose rows are all needed as long as no topology is known: with one, finished windows stay as sums."""
-MEMORY_PER_BYTE = 1.0
-"""Bytes of memory for each byte of such a file."""
+MEMORY_PER_BYTE = 0.7
+"""Bytes of memory for each byte of such a file at most, measured from 120 to 342 MB of CSV; it may be none, for rows lie on disk
+(docs/sizes.md)."""
 
 
 class BrokerLoad:

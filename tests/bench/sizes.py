@@ -15,10 +15,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from engine.incremental import Memo
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.view import Context
 from engine.views import entry
 from tests.bench.line import Line
 
@@ -71,13 +73,45 @@ def runs(count: int) -> None:
 
 
 def keys(count: int) -> None:
-    """Ring placement of so many keys on 200 nodes."""
-    from engine.ring_placement.view import VIEW
-    from tests.bench.ring_placement import generate
+    """Ring placement of so many keys with fingerprints as CSV, on 200 nodes."""
+    from sample_data.ring_placement.make import Cluster
 
-    inputs = generate(count, 200)
-    _begin()
-    VIEW.compute(inputs, VIEW.parameters(), Context(now_ms=0))
+    rng = np.random.default_rng(1)
+    tenants = pl.Series([f"tenant-{n:04d}" for n in range(500)])
+    datasets = pl.Series([f"namespace-{n % 7}/service-{n:05d}" for n in range(20_000)])
+    with tempfile.TemporaryDirectory() as name:
+        Path(name, "ring.json").write_bytes(Cluster.fresh(size=200).page())
+        for part in range(0, count, PART):
+            dataset = pl.Series(rng.integers(0, 20_000, PART))
+            rows = pl.DataFrame({
+                "tenant": tenants.gather(dataset % 500),
+                "dataset": datasets.gather(dataset),
+                "bytes_per_s": rng.integers(1, 10_000, PART),
+                "fingerprint": [f"{number:016x}" for number in rng.integers(0, 2**63, PART).tolist()],
+            })  # fmt: skip
+            rows.write_csv(Path(name, f"keys-{part}.csv"))
+        _begin()
+        _session("ring-placement", Path(name))
+
+
+def raw_metrics(count: int) -> None:
+    """Broker load without a topology, so many raw metrics as CSV of 60 bytes a row."""
+    topics = pl.Series([f"orders-and-payments-{n:03d}" for n in range(200)])
+    with tempfile.TemporaryDirectory() as name:
+        for part in range(0, count, PART):
+            at = pl.int_range(part, part + PART, eager=True)
+            rows = pl.DataFrame({
+                "time_ms": 1_700_000_000_000 + at // 2_400 * 60_000,
+                "metric": "TOPIC_BYTES_IN",
+                "broker": at // 200 % 12,
+                "topic": topics.gather(at % 200),
+                "partition": pl.Series([None] * PART, dtype=pl.Int64),
+                "value": (at * 7919 % 1_000_003) / 7,
+            })  # fmt: skip
+            with Path(name, "metrics.csv").open("ab") as file:
+                rows.write_csv(file, include_header=not part)
+        _begin()
+        _session("broker-load", Path(name))
 
 
 SIZES: tuple[tuple[Callable[[int], None], str, tuple[int, int]], ...] = (
@@ -86,7 +120,10 @@ SIZES: tuple[tuple[Callable[[int], None], str, tuple[int, int]], ...] = (
     (intervals, "intervals", (1_000, 4_000)),
     (runs, "runs a side", (30, 120)),
     (keys, "keys", (1_000_000, 4_000_000)),
+    (raw_metrics, "rows", (2_000_000, 6_000_000)),
 )
+PART = 500_000
+"""Rows that are written at once: making them must not take more memory than what is measured."""
 
 _since = 0.0
 

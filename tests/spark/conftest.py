@@ -47,6 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.executor.extraJavaOptions": options,
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         "spark.network.timeout": "600s",
+        "spark.sql.unionOutputPartitioning": "false",  # as in Spark 3.5
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }
     builder: Any = SparkSession.builder.master("local-cluster[2,1,1024]").appName("loadlens tests")

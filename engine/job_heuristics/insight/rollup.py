@@ -58,14 +58,14 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
     Fractions are added in the order of the rows: those in the order of LISTING give the same to the last bit.
     """
     words = {column: _groups(listing, column) for column in ("state", "severity")}
-    added = {name: listing.select(_summed(name)).to_series().to_numpy() for name in _ADDED}
-    weighed = {name: listing[name].fill_null(0.0).to_numpy() for name in _WEIGHED}
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
     for by in GROUPS:
         names, group = _groups(listing, by)
         sums = {"jobs": np.bincount(group, minlength=len(names)), **_counted(group, len(names), words)}
-        sums |= {name: _sums(group, values, len(names)) for name, values in added.items()}
-        sums |= {name: np.bincount(group, weights=each, minlength=len(names)) for name, each in weighed.items()}
+        for name in _ADDED:  # of a million jobs, not all columns at once
+            sums[name] = _sums(group, listing.select(_summed(name)).to_series().to_numpy(), len(names))
+        for name in _WEIGHED:
+            sums[name] = np.bincount(group, weights=listing[name].fill_null(0.0).to_numpy(), minlength=len(names))
         used, wasted = sums["used_mb_s"], sums["wasted_mb_s"]
         at = np.lexsort((np.arange(len(names)), -used, -wasted))
         rows["by"] += [by] * len(at)

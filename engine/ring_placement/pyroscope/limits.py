@@ -13,8 +13,8 @@ from engine.units import duration_ns
 
 STRATEGIES = ("dynamic", "fingerprint", "round-robin")
 """Values of the override ``adaptive_placement_load_balancing``."""
-UNSPECIFIED, BY_FINGERPRINT, ROUND_ROBIN = 0, 1, 2
-"""Load-balancing numbers of stored rules (``LoadBalancing`` of ``adaptive_placementpb``)."""
+BY_FINGERPRINT, ROUND_ROBIN = 1, 2
+"""Load-balancing numbers of stored rules (``LoadBalancing`` of ``adaptive_placementpb``); 0 is none."""
 
 _MAX = 2**63 - 1
 """Largest int64, as Go reads numbers."""

@@ -136,6 +136,5 @@ def compare_distributions(samples: Samples, distances: Floats, threshold: float)
     """Match p-values of at least ``threshold`` (KS-Test). The ratio is never filled, as in the tool."""
     p = np.full(samples.count, np.nan)
     for metrics, n1, n2 in samples.shapes():
-        if n1 and n2:
-            p[metrics] = go_ks_p(distances[metrics], n1, n2)
+        p[metrics] = go_ks_p(distances[metrics], n1, n2)
     return Answer(p >= threshold, np.full(samples.count, np.nan), p)

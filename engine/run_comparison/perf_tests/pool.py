@@ -70,7 +70,7 @@ class KeyTable:
 
     def numbers(self, test: str, codes: Codes, series: list[Series]) -> Ints:
         """Return the key number of each series code in a file of ``test``."""
-        numbers = self._of_test.get(test, np.zeros(0, dtype=np.int64))
+        numbers = self._of_test.get(test, np.empty(0, dtype=np.int64))
         if numbers.size < len(series):
             numbers = np.concatenate([numbers, np.full(len(series) - numbers.size, _UNKNOWN, dtype=np.int64)])
             self._of_test[test] = numbers

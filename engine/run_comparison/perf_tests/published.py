@@ -29,7 +29,7 @@ def _ratio_of_means(a: Floats, b: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.minimum(a, b) / np.maximum(a, b)
         ratio = np.where((a < 0) & (b < 0), np.maximum(a, b) / np.minimum(a, b), ratio)
-    return np.where(a == b, 1.0, np.clip(np.nan_to_num(ratio), 0.0, 1.0))
+    return np.where(a == b, 1.0, np.maximum(np.nan_to_num(ratio), 0.0))
 
 
 def distribution_similarity(left: Floats, right: Floats) -> Floats:

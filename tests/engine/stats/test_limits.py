@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy import special, stats
+import scipy
 
 from engine.stats import edivisive, kolmogorov, nonnegative, ranks, shift, variance_test
 from engine.stats.edivisive import ChangePoint
@@ -71,9 +71,9 @@ def test_relative_changes() -> None:
 
 def test_kolmogorov_changes_to_the_limit_above_ten_thousand_pairs() -> None:
     distance = np.array([0.2])
-    exact = stats.ks_2samp(np.arange(100), np.arange(100) + 19.5, method="exact").pvalue
+    exact = scipy.stats.ks_2samp(np.arange(100), np.arange(100) + 19.5, method="exact").pvalue
     assert kolmogorov.ks_p_values(distance, 100, 100)[0] == pytest.approx(exact, rel=1e-9)
-    limit = special.kolmogorov(0.2 * math.sqrt(73 * 137 / 210))
+    limit = scipy.special.kolmogorov(0.2 * math.sqrt(73 * 137 / 210))
     assert kolmogorov.ks_p_values(distance, 73, 137)[0] == pytest.approx(limit, rel=1e-12)
     assert np.isnan(kolmogorov.ks_p_values(distance, 0, 5)).tolist() == [True]
 
@@ -144,7 +144,7 @@ def test_only_the_two_points_behind_a_dropped_one_are_judged_again(
         at = ends.index(split)
         left, right = series[ends[at - 1] : split], series[split : ends[at + 1]]
         described = (each for side in (left, right) for each in (side.mean(), side.std(), side.size))
-        return float(stats.ttest_ind_from_stats(*described).pvalue)
+        return float(scipy.stats.ttest_ind_from_stats(*described).pvalue)
 
     points = list(splits)
     p = {split: judged(split) for split in points}
@@ -207,12 +207,12 @@ def test_tails_at_the_limits_of_the_exact_distributions(n1: int, n2: int, tied: 
     exact = n1 + n2 <= 30 if tied else n1 * n2 <= 2500
     got = ranks.mann_whitney(left[None], right[None])
     for tail, side in ((got.below[0], "less"), (got.above[0], "greater")):
-        normal = stats.mannwhitneyu(left, right, alternative=side, method="asymptotic").pvalue
+        normal = scipy.stats.mannwhitneyu(left, right, alternative=side, method="asymptotic").pvalue
         if not exact:
             assert tail == pytest.approx(normal, rel=1e-9)
         elif not tied:
             assert tail == pytest.approx(
-                stats.mannwhitneyu(left, right, alternative=side, method="exact").pvalue, rel=1e-9
+                scipy.stats.mannwhitneyu(left, right, alternative=side, method="exact").pvalue, rel=1e-9
             )
         elif n1 + n2 < 10:
             assert tail == pytest.approx(_counted(left, right, side), rel=1e-9)
@@ -226,7 +226,9 @@ def test_rows_with_and_without_ties_beside_each_other() -> None:
     left[1, 0] = right[1, 0]
     got = ranks.mann_whitney(left, right).two_sided
     for row, method in enumerate(("exact", "asymptotic")):
-        assert got[row] == pytest.approx(stats.mannwhitneyu(left[row], right[row], method=method).pvalue, rel=1e-9)
+        assert got[row] == pytest.approx(
+            scipy.stats.mannwhitneyu(left[row], right[row], method=method).pvalue, rel=1e-9
+        )
     few_left, few_right = np.array([2.0, 2.0]), np.array([1.0, 1.0, 2.0, 3.0, 4.0])  # doubled rank sums of 15 and 16
     tails = ranks.mann_whitney(few_left[None], few_right[None])
     assert tails.below[0] == pytest.approx(_counted(few_left, few_right, "less"))
@@ -235,7 +237,7 @@ def test_rows_with_and_without_ties_beside_each_other() -> None:
 
 def _counted(left: np.ndarray, right: np.ndarray, side: str) -> float:
     """P of the tail from every choice of as many values as are on the left."""
-    rank = stats.rankdata(np.concatenate([left, right]))
+    rank = scipy.stats.rankdata(np.concatenate([left, right]))
     sums = np.array([rank[list(pick)].sum() for pick in combinations(range(rank.size), left.size)])
     seen = rank[: left.size].sum()
     return float((sums <= seen).mean() if side == "less" else (sums >= seen).mean())
@@ -258,7 +260,7 @@ def test_the_critical_rank_is_the_largest_whose_tail_is_small_enough(n1: int, n2
         assert (got == 0 or tail[got - 1] <= 0.05) and tail[got] > 0.05
     else:
         centre, spread = n1 * n2 / 2, math.sqrt(n1 * n2 * (n1 + n2 + 1) / 12)
-        assert got == pytest.approx(centre + stats.norm.ppf(0.05) * spread, abs=0.5)
+        assert got == pytest.approx(centre + scipy.stats.norm.ppf(0.05) * spread, abs=0.5)
 
 
 def test_predicted_brackets_hold_and_are_narrow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift, variance_test
 from engine.stats.student import t_quantile
@@ -84,22 +84,22 @@ def test_rank_tests_agree_with_scipy(n1: int, n2: int, seed: int, style: str) ->
     ks = kolmogorov.ks_p_values(merged.distance, n1, n2)
     for row in range(3):
         a, b = left[row], right[row]
-        assert merged.distance[row] == pytest.approx(stats.ks_2samp(a, b).statistic)
+        assert merged.distance[row] == pytest.approx(scipy.stats.ks_2samp(a, b).statistic)
         with warnings.catch_warnings(record=True) as given_up:
             warnings.simplefilter("always")
-            wanted = stats.ks_2samp(a, b, method="exact").pvalue
+            wanted = scipy.stats.ks_2samp(a, b, method="exact").pvalue
         if not given_up:
             assert ks[row] == pytest.approx(wanted, rel=1e-6, abs=1e-12)
-        u = stats.mannwhitneyu(a, b, method="asymptotic").statistic
+        u = scipy.stats.mannwhitneyu(a, b, method="asymptotic").statistic
         assert merged.u_left[row] == u
         if style != "tied":
-            assert tails.two_sided[row] == pytest.approx(stats.mannwhitneyu(a, b, method="exact").pvalue)
+            assert tails.two_sided[row] == pytest.approx(scipy.stats.mannwhitneyu(a, b, method="exact").pvalue)
 
 
 def test_ties_are_exact_for_small_samples() -> None:
     left, right = np.array([[1.0, 1.0, 2.0, 3.0]]), np.array([[1.0, 2.0, 2.0, 4.0, 5.0]])
     both = np.concatenate([left[0], right[0]])
-    rank = stats.rankdata(both)
+    rank = scipy.stats.rankdata(both)
     from itertools import combinations
 
     sums = np.array([rank[list(pick)].sum() for pick in combinations(range(9), 4)])
@@ -113,7 +113,7 @@ def test_large_samples_use_the_corrected_normal_approximation() -> None:
     rng = np.random.default_rng(3)
     left, right = np.round(rng.normal(0, 1, (2, 80)), 1), np.round(rng.normal(0.2, 1, (2, 70)), 1)
     for row in range(2):
-        wanted = stats.mannwhitneyu(left[row], right[row], method="asymptotic").pvalue
+        wanted = scipy.stats.mannwhitneyu(left[row], right[row], method="asymptotic").pvalue
         assert ranks.mann_whitney(left, right).two_sided[row] == pytest.approx(wanted, rel=1e-9)
 
 
@@ -156,7 +156,7 @@ def test_adjusted_p_values_agree_with_scipy(values: list[float]) -> None:
     kept = ~np.isnan(p)
     assert np.isnan(q[~kept]).all()
     if kept.any():
-        assert q[kept] == pytest.approx(stats.false_discovery_control(p[kept]))
+        assert q[kept] == pytest.approx(scipy.stats.false_discovery_control(p[kept]))
 
 
 def test_change_points_of_odd_series() -> None:
@@ -170,18 +170,18 @@ def test_change_points_of_odd_series() -> None:
 def test_brown_forsythe_agrees_with_scipy(n1: int, n2: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     left, right = rng.normal(0, 1, n1), rng.normal(0, 3, n2)
-    wanted = stats.levene(left, right, center="median").pvalue
+    wanted = scipy.stats.levene(left, right, center="median").pvalue
     assert variance_test.brown_forsythe_p(left, right) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 10, 11, 30, 200, 201, 1000, 100_000])
 @pytest.mark.parametrize("share", [0.51, 0.9, 0.975, 0.999])
 def test_student_quantiles(degrees: int, share: float) -> None:
-    assert t_quantile(share, degrees) == pytest.approx(stats.t.ppf(share, degrees), rel=1e-10)
+    assert t_quantile(share, degrees) == pytest.approx(scipy.stats.t.ppf(share, degrees), rel=1e-10)
 
 
 def test_the_expansion_of_quantiles_has_its_last_term() -> None:
-    assert t_quantile(0.51, 201) == pytest.approx(stats.t.ppf(0.51, 201), rel=1e-12, abs=0)
+    assert t_quantile(0.51, 201) == pytest.approx(scipy.stats.t.ppf(0.51, 201), rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize(("share", "degrees"), [(0.5, 3), (1.0, 3), (0.9, 0), (float("nan"), 3)])

@@ -385,7 +385,7 @@ def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Gl
     if choice.sort:
         parts.append(f"{glyphs.down if choice.descending else glyphs.up}{choice.sort}")
     if hidden:
-        parts.append(f"+{hidden} columns")
+        parts.append(f"+{hidden} column{'' if hidden == 1 else 's'}")
     if sorting:
         parts.append("sorting" + glyphs.ellipsis)
     return "  ".join(parts)

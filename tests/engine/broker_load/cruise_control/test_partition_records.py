@@ -65,6 +65,11 @@ def test_maxima_and_means_where_asked_for() -> None:
     assert [row[:3] for row in shown(avg_load=True)] == [("u-0", 300, 4), ("t-1", 100, 4), ("t-0", 300, 3)]
 
 
+def test_the_maximum_of_nothing_is_javas_smallest_float() -> None:
+    nothing = windows.aggregate([window(9, [4, 4], [0.0, 2.0], [0.0, 0.5])], None, SECOND, 4, 5, np.zeros(2, np.int32))
+    assert nothing.maximum("disk_usage").tolist() == [2.0**-149, 0.5]
+
+
 def test_some_of_them() -> None:
     assert [row[0] for row in shown(entries=2)] == ["t-1", "u-0"]
     assert [row[0] for row in shown(topic="t|x")] == ["t-1", "t-0"]

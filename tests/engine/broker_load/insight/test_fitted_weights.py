@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import nnls
 
 from engine.broker_load.insight import fitted_weights
 from tests.chance import tries
@@ -18,4 +18,6 @@ def test_non_negative_fit_is_the_best_there_is(columns: int, rows: int, seed: in
     rng = np.random.default_rng(seed)
     design = rng.random((rows, columns))
     target = design @ rng.normal(0.0, 1.0, columns) + rng.normal(0.0, 0.3, rows)
-    assert fitted_weights.non_negative(design, target) == pytest.approx(nnls(design, target)[0], abs=1e-9)
+    assert fitted_weights.non_negative(design, target) == pytest.approx(
+        scipy.optimize.nnls(design, target)[0], abs=1e-9
+    )

@@ -35,6 +35,8 @@ def test_lines_are_a_textbooks() -> None:
     program = Sums.zero(2).add(x, y).lines()
     assert program.intercept_stderr_correct == pytest.approx(made.intercept_stderr_correct, rel=1e-9)
     assert not program.no_spread.any()
+    small = Sums.zero(2).add(x, y * 2.0**-40).lines()
+    assert small.intercept_stderr_correct == pytest.approx(program.intercept_stderr_correct * 2.0**-40, rel=1e-9, abs=0)
 
 
 def test_few_rows_and_equal_times() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from engine.ring_placement.dskit.keys import fnv1, fnv1_each, series_bytes, text_bytes, trace_bytes
+from engine.ring_placement.dskit.keys import fnv1, fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
+from engine.ring_placement.dskit.shuffle_shards import first_draws
 from engine.ring_placement.dskit.tokens import random_tokens, spread_minimizing_tokens
+from engine.ring_placement.pyroscope.prng import GoRand
 from tests.engine.ring_placement.dskit.golden import digest, load
 
 
@@ -42,3 +45,29 @@ def test_random_tokens() -> None:
     for entry in load("tokens_and_seeds.json")["random"]:
         tokens = random_tokens(entry["seed"], entry["count"]).tolist()
         assert digest(tokens) == entry["md5"]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("up", [("__name__", "up")]),
+        (' up { a = "b" , c="" , } '.strip(), [("__name__", "up"), ("a", "b"), ("c", "")]),
+        (r'{a="x\n\"y\\", b.c="é{}"}', [("a", 'x\n"y\\'), ("b.c", "é{}")]),
+        ("{}", []),
+        ("", []),
+    ],
+)
+def test_labels_of_a_series(text: str, labels: list[tuple[str, str]]) -> None:
+    assert parse_labels(text) == labels
+
+
+@pytest.mark.parametrize("text", ['up{a="b",', 'up{a="b"', "up{a=b}", '{a="b" "c"}', '{a="b";c="d"}', '{="b"}'])
+def test_what_is_no_series(text: str) -> None:
+    with pytest.raises(ValueError, match="a label set"):
+        parse_labels(text)
+
+
+def test_seeds_that_go_takes_for_zero() -> None:
+    for seed in (0, 2**31 - 1):
+        random = GoRand(seed)
+        assert first_draws([seed], 5).tolist() == [[random.int63() >> 31 for _ in range(5)]]

@@ -139,6 +139,10 @@ def test_a_shard_is_stable(ring: TokenRing, tenant: str, size: int, lookback: in
         ring.replication, ring.zone_aware,
     )  # fmt: skip
     assert ShardRing(healed, 1000).shard(tenant, size, lookback).tolist() == shard.tolist()
+    now, later = ShardRing(ring, 1000), ShardRing(ring, 1300)
+    assert now.flags(lookback)[0] == (lookback > 0)
+    if now.flags(lookback) == later.flags(lookback):
+        assert later.shard(tenant, size, lookback).tolist() == shard.tolist()
     if lookback == 0:
         assert not any(ring.instances[i].read_only for i in shard) or size <= 0
         wider = set(ShardRing(ring, 1000).shard(tenant, size, 10_000).tolist())

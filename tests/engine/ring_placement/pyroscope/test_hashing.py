@@ -36,6 +36,15 @@ def test_many_draws_equal_single_ones() -> None:
     assert prng.GoRand(42).intn_each(bounds).tolist() == [one.intn(int(n)) for n in bounds]
 
 
+def test_draws_beyond_the_last_whole_range_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2^31 values those behind the last whole multiple of the bound are left out: two of 3, nearly half of 2^30 + 1."""
+    for bound, last in ((3, 2**31 - 3), (2**30 + 1, 2**30)):
+        values = iter([(last + 1) << 32, last << 32, 0])
+        random = prng.GoRand(1)
+        monkeypatch.setattr(random, "int63", lambda values=values: next(values))
+        assert random.intn(bound) == last % bound and next(values) == 0
+
+
 def test_intn_refuses_nothing_to_choose_from() -> None:
     with pytest.raises(ValueError, match="positive"):
         prng.GoRand(1).intn(0)
