@@ -263,7 +263,6 @@ class Dashboard(ScenarioActions):
         first = not self.tabs.settled
         self.tabs.scanned = True
         self.status.busy.pop(SCAN, None)
-        self.tabs.settle()
         await self.to_data()
         self._tell_data()
         if self.tabs.mark_changed(names, first=first) and not first:

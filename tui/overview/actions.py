@@ -40,7 +40,7 @@ class OverviewActions(AppActions):
 
     async def to_data(self) -> None:
         """Show the tab that has data in place of one without, or of an overview of one view, unless the operator chose a tab."""
-        index = self.tabs.with_data(self.overview.empty) if self.tabs.settled and not self.tabs.chosen else None
+        index = self.tabs.with_data(self.overview.empty) if self.tabs.settle() and not self.tabs.chosen else None
         if index is not None:
             await self.show_tab(index, chosen=False)
 
