@@ -6,7 +6,9 @@ from pathlib import Path
 
 from engine.own_files.settings import State
 from engine.problems import Problem
+from engine.views import Entry
 from tests.tui.fakes import NOW, FakeSession, FakeView, play, stage
+from tui.views.generic import make_pane
 from tui.widgets.table.table import LiveTable
 
 
@@ -202,3 +204,8 @@ def test_glyphs_and_themes_switch(tmp_path: Path) -> None:
             assert s.app.theme == "loadlens-dark"
 
     play(story)
+
+
+def test_a_pane_that_is_taken_away_is_not_zoomed() -> None:
+    """The clock ticks once more while the program ends."""
+    assert not make_pane(Entry("fake-view", "Fake view", "fake", "fake files"), id="gone").zoomed

@@ -26,8 +26,8 @@ class Zooms(Frame):
 
     @property
     def zoomed(self) -> bool:
-        """Whether one of the pane's widgets has the whole screen."""
-        return self.screen.maximized is not None and self.screen.maximized in self.walk_children()
+        """Whether one of the pane's widgets has the whole screen; not while the program ends and takes the pane away."""
+        return self.is_attached and self.screen.maximized is not None and self.screen.maximized in self.walk_children()
 
     @on(Sections.Shown)
     def unzoom(self) -> None:

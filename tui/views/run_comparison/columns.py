@@ -24,7 +24,7 @@ METRICS = (
 """Columns of the metrics table on screen, in order; the rest can be switched on."""
 SHAPE: Shape = {
     "name": (18, 0, 40), "bucket": (6, 0, 9), "test": (11, 0, 22), "samples": (6, 2, 20), "ratio": (10, 0, 0),
-    "interval": (13, 3, 0), "verdict": (13, 0, 0),
+    "interval": (13, 3, 0), "verdict": (12, 0, 0),
     "means": (14, 1, 0), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
     "p_value": (8, 4, 0), "similarity": (6, 4, 0), "runs_needed": (6, 4, 0), "disagree": (6, 4, 0), "n_left": (6, 5, 0),
     "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "median_left": (11, 5, 0),

@@ -60,8 +60,8 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, needs: Mappin
     """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first.
 
     ``needs`` says how many cells the longest text of a text column takes: a column is not wider than that unless cells are left,
-    and no text is cut while there are any. What texts do not need goes to columns that ``grow``, then to text columns. Widths
-    do not depend on numbers, so that nothing jumps as these change.
+    and no text is cut while there are any. What texts do not need goes to columns that ``grow``, then to text columns. Which
+    columns fit does not depend on values, and no width on numbers, so that nothing jumps as these change.
 
     ``offset`` > 0 scrolls: the first column stays, ``offset`` columns behind it are skipped, priorities are ignored.
     """
@@ -72,17 +72,16 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, needs: Mappin
     ranked = [0, *range(1 + offset, total)] if offset else sorted(range(total), key=lambda i: (columns[i].priority, i))
     texts = {name: need for name, need in (needs or {}).items() if need}
     fitting: list[int] = []
-    widths: dict[str, int] = {}
-    spare = width + GAP
+    used = 0
     for index in ranked:
-        column = columns[index]
-        size = min(column_width(column), texts.get(column.name, width), max(width, 1))
-        if fitting and size + GAP > spare:
+        size = column_width(columns[index]) + (GAP if fitting else 0)
+        if fitting and used + size > width:
             break  # an important column that does not fit ends the row: a less important one must not take its place
         fitting.append(index)
-        widths[column.name] = size
-        spare -= size + GAP
+        used += size
     chosen = [columns[index] for index in sorted(fitting)]
+    widths = {c.name: min(column_width(c), texts.get(c.name, width), max(width, 1)) for c in chosen}
+    spare = width - sum(widths.values()) - GAP * (len(chosen) - 1)
     flexible = [c for c in chosen if c.kind in FLEXIBLE and not c.width] or [c for c in chosen if c.kind in FLEXIBLE]
     for limits in (
         {c.name: min(texts.get(c.name, 0), max(c.grow, FLEX_LIMIT)) for c in chosen},
