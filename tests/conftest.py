@@ -27,8 +27,8 @@ settings.load_profile("suite")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more process than there are processors: many tests wait for a terminal, a clock or a disk."""
-    return (os.cpu_count() or 1) + 1
+    """Two more processes than there are processors: many tests wait for a terminal, a clock or a disk."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
