@@ -15,8 +15,8 @@ PATIENCE_S = 5.0
 """Seconds after which a view is computed although the shown tab is computed again and again."""
 LOOK_S = 0.05
 """Seconds between two looks whether anybody still waits."""
-REST = 14.0
-"""After computing a view again it rests for so many times as long as that took: the overview takes a fifteenth of one processor
+REST = 19.0
+"""After computing a view again it rests for so many times as long as that took: the overview takes a twentieth of one processor
 at most. The first result of each view comes without rest."""
 
 
