@@ -15,6 +15,10 @@ from tests.chance import tries
 # Read by Textual when it is imported; no test may wait for an animation.
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 os.environ.setdefault("TEXTUAL_FPS", "15")  # as over SSH; 60 frames a second are a tenth of the screen tests
+if os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
+    # Read by Polars when it is imported. More threads than processors take a sixth more of their time; the other half of the
+    # processes shows whether an order of rows depends on the threads.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 if sys.dont_write_bytecode:
     # No bytecode beside the sources, then; but compiling Textual and Polars again in every worker and in every program under
     # test is a fifth of the suite. Workers and programs take this over from the environment.
