@@ -181,12 +181,14 @@ class StoreExport(Document):
     tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is JSON with keys and values of a store."""
+        """Whether it is Consul's list of entries, each with a key and a value, or etcd's object with its ``kvs``; headers and
+        labels in other tools' documents are keys and values, too."""
         start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-        if not start.startswith((b"[", b"{")):
-            return False
+        if start.startswith(b"{"):
+            return b'"kvs"' in start and re.search(rb'"key"\s*:\s*"', start) is not None
         return (
-            re.search(rb'"[Kk]ey"\s*:\s*"', start) is not None and re.search(rb'"(?:[Vv]alue"|kvs")', start) is not None
+            re.match(rb'\[\s*\{[^][{}]*"[Kk]ey"\s*:\s*"', start) is not None
+            and re.search(rb'"[Vv]alue"', start) is not None
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

@@ -12,7 +12,7 @@ from engine.reading import Source
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading.ring_exports import RingHtml
+from engine.ring_placement.reading.ring_exports import RingHtml, StoreExport
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.engine.ring_placement.cases import inputs, kinds, page
@@ -199,3 +199,17 @@ def test_loads_of_tenants_are_divided_by_the_replication_factor() -> None:
         == [10, 10, 10]
         == result.tables["nodes"]["load_observed"].to_list()
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ('[{"LockIndex": 0, "Key": "collectors/ring", "Value": "AA=="}]', True),
+        ('[\n\t{\n\t\t"key": "collectors/ring",\n\t\t"flags": 0,\n\t\t"value": "AA=="\n\t}\n]', True),
+        ('{"header": {"revision": 3}, "kvs": [{"key": "YQ==", "value": "AA=="}], "count": 1}', True),
+        ('{"spec": {"headers": [{"key": "Accept", "value": "*/*"}]}, "result": {}}', False),
+        ('[{"name": "run", "labels": [{"key": "tool", "value": "x"}]}]', False),
+    ],
+)
+def test_keys_and_values_of_other_documents_are_no_store(text: str, taken: bool) -> None:
+    assert StoreExport().recognise("x.json", text.encode()) == taken
