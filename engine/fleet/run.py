@@ -247,7 +247,7 @@ def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
 def _rolled_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sum up the whole job list."""
     parts = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
-    yield from to_spark(rollup.rollup(LISTING.sorted(pl.concat(parts)) if parts else LISTING.empty()))
+    yield from to_spark(rollup.rollup(rollup.worst_first(pl.concat(parts)) if parts else LISTING.empty()))
 
 
 def _manifest(order: Order, outcome: Outcome) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.model.arrays import Array
-from engine.job_heuristics.tables.insight import ROLLUP
+from engine.job_heuristics.tables.insight import ROLLUP, SHOWN_WASTE
 from engine.job_heuristics.tables.result import SEVERITIES
 
 GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
@@ -52,10 +52,17 @@ def summary(listing: pl.DataFrame) -> dict[str, int]:
     return {"jobs": listing.height, **counts, **{each.name: _exact_sum(each.to_numpy()) for each in sums}}
 
 
+def worst_first(listing: pl.DataFrame) -> pl.DataFrame:
+    """Return LISTING rows in the order in which jobs are listed, which ``SHOWN_WASTE`` states."""
+    shown = (pl.col("wasted_mb_s") / SHOWN_WASTE).round()
+    by = (shown, "rank", "wasted_mb_s", "submit_ms", "job_id")
+    return listing.sort(by, descending=[True, True, True, True, False], nulls_last=True)
+
+
 def rollup(listing: pl.DataFrame) -> pl.DataFrame:
     """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most wasted first.
 
-    Fractions are added in the order of the rows: those in the order of LISTING give the same to the last bit.
+    Fractions are added in the order of the rows: those of ``worst_first`` give the same to the last bit.
     """
     words = {column: _groups(listing, column) for column in ("state", "severity")}
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}

@@ -20,7 +20,7 @@ from engine.job_heuristics.insight import cost, recommend, rollup
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP, SHOWN_WASTE
+from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
 from engine.tables import Table
 from engine.view import Context
@@ -229,12 +229,10 @@ _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
 
 
 def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
-    """LISTING rows of all jobs, in the order that ``SHOWN_WASTE`` says."""
+    """LISTING rows of all jobs, the worst first."""
     jobs = verdicts.jobs.select(_FROM_JOBS)
     places = pl.col("severity").replace_strict({word: place for place, word in enumerate(SEVERITIES, 1)}, default=0)
     listed = jobs.with_columns(
         verdicts.strips["strip"], *totals.drop("job_id").get_columns(), places.cast(pl.Int64).alias("rank")
     )
-    shown = (pl.col("wasted_mb_s") / SHOWN_WASTE).round()
-    by = (shown, "rank", "wasted_mb_s", "submit_ms", "job_id")
-    return LISTING.frame(listed).sort(by, descending=[True, True, True, True, False], nulls_last=True)
+    return rollup.worst_first(LISTING.frame(listed))
