@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import random
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,29 @@ FAILED_ONCE = (
      "2026-01-05 10:00:00+00,42,t,\x01,5,1.5,0.5\n"),
 )  # fmt: skip
 """Inputs that a reader once failed on."""
+
+
+def test_a_sample_without_a_time_is_not_of_midnight() -> None:
+    sample = '{"timestamp": "%s", "cpu-load": [{"cpu": "all", "usr": 9, "sys": 1, "idle": 90}]}'
+    text = '{"sysstat": {"hosts": [{"nodename": "vm", "number-of-cpus": 2, "date": "2026-11-20", "statistics": [%s]}]}}'
+    times = ("23:38:00", "", "23:38:02")
+    ((rows, problems),) = read(
+        KINDS["query-profile", "sysstat-json"],
+        Input("mpstat.json", (text % ", ".join(sample % time for time in times)).encode()),
+    )
+    assert len(set(rows["host"]["at_ms"])) == 2 and [problem.kind for problem in problems] == ["bad-time"]
+
+
+def test_an_entry_of_an_archive_without_a_name_is_passed_over() -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("application_1_1", b"x")
+        file.writestr("b", b"x")
+    nameless = archive.getvalue()
+    at = nameless.rindex(b"PK\x01\x02")  # the second entry of the directory: a name of no bytes, its one byte a comment
+    nameless = nameless[: at + 28] + b"\x00\x00\x00\x00\x01\x00" + nameless[at + 34 :]
+    ((_, problems),) = read(KINDS["job-heuristics", "spark-archive"], Input("eventLogs-a.zip", nameless))
+    assert not problems
 
 
 @pytest.mark.parametrize(("view", "kind", "name", "text"), FAILED_ONCE, ids=[each[1] for each in FAILED_ONCE])

@@ -267,7 +267,7 @@ def _sysstat_states(value: dict[str, float]) -> list[float]:
 
 
 def _sysstat_ms(date: str, time: str) -> int | None:
-    """Parse a date and a time as sysstat writes them: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``)."""
+    """Parse a date and a time of sysstat: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``); None without a time."""
     american = re.fullmatch(r"(\d\d)/(\d\d)/(\d\d)?(\d\d)", date)
     if american:
         month, day, century, year = american.groups()
@@ -275,4 +275,4 @@ def _sysstat_ms(date: str, time: str) -> int | None:
     half = re.fullmatch(r"(\d\d?)(:\d\d:\d\d) ([AP])M", time)
     if half:
         time = f"{int(half.group(1)) % 12 + (12 if half.group(3) == 'P' else 0):02}{half.group(2)}"
-    return instant_ms(f"{date} {time}")
+    return instant_ms(f"{date} {time}") if time.strip() else None  # a date alone would be its midnight

@@ -55,7 +55,7 @@ class Archive:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 left = MOST_UNPACKED
                 for entry in archive.infolist()[:MOST_ENTRIES]:
-                    if not entry.is_dir() and entry.file_size:
+                    if entry.filename and not entry.is_dir() and entry.file_size:
                         left -= self._entry(source, archive, entry, left, frames, problems)
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             problems.append(Problem.at(source.path, "damaged-archive", f"no zip that can be read: {error}"))
