@@ -227,8 +227,8 @@ class Tabs(Frame):
         pane = self.panes.get(outcome.view)
         if outcome.background or pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:
             return
-        if not pane.is_mounted:
-            pane.dirty = True  # it asks again when it is
+        if not pane.is_mounted or not pane.app.is_running:  # at the end panes lose their parts before they go
+            pane.dirty = True  # it asks again when it is there
             return
         pane.files, pane.stale_files, pane.shown_ms = outcome.files, outcome.stale, outcome.at_ms
         if outcome.result is None:
