@@ -83,25 +83,31 @@ def locked(folder: Path) -> Iterator[None]:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        until = time.monotonic() + PATIENCE_S
-        while not _lock(descriptor):
-            if time.monotonic() > until:
-                raise OSError(errno.EBUSY, "another loadlens is writing there")
-            time.sleep(0.01)
+        try:
+            lock(descriptor, PATIENCE_S)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock a folder if nobody else has. Returns whether nobody has."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
+def lock(descriptor: int, patience_s: float = 0.0) -> None:
+    """Keep other processes of this program from locking an open file or folder until it is closed.
+
+    Raises BlockingIOError if another one still holds it after ``patience_s`` seconds, OSError where it cannot be locked at all.
+    """
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() >= until:
+                raise BlockingIOError(errno.EBUSY, "another loadlens is writing there") from error
+            time.sleep(0.01)
 
 
 def remove_leftovers(path: Path) -> None:

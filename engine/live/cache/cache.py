@@ -9,7 +9,6 @@ the files are parsed again, silently. Nothing from it is ever executed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import logging
 import os
@@ -27,7 +26,7 @@ from engine import __version__
 from engine.live.cache.location import make_folders, parsed_folder, prefix
 from engine.live.cache.manifest import Entry, Manifest, Unread
 from engine.live.options import LiveSettings
-from engine.own_files.private_files import open_file, replace_file
+from engine.own_files.private_files import lock, open_file, replace_file
 from engine.view import View
 
 log = logging.getLogger(__name__)
@@ -112,9 +111,9 @@ class Cache:
         """
         try:
             make_folders(self._settings, folder)
-            with open(open_file(folder / "lock", os.O_WRONLY | os.O_CREAT), "wb") as lock:
+            with open(open_file(folder / "lock", os.O_WRONLY | os.O_CREAT), "wb") as file:
                 try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    lock(file.fileno())
                 except BlockingIOError:
                     return False  # another loadlens is at it
                 segments = {name: dict(sums) for name, sums in reused.items()}
