@@ -52,11 +52,18 @@ def summary(listing: pl.DataFrame) -> dict[str, int]:
     return {"jobs": listing.height, **counts, **{each.name: _exact_sum(each.to_numpy()) for each in sums}}
 
 
+WORST: tuple[pl.Expr, ...] = (
+    (pl.col("wasted_mb_s") / SHOWN_WASTE).round(),
+    pl.col("rank"),
+    pl.col("wasted_mb_s"),
+    pl.col("submit_ms"),
+)
+"""What decides the order in which jobs are listed, largest first: waste as shown, verdict, waste itself, time; then the id."""
+
+
 def worst_first(listing: pl.DataFrame) -> pl.DataFrame:
-    """Return LISTING rows in the order in which jobs are listed, which ``SHOWN_WASTE`` states."""
-    shown = (pl.col("wasted_mb_s") / SHOWN_WASTE).round()
-    by = (shown, "rank", "wasted_mb_s", "submit_ms", "job_id")
-    return listing.sort(by, descending=[True, True, True, True, False], nulls_last=True)
+    """Return LISTING rows in the order in which jobs are listed."""
+    return listing.sort(*WORST, "job_id", descending=[*(True for _ in WORST), False], nulls_last=True)
 
 
 def rollup(listing: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order
 from engine.job_heuristics.insight import rollup
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult, StoredTable
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PROBLEMS
-from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS, SHOWN_WASTE
+from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS
 from engine.job_heuristics.tables.result import JOBS
 from engine.problems import Problem, fold
 from engine.result import LEVELS, Finding, Level, TooLarge
@@ -169,16 +169,16 @@ def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:
 
 
 def in_listed_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of all frames as ``SHOWN_WASTE`` says, of several with one job the last.
+    """Return the rows of all frames in the order of ``rollup.worst_first``, of several with one job the last.
 
     One column after the other, so that memory never holds two whole lists; ``frames`` is empty afterwards.
     """
     columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
     frames.clear()
     places = _last_of_each(pl.concat(columns["job_id"]).rechunk())
-    wasted = pl.concat(columns["wasted_mb_s"])
-    shown = (wasted / SHOWN_WASTE).round()
-    order = _order([pl.concat(columns["submit_ms"]), wasted, pl.concat(columns["rank"]), shown], places)
+    numbers = pl.DataFrame([pl.concat(columns[name]) for name in ("wasted_mb_s", "rank", "submit_ms")])
+    order = _order((numbers.select(each).to_series() for each in reversed(rollup.WORST)), places)
+    del numbers
     return pl.DataFrame([pl.concat(columns.pop(name)).rechunk().gather(order) for name in tuple(columns)])
 
 

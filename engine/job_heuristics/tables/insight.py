@@ -224,8 +224,7 @@ TABLES: tuple[Table, ...] = (RECOMMENDATIONS, COSTS, ROLLUP, EXPLAINED, PHASES, 
 """Further result tables, in the order they are shown. The last five only with option job."""
 
 SHOWN_WASTE = 1024 * 3.6
-"""MB·s of a thousandth of a GB·h, as the list shows waste. The most wasteful job is listed first; of jobs that waste the same as
-shown the one with the worse verdict, then by the waste itself, the newest and the id."""
+"""MB·s of a thousandth of a GB·h, as the list shows waste."""
 _FIRST = ("name", "severity", "state", "score", "user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms", "job_id")
 LISTING = Table(
     "listing",
