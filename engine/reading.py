@@ -82,6 +82,11 @@ class FileKind(Protocol):
         ...
 
 
+def from_first_character(head: bytes) -> bytes:
+    """Return ``head`` from its first character on that is no blank and no byte order mark."""
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n")
+
+
 def whole_lines(data: bytes, final: bool) -> bytes:
     """Return ``data`` up to its last line end; with ``final``, when nothing will follow, all of it."""
     return data if final else data[: data.rfind(b"\n") + 1]

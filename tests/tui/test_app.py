@@ -181,8 +181,7 @@ def test_resize_keeps_everything_reachable(tmp_path: Path) -> None:
             await s.see("node-000")
             assert s.app.screen.has_class("-wide")
             for size, name in (((120, 40), "-normal"), ((80, 24), "-narrow"), ((40, 10), "-narrow")):
-                await s.pilot.resize_terminal(*size)
-                await s.pilot.pause()
+                await s.resize(*size)
                 await s.see("node-000")
                 assert s.app.screen.has_class(name)
                 assert all(len(line) <= size[0] for line in s.text().splitlines())

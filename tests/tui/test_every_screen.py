@@ -108,7 +108,7 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
         async with opened(data(name), view(name), tmp_path, SIZES[-1], once=True, painted=True) as s:
             shadow = Shadow(s.app)
             for what, typed in scenarios(name).items():
-                await s.pilot.resize_terminal(*SIZES[0])
+                await s.resize(*SIZES[0])
                 await keys(s, typed)
                 await quiet(s)
                 await true(s, shadow, what)

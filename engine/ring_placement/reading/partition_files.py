@@ -12,7 +12,7 @@ from engine.formats import snappy
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
 from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, from_first_character
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import Document, columns_of, decode_json, unreadable
 from engine.ring_placement.reading.ring_files import key_of_name, repeated_keys, token_values, tokens_of
@@ -92,7 +92,7 @@ class PartitionPage(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it is JSON with partitions of a ring."""
-        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        start = from_first_character(head)
         if not start.startswith(b"{") or not self._HEAD.search(start):
             return False
         return any(word in start for word in (b'"owner_ids"', b'"owners"', b'"tokens"', b'"stateTimestamp"'))

@@ -18,7 +18,7 @@ from engine.formats import snappy
 from engine.formats.protobuf import WireError
 from engine.formats.timestamps import epoch_ns
 from engine.problems import Problem
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, from_first_character
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import Document, decode_json, unreadable
@@ -183,7 +183,7 @@ class StoreExport(Document):
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it is Consul's list of entries, each with a key and a value, or etcd's object with its ``kvs``; headers and
         labels in other tools' documents are keys and values, too."""
-        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        start = from_first_character(head)
         if start.startswith(b"{"):
             return b'"kvs"' in start and re.search(rb'"key"\s*:\s*"', start) is not None
         return (

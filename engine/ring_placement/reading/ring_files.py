@@ -27,7 +27,7 @@ from engine.formats.protobuf import (
 )
 from engine.formats.timestamps import epoch_ns
 from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, from_first_character
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
 from engine.ring_placement.reading.document import Document, KeyLines, columns_of, decode_json, line_of, unreadable
@@ -137,7 +137,7 @@ class RingPage(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it is JSON with a list ``shards`` of ring members."""
-        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        start = from_first_character(head)
         if not start.startswith(b"{") or not self._HEAD.search(start):
             return False
         return b'"state"' in start or b'"tokens"' in start or b'"now"' in start
@@ -201,7 +201,7 @@ class Memberlist(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it is JSON with an object ``ingesters``."""
-        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        start = from_first_character(head)
         return start.startswith(b"{") and self._HEAD.search(start) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

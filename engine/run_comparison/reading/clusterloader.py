@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, from_first_character
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.json_document import BadShape, load_document
 from engine.run_comparison.reading.metric_kinds import (
@@ -66,7 +66,7 @@ class ClusterLoaderReport:
             return True
         if name == "junit.xml" or name.endswith((".xml", ".log", ".csv", ".md", ".yaml", ".yml")):
             return False
-        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        start = from_first_character(head)[:1]
         if start not in (b"{", b"["):
             return kind_of_name(name) is not None and name.endswith(".json")
         return kind_of_name(name) is not None or (kind_of_content(head) is not None and b'"kind":' not in head[:200])

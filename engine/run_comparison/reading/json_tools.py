@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, from_first_character
 from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, load_document
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, join_labels, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
@@ -31,7 +31,7 @@ class JsonTool:
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a JSON object or list that bears the tool's marks; pages and sources that quote one begin otherwise."""
-        return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") and self.marked(head)
+        return from_first_character(head)[:1] in (b"{", b"[") and self.marked(head)
 
     def marked(self, head: bytes) -> bool:
         """Whether a JSON document that begins with ``head`` (8 KB) is this tool's."""
