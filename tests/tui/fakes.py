@@ -35,6 +35,7 @@ from engine.tables import Column, Table
 from engine.view import Context
 from engine.views import Entry, entry
 from tui.app import Dashboard
+from tui.widgets.table.table import LiveTable
 
 NOW = 1_767_225_600.0
 """The frozen clock: 2026-01-01T00:00:00Z in epoch seconds."""
@@ -238,6 +239,14 @@ class Stage:
             await asyncio.sleep(0.01)  # not pilot.pause: its message to each widget takes longer than most answers
         await self.pilot.pause()
 
+    def drawn(self) -> bool:
+        """Return whether the shown tab has a result and its visible tables have their columns."""
+        pane = self.app.pane
+        if pane is None or pane.result is None:
+            return False
+        tables = [table for table in pane.query(LiveTable) if table._frame is not None]
+        return all(table._layout.slots for table in tables if all(node.display for node in table.ancestors_with_self))
+
     async def press(self, *keys: str) -> None:
         """Press keys and let everything settle."""
         await self.pilot.press(*keys)
@@ -331,9 +340,7 @@ async def stage(
         async with app.run_test(size=size, notifications=True) as pilot:
             running = Stage(app, made, pilot)
             if ready:
-                await running.until(
-                    lambda: app.pane is not None and app.pane.result is not None, 30
-                )  # with all imports
+                await running.until(running.drawn)  # with all imports
             yield running
 
 

@@ -27,9 +27,9 @@ async def filter_sort_columns(s: Stage, table: LiveTable) -> None:
     await keys(s, "slash", *value, "enter")
     await s.until(lambda: table.choice.filter == value and 0 < table.window.height <= rows)
     await keys(s, "escape")
-    assert table.window.height == rows
+    await s.until(lambda: table.window.height == rows)
     await keys(s, "s")
-    assert table.choice.sort == table.current != ""
+    await s.until(lambda: table.choice.sort == table.current != "")
     await keys(s, "r")
     shown = [column.name for column in table.window.columns]
     await keys(s, "C", "j", "space", "enter")
@@ -40,14 +40,14 @@ async def pause_and_time(s: Stage, table: LiveTable) -> None:
     await keys(s, "p")
     await s.see("PAUSED")
     await keys(s, "p")
-    assert "PAUSED" not in s.text()
+    await s.until(lambda: "PAUSED" not in s.text())
     steps = len(s.app.pane.steps())
     await keys(s, "left_parenthesis")
     if steps > 1:
         await s.see(" AT ")
         await keys(s, "backslash")
         await s.until(lambda: " AT " not in s.text() and "going to" not in s.text())
-    assert s.app.pane.at_ms is None
+    await s.until(lambda: s.app.pane.at_ms is None)
 
 
 async def zoom(s: Stage, table: LiveTable) -> None:
@@ -64,7 +64,7 @@ async def export_and_copy(s: Stage, table: LiveTable) -> None:
     await s.until(lambda: len(s.app.screen_stack) == 1)
     assert len(Path("out.csv").read_text().splitlines()) > table.window.height
     await keys(s, "c")
-    assert "copied" in str([each.message for each in s.app._notifications]).lower()
+    await s.until(lambda: "copied" in str([each.message for each in s.app._notifications]).lower())
     await settle(s)
     assert table.displayed(table.cursor, table.cursor + 1).splitlines()[1] in s.text()
 
@@ -81,8 +81,7 @@ async def help_and_palette(s: Stage, table: LiveTable) -> None:
     await s.see("ZOOM")
     await keys(s, "z")
     await keys(s, "colon", *re.findall(r"\w+", str(table.window.rows(0, 1)[0][table.window.columns[0].name]))[0][:8])
-    kinds = [found.kind for found in s.app.screen._matching]
-    assert "row" in kinds
+    await s.until(lambda: "row" in [found.kind for found in getattr(s.app.screen, "_matching", ())])
     await keys(s, "escape")
 
 
@@ -98,6 +97,6 @@ def test_ten_habits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert isinstance(table, LiveTable)
             for habits in (filter_sort_columns, pause_and_time, zoom, export_and_copy, help_and_palette):
                 await habits(s, table)
-                assert s.app.focused is table and len(s.app.screen_stack) == 1, habits.__name__
+                await s.until(lambda: s.app.focused is table and len(s.app.screen_stack) == 1)
 
     play(story)

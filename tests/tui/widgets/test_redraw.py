@@ -47,6 +47,7 @@ def redrawn(steps: list[Callable[[LiveTable], None]], choice: Choice | None = No
 
             app.table.refresh = spy  # type: ignore[method-assign]
             for step in steps:
+                await app.workers.wait_for_complete()
                 await pilot.pause(0.05)
                 app.regions.clear()
                 app.posted = 0
