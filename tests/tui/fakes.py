@@ -251,7 +251,7 @@ class Stage:
 
     async def press(self, *keys: str) -> None:
         """Press keys and let everything settle."""
-        await self.pilot.press(*keys)
+        await self.app._press_keys(keys)  # pilot.press sends every widget a message, and pause sends it again
         await self.pilot.pause()
 
     async def resize(self, width: int, height: int) -> None:
@@ -438,7 +438,7 @@ async def settle(s: Stage) -> None:
     """Wait until nothing is computed any more and no notification is on screen."""
     await s.until(lambda: not s.app.client.busy)
     s.app.clear_notifications()
-    await s.pilot.pause(0.05)
+    await asyncio.sleep(0.05)
     s.app.update_status()
     await s.pilot.pause()
 
