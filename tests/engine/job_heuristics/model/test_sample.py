@@ -78,9 +78,9 @@ def test_the_played_cluster_moves(tmp_path: Path) -> None:
     assert first.tables["jobs"].filter(pl.col("state") == "RUNNING").height == 3
     assert first.tables["jobs"]["severity"].is_in(["CRITICAL", "SEVERE"]).any()
     seen = [first]
-    for _ in range(90):
+    for step in range(72):
         next(steps)
-        if _ % 15 == 14:
+        if step % 12 == 11:
             seen.append(look())
     last = seen[-1]
     assert len({json.dumps(r.summary) for r in seen}) >= 4
