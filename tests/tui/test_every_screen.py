@@ -1,4 +1,4 @@
-"""Every screen of every view at 80x24 and in a larger size: what the terminal shows is true, fits, and agrees with the tables below it."""
+"""Every screen of every view, small and large: what the terminal shows is true, fits, and agrees with the tables below it."""
 
 from __future__ import annotations
 

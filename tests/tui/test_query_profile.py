@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from engine.query_profile.view import VIEW
 from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
-from tests.tui.fakes import Stage, compare, copied, opened, play, screen_lines, settle, still
+from tests.tui.fakes import SIZES, Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
 from tui.views.query_profile.pane import COMPARISON, FIT, INTERVALS, Pane
@@ -40,14 +40,15 @@ def summary(s: Stage) -> Any:
     return s.app.pane.result.summary
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
-def test_looks(tmp_path: Path, size: tuple[int, int], update: bool) -> None:
+def test_looks(tmp_path: Path, update: bool) -> None:
     async def story() -> None:
-        async with tab(tmp_path, size) as s:
-            await settle(s)
-            lines = screen_lines(s.app)
-            assert all(cell_len(line) <= size[0] for line in lines)
-            compare(f"query-profile-{size[0]}x{size[1]}", s.text(), update)
+        async with tab(tmp_path, SIZES[0]) as s:
+            for size in SIZES:
+                await s.resize(*size)
+                await settle(s)
+                lines = screen_lines(s.app)
+                assert all(cell_len(line) <= size[0] for line in lines)
+                compare(f"query-profile-{size[0]}x{size[1]}", "\n".join(lines), update)
 
     play(story)
 
