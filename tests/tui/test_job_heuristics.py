@@ -99,15 +99,8 @@ def test_the_list_shows_every_job_and_state(cluster: Path, tmp_path: Path) -> No
             assert s.app.pane.query_one("#wasters", LiveTable).row["wasted_mb_s"] == max(
                 s.app.pane.result.tables["rollup"].filter(by="user")["wasted_mb_s"]
             )
-
-    play(story)
-
-
-def test_a_file_that_is_no_history_is_a_problem(cluster: Path, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with screen(cluster, tmp_path) as s:
             await s.press("exclamation_mark")
-            await s.see("job_1760000000000_0099")
+            await s.see("job_1760000000000_0099")  # a file that is no history is a problem
 
     play(story)
 
@@ -192,7 +185,7 @@ def test_every_section_shows_the_jobs_own_numbers(cluster: Path, tmp_path: Path)
     play(story)
 
 
-def test_what_if_re_evaluates_at_once_and_can_be_undone(cluster: Path, tmp_path: Path) -> None:
+def test_what_if_and_other_limits_re_evaluate_at_once_and_can_be_undone(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
             await open_job(s, CRAWL)
@@ -210,15 +203,6 @@ def test_what_if_re_evaluates_at_once_and_can_be_undone(cluster: Path, tmp_path:
             await s.press("x")
             await s.until(lambda: shown(s).prediction is None)
             assert control.value == before
-
-    play(story)
-
-
-def test_other_limits_change_the_prediction(cluster: Path, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with screen(cluster, tmp_path) as s:
-            await open_job(s, CRAWL)
-            await s.press("w")
             times = s.app.pane.query_one("#what-times", NumberControl)
             times.focus()
             times._set(0.1)

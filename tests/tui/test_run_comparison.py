@@ -70,9 +70,11 @@ def test_what_the_sections_look_like(tmp_path: Path, update: bool) -> None:
             following = "right_square_bracket"
             opened = lambda: bool(s.app.pane.query(MetricLevel))  # noqa: E731
             await look("metric", "enter", until=opened)
+            assert "Brown-Forsythe" in s.text()
             await look("histogram", "v", until=opened)
             await s.press("v", "escape")
             await s.until(lambda: not opened())
+            assert s.app.focused is metrics(s)
             await look("runs", following)
             await look("groups", following)
             await look("change-points", following)
@@ -126,19 +128,6 @@ def test_the_worst_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
             assert "Mann-Whitney p" in s.text()
             await s.press("down")
             await s.until(lambda: s.app.pane.facts(metrics(s).row)[0][0] in s.text().replace("…", ""))
-
-    play(story)
-
-
-def test_a_metric_opens_and_closes(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with tab(tmp_path) as s:
-            await s.press("enter")
-            await s.until(lambda: bool(s.app.pane.query(MetricLevel)))
-            await s.see("Brown-Forsythe")
-            await s.press("escape")
-            await s.until(lambda: not s.app.pane.query(MetricLevel))
-            assert s.app.focused is metrics(s)
 
     play(story)
 
