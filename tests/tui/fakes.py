@@ -438,7 +438,7 @@ async def settle(s: Stage) -> None:
     """Wait until nothing is computed any more and no notification is on screen."""
     await s.until(lambda: not s.app.client.busy)
     s.app.clear_notifications()
-    await asyncio.sleep(0.05)
+    await s.pilot.pause(0.05)
     s.app.update_status()
     await s.pilot.pause()
 
