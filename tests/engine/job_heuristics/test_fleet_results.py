@@ -94,8 +94,9 @@ def test_reports_and_checks_read_it(written: Path, local: Result) -> None:
 
 
 def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, local: Result) -> None:
+    sessions = opened("job-heuristics", written), opened("job-heuristics", histories)
     for job in {kind: job for job, kind in local.detail.listing.select("job_id", "job_type").iter_rows()}.values():
-        alone, whole = compute(written, job=job), compute(histories, job=job)
+        alone, whole = (each.compute("job-heuristics", JobParameters(job=job), now_ms=NOW) for each in sessions)
         assert alone.focus == whole.focus and (alone.detail.job is None) == (whole.detail.job is None)
         for name in whole.tables.keys() - {table.name for table in PER_JOB} - {"rollup", "history", "conf_changes"}:
             assert alone.tables[name].equals(whole.tables[name]), (job, name)
@@ -104,6 +105,8 @@ def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, 
             assert alone.detail.rows(table.name, job).equals(mine)
         runs = [whole.tables["history"], alone.tables["history"]]
         assert runs[0]["job_id"].to_list() == runs[1]["job_id"].to_list()
+    for session in sessions:
+        session.close()
 
 
 def test_one_job_without_its_histories_is_what_the_tables_hold(histories: Path, local: Result, tmp_path: Path) -> None:
