@@ -58,13 +58,17 @@ def written(histories: Path, local: Result, tmp_path_factory: pytest.TempPathFac
     return write(tmp_path_factory.mktemp("fleet") / "day=2026-01-01", local, paths_of(histories, local)).parent
 
 
+@pytest.fixture(scope="module")
+def stored(written: Path) -> Result:
+    return compute(written)
+
+
 @pytest.fixture
 def copy(written: Path, tmp_path: Path) -> Iterator[Path]:
     yield Path(shutil.copytree(written, tmp_path / "copy"))
 
 
-def test_it_shows_what_a_report_of_the_histories_shows(written: Path, local: Result) -> None:
-    stored = compute(written)
+def test_it_shows_what_a_report_of_the_histories_shows(stored: Result, local: Result) -> None:
     for table in PER_JOB:
         name = table.name
         assert (
@@ -85,8 +89,7 @@ def test_it_shows_what_a_report_of_the_histories_shows(written: Path, local: Res
     assert stored.problems == local.problems and not stored.at_ms
 
 
-def test_reports_and_checks_read_it(written: Path, local: Result) -> None:
-    stored = compute(written)
+def test_reports_and_checks_read_it(stored: Result, local: Result) -> None:
     text = report.to_json(VIEW, stored, JobParameters(), NOW)
     assert b'"tables"' in text and str(local.tables["jobs"]["job_id"][0]).encode() in text
     assert "heuristics: " in report.to_text(VIEW, stored)

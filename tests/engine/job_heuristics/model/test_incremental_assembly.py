@@ -146,7 +146,7 @@ def test_whatever_the_events_say(seed: int, tmp_path: Path) -> None:
     live = Watched(tmp_path, job, others=2)
     at = 0
     while at < len(lines):
-        step = rng.randrange(1, 40)
+        step = rng.randrange(1, 60)
         live.write(b"".join(lines[at : at + step]))
         at += step
         live.check()
