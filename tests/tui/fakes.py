@@ -238,7 +238,7 @@ class Stage:
         while not true():
             if time.monotonic() > end or self.app._exception is not None:
                 raise AssertionError("never came true; the screen:\n" + self.text())
-            await asyncio.sleep(0.01)  # not pilot.pause: its message to each widget takes longer than most answers
+            await asyncio.sleep(0.02)  # not pilot.pause: its message to each widget takes longer than most answers
         await self.pilot.pause()
 
     def drawn(self) -> bool:
