@@ -169,7 +169,7 @@ class Table:
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort ``frame`` in the declared order."""
-        if not self.order:
+        if not self.order or frame.height < 2:
             return frame
         names = [name.removeprefix("-") for name in self.order]
         return frame.sort(

@@ -29,7 +29,6 @@ FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
 async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
     """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
     async with opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None) as s:
-        await s.see("attr")
         yield s
 
 

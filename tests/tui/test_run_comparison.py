@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from rich.cells import cell_len
 
@@ -15,6 +16,7 @@ from engine.run_comparison.view import VIEW
 from sample_data.run_comparison.make import FIRST, JOBS, STEP, Mood, write_run
 from tests.tui.fakes import Stage, compare, copied, opened, play, screen_lines, screen_styles, settle
 from tui.glyphs import ASCII, BLOCK, BRAILLE
+from tui.views.run_comparison.cells import named
 from tui.views.run_comparison.pane import MetricLevel, Pane
 from tui.views.run_comparison.strip import strip
 from tui.widgets.control import NumberControl
@@ -28,7 +30,6 @@ FILES = Path(__file__).parents[2] / "sample_data" / "run_comparison" / "files"
 async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
     """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
     async with opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None) as s:
-        await s.see("Verdict")
         yield s
 
 
@@ -365,3 +366,20 @@ def test_a_strip_tells_sides_apart_without_colour() -> None:
 
 def test_the_pane_belongs_to_the_view() -> None:
     assert VIEW.name == Pane.VIEW
+
+
+def test_labels_that_all_metrics_of_a_test_share_are_not_in_names() -> None:
+    rows = [
+        ("soak", "request", "latency", "connections=8"),
+        ("soak", "request", "rate", "connections=8"),
+        ("smoke", "request", "latency", "path=/a"),
+        ("smoke", "request", "latency", "path=/b"),
+        ("alone", "request", "latency", "path=/a"),
+        ("bare", "", "", "size=4"),
+        ("bare", "", "", "size=4"),
+    ]
+    frame = pl.DataFrame(rows, schema=["test", "verb", "resource", "metric"], orient="row")
+    names = named(frame.with_columns(subresource=pl.lit(""), scope=pl.lit("")))["name"].to_list()
+    assert names[:2] == ["request latency", "request rate"]
+    assert names[2:5] == ["request latency path=/a", "request latency path=/b", "request latency path=/a"]
+    assert names[5:] == ["size=4", "size=4"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.parameters import parse
 from engine.query_profile.reading.kinds import KINDS
@@ -18,6 +20,9 @@ from engine.result import Result
 from engine.view import Context
 
 MTIME = 1_795_217_883_000
+
+_FILE = pl.lit(None, dtype=pl.UInt32).alias(FILE)
+_EMPTY = {table.name: table.empty().with_columns(_FILE) for kind in KINDS for table in kind.tables}
 
 
 def read(name: str, data: bytes, kind: str, *, final: bool = True) -> Reading:
@@ -34,10 +39,7 @@ def recognised(name: str, data: bytes) -> list[str]:
 
 def inputs(files: dict[str, bytes]) -> Inputs:
     """Inputs of files given as texts; names may have folders."""
-    frames: dict[str, list[pl.DataFrame]] = {}
-    for kind in KINDS:
-        for table in kind.tables:
-            frames.setdefault(table.name, [table.empty().with_columns(pl.lit(None, dtype=pl.UInt32).alias(FILE))])
+    frames = {name: [empty] for name, empty in _EMPTY.items()}
     infos: dict[int, FileInfo] = {}
     problems: list[Any] = []
     for name, data in files.items():
@@ -53,7 +55,7 @@ def inputs(files: dict[str, bytes]) -> Inputs:
                 if table.name in reading.rows:
                     rows = table.frame(reading.rows[table.name])
                     frames[table.name].append(rows.with_columns(pl.lit(number, dtype=pl.UInt32).alias(FILE)))
-    glued = {name: pl.concat(parts) for name, parts in frames.items()}
+    glued = {name: pl.concat(parts) if len(parts) > 1 else parts[0] for name, parts in frames.items()}
     return Inputs(1, infos, tuple(problems), glued.__getitem__)
 
 
@@ -64,10 +66,15 @@ def folder(root: Path, pattern: str = "**/*") -> dict[str, bytes]:
 
 
 def compute(files: dict[str, bytes] | Inputs, at_ms: int | None = None, **choices: Any) -> Result:
-    """The view's result over files; choices as options."""
-    given = files if isinstance(files, Inputs) else inputs(files)
+    """The view's result over files; choices as options. Like a session, it keeps what was fitted to the same files."""
+    given, memo = (files, Memo()) if isinstance(files, Inputs) else _session(tuple(files.items()))
     pairs = [(key.replace("_", "-"), value) for key, value in choices.items()]
-    return VIEW.compute(given, parse(VIEW.parameters, pairs), Context(now_ms=MTIME, at_ms=at_ms))
+    return VIEW.compute(given, parse(VIEW.parameters, pairs), Context(now_ms=MTIME, at_ms=at_ms, memo=memo))
+
+
+@lru_cache(8)
+def _session(files: tuple[tuple[str, bytes], ...]) -> tuple[Inputs, Memo]:
+    return inputs(dict(files)), Memo()
 
 
 def kinds(result: Result) -> list[str]:
