@@ -156,7 +156,7 @@ def test_damaged_files_never_crash_and_nothing_hostile_comes_out(name: str, tmp_
     for path in files:  # a few of each kind stay for the damaged one to meet
         kind = kinds.get(path, path.suffix)
         of_kind[kind] = of_kind.get(kind, 0) + 1
-        if of_kind[kind] > 4:
+        if of_kind[kind] > 3:
             path.unlink()
     good = {path: path.read_bytes() for path in chosen.values() if path.stat().st_size}
     bad = {path: dict(damages(data, rng)) for path, data in good.items()}
