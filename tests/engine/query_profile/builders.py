@@ -76,7 +76,7 @@ def compute(files: dict[str, bytes] | Inputs, at_ms: int | None = None, **choice
     return VIEW.compute(given, parse(VIEW.parameters, pairs), Context(now_ms=MTIME, at_ms=at_ms, memo=memo))
 
 
-@lru_cache(8)
+@lru_cache(32)
 def _session(files: tuple[tuple[str, bytes], ...]) -> tuple[Inputs, Memo]:
     return inputs(dict(files)), Memo()
 
