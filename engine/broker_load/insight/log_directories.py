@@ -52,9 +52,7 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
         pl.when(reported).then(pl.col("replicas").fill_null(0)).alias("replicas"),
         pl.when(reported & pl.col("error").is_null()).then(pl.col("disk_mb").fill_null(0.0)).alias("disk_mb"),
     )
-    others = cluster_facts.disk_totals(facts).filter(
-        ~pl.col("broker").is_in(directories["broker"].unique().implode())
-    )
+    others = cluster_facts.disk_totals(facts).filter(~pl.col("broker").is_in(directories["broker"].unique().implode()))
     rooms_of = pl.DataFrame({"broker": topology.ids, "capacity_mb": capacities.disk}).with_columns(
         pl.col("capacity_mb").fill_nan(None)
     )
