@@ -311,7 +311,7 @@ def test_live_sample_kills_and_revives_a_broker(tmp_path: Path, monkeypatch: pyt
     from sample_data.broker_load import live
     from sample_data.broker_load.live import DIES, RETURNS, VICTIM, steps
 
-    monkeypatch.setattr(live, "KEEP", 8)
+    monkeypatch.setattr(live, "KEEP", 4)
     play = steps(tmp_path)
     for _ in range(DIES + 1):
         next(play)
