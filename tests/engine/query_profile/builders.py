@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import polars as pl
 from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.parameters import parse
+from engine.problems import Problem
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.view import VIEW
-from engine.reading import HEAD, Reading, Source
+from engine.reading import HEAD, FileKind, Reading, Source
 from engine.result import Result
 from engine.view import Context
 
@@ -40,24 +42,36 @@ def recognised(name: str, data: bytes) -> list[str]:
     return [k.id for k in KINDS if k.recognise(name, data[:HEAD])]
 
 
-def inputs(files: dict[str, bytes]) -> Inputs:
+Rows = dict[str, pl.DataFrame]
+
+
+def _read_as(kind: FileKind, name: str, data: bytes) -> tuple[FileInfo, list[Problem], Rows]:
+    base = name.rsplit("/", 1)[-1]
+    reading = kind.read(Source(f"/in/{name}", base, MTIME, len(data)), data, None, True)
+    number = zlib.crc32(name.encode() + data)  # another content is another file
+    info = FileInfo(number, f"/in/{name}", name, kind.id, MTIME, len(data), 1)
+    of_file = pl.lit(number, dtype=pl.UInt32).alias(FILE)
+    tables = [table for table in kind.tables if table.name in reading.rows]
+    return info, reading.problems, {t.name: t.frame(reading.rows[t.name]).with_columns(of_file) for t in tables}
+
+
+_read_once = lru_cache(1000)(_read_as)
+"""Many tests look at the same snapshots beside other files."""
+
+
+def inputs(files: dict[str, bytes], read_as: Callable[..., tuple[FileInfo, list[Problem], Rows]] = _read_as) -> Inputs:
     """Inputs of files given as texts; names may have folders."""
     frames = {name: [empty] for name, empty in _EMPTY.items()}
     infos: dict[int, FileInfo] = {}
-    problems: list[Any] = []
+    problems: list[Problem] = []
     for name, data in files.items():
         for kind in KINDS:
-            base = name.rsplit("/", 1)[-1]
-            if not kind.recognise(base, data[:HEAD]):
-                continue
-            reading = kind.read(Source(f"/in/{name}", base, MTIME, len(data)), data, None, True)
-            number = zlib.crc32(name.encode() + data)  # another content is another file
-            infos[number] = FileInfo(number, f"/in/{name}", name, kind.id, MTIME, len(data), 1)
-            problems += reading.problems
-            for table in kind.tables:
-                if table.name in reading.rows:
-                    rows = table.frame(reading.rows[table.name])
-                    frames[table.name].append(rows.with_columns(pl.lit(number, dtype=pl.UInt32).alias(FILE)))
+            if kind.recognise(name.rsplit("/", 1)[-1], data[:HEAD]):
+                info, found, rows = read_as(kind, name, data)
+                infos[info.id] = info
+                problems += found
+                for table, frame in rows.items():
+                    frames[table].append(frame)
     glued = {name: pl.concat(parts) if len(parts) > 1 else parts[0] for name, parts in frames.items()}
     return Inputs(1, infos, tuple(problems), glued.__getitem__)
 
@@ -78,7 +92,7 @@ def compute(files: dict[str, bytes] | Inputs, at_ms: int | None = None, **choice
 
 @lru_cache(32)
 def _session(files: tuple[tuple[str, bytes], ...]) -> tuple[Inputs, Memo]:
-    return inputs(dict(files)), Memo()
+    return inputs(dict(files), _read_once), Memo()
 
 
 def kinds(result: Result) -> list[str]:

@@ -219,7 +219,7 @@ def test_duplicated_hosts_count_once(tmp_path: Path) -> None:
     """The same scrape under two folders of one host is one reading, not a second one."""
     simulation = Simulation()
     put_documents(simulation, tmp_path)
-    for _ in range(3):
+    for _ in range(2):
         simulation.advance(60)
         put_scrapes(simulation, tmp_path)
     before = compute(read(tmp_path)).tables["brokers"]
@@ -311,7 +311,7 @@ def test_live_sample_kills_and_revives_a_broker(tmp_path: Path, monkeypatch: pyt
     from sample_data.broker_load import live
     from sample_data.broker_load.live import DIES, RETURNS, VICTIM, steps
 
-    monkeypatch.setattr(live, "KEEP", 4)
+    monkeypatch.setattr(live, "KEEP", 3)
     play = steps(tmp_path)
     for _ in range(DIES + 1):
         next(play)
