@@ -104,8 +104,8 @@ def test_growing_history_gives_what_a_fresh_start_gives(seed: int, state: str, t
         step = rng.randrange(1, len(data) // 3)  # most cuts are within a line
         live.write(data[at : at + step])
         at += step
-        live.check()
-    assert live.check().tables["jobs"].filter(pl.col("name") == "grows")["state"].to_list() == [state]
+        result = live.check()
+    assert result.tables["jobs"].filter(pl.col("name") == "grows")["state"].to_list() == [state]
 
 
 def test_binary_history_grows_alike(tmp_path: Path) -> None:
