@@ -234,7 +234,7 @@ def captured(root: Path) -> list[Line]:
     files = {k: v for k, v in folder(root).items() if not k.startswith(("wlr-layout", "truth"))}
     kind = {r["queryid"]: r["group"] for r in csv.DictReader((root / "truth/classes.csv").open())}
     truth = {r["group"]: float(r["backend_cpu_us"]) for r in csv.DictReader((root / "truth/group_cpu.csv").open())}
-    result = compute(files)
+    result = compute(files, draws=FitOptions().draws)
     sums: dict[str, np.ndarray] = {name: np.zeros(4) for name in truth}
     for row in result.tables["classes"].iter_rows(named=True):
         group = kind.get(row["queryid"], "")

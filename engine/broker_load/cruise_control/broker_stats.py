@@ -24,7 +24,8 @@ def _percent(value: Floats, of: Floats, alive: Flags) -> Floats:
 def _nulls(name: str, value: Floats) -> pl.Series:
     """Return a series where infinities mean null (NaN is a value here: a NaN load is shown as such)."""
     series = pl.Series(name, value, dtype=pl.Float64)
-    return series.set(pl.Series(np.isinf(value)), None)
+    infinite = np.flatnonzero(np.isinf(value))
+    return series.scatter(infinite, None) if len(infinite) else series
 
 
 def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:

@@ -79,9 +79,13 @@ def _hosts(inputs: Inputs) -> list[Problem]:
 
 
 def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
+    if not table.height:
+        return []
     short = pl.col("host").str.to_lowercase().str.extract(r"^([^.]*[a-z][^.]*|.*)")
     rows = table.filter(pl.col("host").fill_null("") != "").select(FILE, "broker", short.alias("host"))
     many = rows.unique().filter(pl.col("host").n_unique().over("broker") > 1).sort("broker", FILE, "host")
+    if not many.height:
+        return []
     # Whoever is not on the broker's first host is at odds with it; those on the first one, once another was named.
     first = many.group_by("broker", maintain_order=True).agg(pl.col("host").first().alias("_first"))
     rows = many.join(first, on="broker", maintain_order="left").with_columns(

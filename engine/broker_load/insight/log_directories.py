@@ -40,6 +40,9 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
             rooms["broker"].append(broker)
             rooms["log_dir"].append(path)
             rooms["capacity_mb"].append(whole[broker])
+    facts = cluster_facts.facts(inputs, at_ms)
+    if not (directories.height or rooms["broker"] or facts.height):
+        return DIRECTORIES.empty()
     room = pl.DataFrame(rooms, schema={"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64})
     on = ["broker", "log_dir"]
     frame = directories.join(replicas, on=on, how="left").join(room, on=on, how="full", coalesce=True)
@@ -49,9 +52,7 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
         pl.when(reported).then(pl.col("replicas").fill_null(0)).alias("replicas"),
         pl.when(reported & pl.col("error").is_null()).then(pl.col("disk_mb").fill_null(0.0)).alias("disk_mb"),
     )
-    others = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms)).filter(
-        ~pl.col("broker").is_in(directories["broker"].unique().implode())
-    )
+    others = cluster_facts.disk_totals(facts).filter(~pl.col("broker").is_in(directories["broker"].unique().implode()))
     rooms_of = pl.DataFrame({"broker": topology.ids, "capacity_mb": capacities.disk}).with_columns(
         pl.col("capacity_mb").fill_nan(None)
     )

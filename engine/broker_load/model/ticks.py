@@ -103,8 +103,11 @@ def repeats(ticks: pl.DataFrame) -> pl.DataFrame:
     A range query repeats the newest sample at each step that is finer than the scrapes, and for five minutes after a target has
     vanished. That is no observation: CPU seconds never stand still, and so only machines that give them are looked at.
     """
+    counting = ticks.filter(pl.col("host").is_not_null() & pl.col("counter"))
+    if not counting.height:
+        return counting.select("host", "time_ms")
     machine = pl.col("host").str.replace(r":\d{2,5}$", "").str.to_lowercase().alias("machine")
-    counting = ticks.filter(pl.col("host").is_not_null() & pl.col("counter")).with_columns(machine)
+    counting = counting.with_columns(machine)
     by_time = (
         counting.unique(["machine", "host", "time_ms", "print"])
         .group_by("machine", "time_ms")
@@ -137,15 +140,17 @@ def sources(ticks: pl.DataFrame) -> pl.DataFrame:
     with the tick before, where running totals make it necessary: their rate is the increase since then.
     """
     columns = ("interval", FILE, "version", "broker", "time_ms")
+    needed = ticks.select(columns)
     counting = ticks.filter("counter")
-    counting = counting.explode("exporters", empty_as_null=False)
-    target = ["broker", "exporters"]
-    moments = counting.select(*target, "time_ms", "interval").unique().sort(*target, "time_ms")
-    before = moments.select(
-        *target, pl.col("time_ms").shift(1).over(target, order_by="time_ms").alias("time_ms"), "interval"
-    )
-    earlier = counting.drop("interval").join(before, on=[*target, "time_ms"])
-    needed = pl.concat([ticks.select(columns), earlier.select(columns)])
+    if counting.height:
+        counting = counting.explode("exporters", empty_as_null=False)
+        target = ["broker", "exporters"]
+        moments = counting.select(*target, "time_ms", "interval").unique().sort(*target, "time_ms")
+        before = moments.select(
+            *target, pl.col("time_ms").shift(1).over(target, order_by="time_ms").alias("time_ms"), "interval"
+        )
+        earlier = counting.drop("interval").join(before, on=[*target, "time_ms"])
+        needed = pl.concat([needed, earlier.select(columns)])
     first = needed.group_by("interval").agg(pl.col("time_ms").min().alias("since"))
     height = ticks.group_by("interval").agg(pl.col("rows").sum())
     parts = needed.select(columns[:-1]).unique().sort(columns[:-1]).group_by("interval").agg(FILE, "version", "broker")

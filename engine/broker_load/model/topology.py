@@ -368,8 +368,10 @@ def _dense(lists: pl.Series, width: int) -> Ints:
 
 def _among(replicas: Ints, lists: pl.Series) -> Flags:
     width = int(lists.list.len().max() or 0)  # type: ignore[arg-type]
-    named = _dense(lists, width)
     among = np.zeros(replicas.shape, np.bool_)
+    if not width:
+        return among
+    named = _dense(lists, width)
     for column in range(named.shape[1]):
         among |= (replicas == named[:, column : column + 1]) & (named[:, column : column + 1] >= 0)
     return among & (replicas >= 0)
@@ -439,13 +441,9 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         leader=leader_ids,
         replicas=replicas_ids,
         isr=isr,
-        elr=_among(replicas_ids, rows["elr"].fill_null(pl.Series([[]], dtype=pl.List(pl.Int32))))
-        if rows.height
-        else isr,
+        elr=_among(replicas_ids, rows["elr"]) if rows.height else isr,
         elr_known=rows["elr"].is_not_null().to_numpy(),
-        offline=_among(replicas_ids, rows["offline"].fill_null(pl.Series([[]], dtype=pl.List(pl.Int32))))
-        if rows.height
-        else isr,
+        offline=_among(replicas_ids, rows["offline"]) if rows.height else isr,
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
         ids=who.ids,

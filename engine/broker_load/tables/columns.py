@@ -35,7 +35,7 @@ def flag(name: str, meaning: str, **more: object) -> Column:
 
 def known(name: str, value: np.ndarray) -> pl.Series:
     """Return a series where NaN means unknown: null."""
-    return pl.Series(name, value, dtype=pl.Float64).fill_nan(None)
+    return pl.Series(name, value, dtype=pl.Float64, nan_to_null=True)
 
 
 TOPIC = text("topic", "Topic name.", width=24, priority=0)

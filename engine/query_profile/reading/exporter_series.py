@@ -113,6 +113,8 @@ class ExporterSeries:
             return Reading()
         file = prometheus.read(source, data, _LABELS, _NAMES)
         reading = Reading(problems=list(file.problems), complete=final or not file.cut or not file.answer)
+        if not file.series.height:
+            return reading
         series = file.series.with_row_index("row")
         statements = series.filter(pl.col("metric").is_in(list(_FIELDS)))
         machines = series.filter((pl.col("metric") == _NODE) & pl.col("mode").is_not_null())

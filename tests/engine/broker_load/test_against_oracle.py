@@ -130,12 +130,14 @@ def check_answers(result: Result, cluster: OddCluster, model: Oracle) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_odd_cluster(seed: int, tmp_path: Path) -> None:
-    """Everything the oracle knows; and the same after another moment was looked at before."""
+    """Everything the oracle knows; and, of every other cluster, the same after another moment was looked at before."""
     cluster = odd_clusters.draw(seed)
-    inputs, memo = read(cluster.write(tmp_path), mtime_ms=odd_clusters.START_MS), Memo()
-    compute(inputs, *cluster.options()[:-2], ("at", str(cluster.at_ms - cluster.window_ms)), memo=memo)
-    result = compute(inputs, *cluster.options(), memo=memo)
-    assert result.same_as(compute(inputs, *cluster.options()))
+    inputs = read(cluster.write(tmp_path), mtime_ms=odd_clusters.START_MS)
+    result = compute(inputs, *cluster.options())
+    if seed % 2:
+        memo = Memo()
+        compute(inputs, *cluster.options()[:-2], ("at", str(cluster.at_ms - cluster.window_ms)), memo=memo)
+        assert result.same_as(compute(inputs, *cluster.options(), memo=memo))
     model = Oracle(cluster)
     check_samples(result, model)
     assert result.summary["enough_valid_windows"] == (model.chosen is not None)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.parameters import parse
+from engine.problems import Problem
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.view import VIEW
-from engine.reading import HEAD, Reading, Source
+from engine.reading import HEAD, FileKind, Reading, Source
 from engine.result import Result
 from engine.view import Context
 
 MTIME = 1_795_217_883_000
+
+DRAWS = 20
+"""The fewest draws that give intervals, for tests do not look at their last digits: the default is five times as many."""
+
+_FILE = pl.lit(None, dtype=pl.UInt32).alias(FILE)
+_EMPTY = {table.name: table.empty().with_columns(_FILE) for kind in KINDS for table in kind.tables}
 
 
 def read(name: str, data: bytes, kind: str, *, final: bool = True) -> Reading:
@@ -32,28 +42,37 @@ def recognised(name: str, data: bytes) -> list[str]:
     return [k.id for k in KINDS if k.recognise(name, data[:HEAD])]
 
 
-def inputs(files: dict[str, bytes]) -> Inputs:
+Rows = dict[str, pl.DataFrame]
+
+
+def _read_as(kind: FileKind, name: str, data: bytes) -> tuple[FileInfo, list[Problem], Rows]:
+    base = name.rsplit("/", 1)[-1]
+    reading = kind.read(Source(f"/in/{name}", base, MTIME, len(data)), data, None, True)
+    number = zlib.crc32(name.encode() + data)  # another content is another file
+    info = FileInfo(number, f"/in/{name}", name, kind.id, MTIME, len(data), 1)
+    of_file = pl.lit(number, dtype=pl.UInt32).alias(FILE)
+    tables = [table for table in kind.tables if table.name in reading.rows]
+    return info, reading.problems, {t.name: t.frame(reading.rows[t.name]).with_columns(of_file) for t in tables}
+
+
+_read_once = lru_cache(1000)(_read_as)
+"""Many tests look at the same snapshots beside other files."""
+
+
+def inputs(files: dict[str, bytes], read_as: Callable[..., tuple[FileInfo, list[Problem], Rows]] = _read_as) -> Inputs:
     """Inputs of files given as texts; names may have folders."""
-    frames: dict[str, list[pl.DataFrame]] = {}
-    for kind in KINDS:
-        for table in kind.tables:
-            frames.setdefault(table.name, [table.empty().with_columns(pl.lit(None, dtype=pl.UInt32).alias(FILE))])
+    frames = {name: [empty] for name, empty in _EMPTY.items()}
     infos: dict[int, FileInfo] = {}
-    problems: list[Any] = []
+    problems: list[Problem] = []
     for name, data in files.items():
         for kind in KINDS:
-            base = name.rsplit("/", 1)[-1]
-            if not kind.recognise(base, data[:HEAD]):
-                continue
-            reading = kind.read(Source(f"/in/{name}", base, MTIME, len(data)), data, None, True)
-            number = zlib.crc32(name.encode() + data)  # another content is another file
-            infos[number] = FileInfo(number, f"/in/{name}", name, kind.id, MTIME, len(data), 1)
-            problems += reading.problems
-            for table in kind.tables:
-                if table.name in reading.rows:
-                    rows = table.frame(reading.rows[table.name])
-                    frames[table.name].append(rows.with_columns(pl.lit(number, dtype=pl.UInt32).alias(FILE)))
-    glued = {name: pl.concat(parts) for name, parts in frames.items()}
+            if kind.recognise(name.rsplit("/", 1)[-1], data[:HEAD]):
+                info, found, rows = read_as(kind, name, data)
+                infos[info.id] = info
+                problems += found
+                for table, frame in rows.items():
+                    frames[table].append(frame)
+    glued = {name: pl.concat(parts) if len(parts) > 1 else parts[0] for name, parts in frames.items()}
     return Inputs(1, infos, tuple(problems), glued.__getitem__)
 
 
@@ -64,10 +83,16 @@ def folder(root: Path, pattern: str = "**/*") -> dict[str, bytes]:
 
 
 def compute(files: dict[str, bytes] | Inputs, at_ms: int | None = None, **choices: Any) -> Result:
-    """The view's result over files; choices as options."""
-    given = files if isinstance(files, Inputs) else inputs(files)
-    pairs = [(key.replace("_", "-"), value) for key, value in choices.items()]
-    return VIEW.compute(given, parse(VIEW.parameters, pairs), Context(now_ms=MTIME, at_ms=at_ms))
+    """The view's result over files; choices as options, ``DRAWS`` where they do not say another number. Like a session, it
+    keeps what was fitted to the same files."""
+    given, memo = (files, Memo()) if isinstance(files, Inputs) else _session(tuple(files.items()))
+    pairs = [(key.replace("_", "-"), value) for key, value in ({"draws": DRAWS} | choices).items()]
+    return VIEW.compute(given, parse(VIEW.parameters, pairs), Context(now_ms=MTIME, at_ms=at_ms, memo=memo))
+
+
+@lru_cache(32)
+def _session(files: tuple[tuple[str, bytes], ...]) -> tuple[Inputs, Memo]:
+    return inputs(dict(files), _read_once), Memo()
 
 
 def kinds(result: Result) -> list[str]:

@@ -36,8 +36,8 @@ def test_what_is_let_go_changes_no_number(tmp_path: Path, monkeypatch: pytest.Mo
     everything = [("window-ms", str(WINDOW)), ("windows", "3"), ("max-rows", "4")]
     memo = Memo()
     monkeypatch.setattr(past_windows, "SUMS_BYTES", 0)
-    monkeypatch.setattr(past_windows, "MOST_ROWS", 300)
-    monkeypatch.setattr(history, "MOST_ROWS", 150)
+    monkeypatch.setattr(past_windows, "MOST_ROWS", 500)
+    monkeypatch.setattr(history, "MOST_ROWS", 300)
     monkeypatch.setattr(store, "SELDOM_BYTES", 4_000)
     (tmp_path / "rows").mkdir()
     made.store._row_files = RowFiles(lambda: tmp_path / "rows")

@@ -57,7 +57,7 @@ def _half(design: np.ndarray, cpu: np.ndarray) -> np.ndarray:
     rest = cpu - design @ np.linalg.lstsq(design, cpu, rcond=None)[0]
     freedom = len(cpu) - design.shape[1]
     spread = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (rest @ rest) / freedom)
-    return spread * scipy.stats.t.ppf(0.975, freedom)
+    return spread * scipy.special.stdtrit(freedom, 0.975)
 
 
 @pytest.mark.parametrize(("shared", "left_out"), [(10, False), (11, True)])

@@ -52,8 +52,13 @@ def hosts(every: Inputs, *pairs: tuple[str, str], memo: Memo | None = None) -> t
 
 
 @pytest.mark.parametrize("label", ["cluster", "kafka_cluster", "strimzi_io_cluster"])
-def test_each_cluster_is_what_it_is_alone(tmp_path: Path, label: str) -> None:
-    small, large = ("eu", (label, 2, 1024.0)), ("us", (label, 3, 4096.0))
+def test_clusters_are_known_by_all_their_labels(tmp_path: Path, label: str) -> None:
+    both = inputs(tmp_path, answer(eu=(label, 2, 1024.0), us=(label, 3, 4096.0)))
+    assert hosts(both, ("cluster", "eu")) == (["eu-0", "eu-1"], 1.0)
+
+
+def test_each_cluster_is_what_it_is_alone(tmp_path: Path) -> None:
+    small, large = ("eu", ("cluster", 2, 1024.0)), ("us", ("cluster", 3, 4096.0))
     both, memo = inputs(tmp_path, answer(**dict([small, large]))), Memo()
     for name, wanted in (
         ("eu", (["eu-0", "eu-1"], 1.0)),

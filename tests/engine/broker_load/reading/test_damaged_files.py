@@ -15,6 +15,7 @@ from engine.broker_load.view import VIEW
 from engine.reading import HEAD, Source
 from engine.view import NoInput
 from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
+from tests.chance import TIMES
 from tests.engine.broker_load.clusters import T0, Cluster, simple
 from tests.engine.broker_load.inputs import compute, read
 
@@ -89,7 +90,7 @@ def test_a_damaged_file_among_good_ones(sample: Path, number: int) -> None:
     path = paths[number % len(paths)]
     rng = random.Random(number)
     whole = path.read_bytes()
-    for data in rng.sample(damages(whole, number), 3):
+    for data in rng.sample(damages(whole, number), min(round(2 * TIMES), 16)):
         path.write_bytes(data)
         try:
             inputs = read(sample)
@@ -218,7 +219,7 @@ def test_duplicated_hosts_count_once(tmp_path: Path) -> None:
     """The same scrape under two folders of one host is one reading, not a second one."""
     simulation = Simulation()
     put_documents(simulation, tmp_path)
-    for _ in range(3):
+    for _ in range(2):
         simulation.advance(60)
         put_scrapes(simulation, tmp_path)
     before = compute(read(tmp_path)).tables["brokers"]
@@ -310,7 +311,7 @@ def test_live_sample_kills_and_revives_a_broker(tmp_path: Path, monkeypatch: pyt
     from sample_data.broker_load import live
     from sample_data.broker_load.live import DIES, RETURNS, VICTIM, steps
 
-    monkeypatch.setattr(live, "KEEP", 8)
+    monkeypatch.setattr(live, "KEEP", 3)
     play = steps(tmp_path)
     for _ in range(DIES + 1):
         next(play)

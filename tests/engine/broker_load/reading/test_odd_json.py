@@ -12,7 +12,8 @@ from engine.broker_load.reading.kinds import KINDS
 from engine.problems import Problem
 from engine.reading import HEAD, Reading, Source
 
-DEEP = 100_000
+DEEPER, DEEP = 10_000, 100_000
+"""Levels of brackets: more than Python's own stack takes, and more than a stack of the operating system's would."""
 ODD: tuple[Any, ...] = (
     None,
     True,
@@ -93,11 +94,11 @@ def count(reading: Reading, table: str) -> int:
 def test_good_records_stay_beside_a_deep_one(table: str) -> None:
     """Deeper than Python's own stack: one problem, and the record before it is there."""
     text = json.dumps(document(table, [GOOD[table], "HERE"]))
-    for deep in ("[" * DEEP + "]" * DEEP, '{"a":' * DEEP + "1" + "}" * DEEP):
+    for deep in ("[" * DEEPER + "]" * DEEPER, '{"a":' * DEEPER + "1" + "}" * DEEPER):
         reading = take(text.replace('"HERE"', deep))
         assert count(reading, table) == 1
         assert "nested-too-deeply" in {problem.kind for problem in reading.problems}
-    unclosed = take(text.replace('"HERE"', "[" * DEEP))
+    unclosed = take(text.replace('"HERE"', "[" * DEEPER))
     assert "bad-json" in {problem.kind for problem in unclosed.problems}
 
 

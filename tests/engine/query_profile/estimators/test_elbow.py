@@ -37,7 +37,7 @@ def queued(queue: Callable[[np.ndarray], np.ndarray], seed: int) -> tuple[np.nda
 @pytest.mark.parametrize("queue", QUEUES)
 def test_waiting_is_taken_out_whatever_the_queue(queue: str) -> None:
     x, y, truth = queued(QUEUES[queue], 40)
-    found = attribute(x, None, y, UNKNOWN, FitOptions(draws=50))
+    found = attribute(x, None, y, UNKNOWN, FitOptions(draws=24))
     assert found.elbow is not None
     assert found.elbow.curve is not None
     straight = shrinkage.fit_times(x, y, UNKNOWN, FitOptions(sample=False))

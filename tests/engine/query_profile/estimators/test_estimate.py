@@ -21,6 +21,10 @@ def misattribution(found: dict[str, float], truth: dict[str, float]) -> float:
     return sum(abs(found.get(name, 0.0) - value) for name, value in truth.items()) / sum(truth.values())
 
 
+CAPTURED = FitOptions().draws
+"""The default: how wide its intervals are is compared with a measured truth."""
+
+
 def captured(root: Path) -> tuple[Any, dict[str, str], dict[str, float]]:
     files = {k: v for k, v in folder(root).items() if not k.startswith(("wlr-layout", "truth"))}
     group = {r["queryid"]: r["group"] for r in csv.DictReader((root / "truth/classes.csv").open())}
@@ -31,7 +35,7 @@ def captured(root: Path) -> tuple[Any, dict[str, str], dict[str, float]]:
 def test_captured_postgresql_with_measured_truth() -> None:
     """At most 0.15 misattributed and under 2 s blamed on the sleeping class (WLR: 0.97 and 196 s)."""
     files, group, truth = captured(reference("query-profile") / "capture-pg15")
-    result = compute(files)
+    result = compute(files, draws=CAPTURED)
     assert result.summary["intervals_used"] == 240
     inside: list[bool] = []
     widths: list[float] = []
@@ -58,7 +62,7 @@ def test_the_capture_gives_the_same_table_as_the_wlr_csv() -> None:
     """The deltas of the snapshots are the rows of the WLR CSV made of them."""
     root = reference("query-profile") / "capture-pg15"
     files, _, _ = captured(root)
-    frame = compute(files, method="ratio").tables["classes"]
+    frame = compute(files, method="ratio", draws=CAPTURED).tables["classes"]
     times = list(csv.reader((root / "wlr-layout/time_us.csv").open()))
     calls = list(csv.reader((root / "wlr-layout/calls.csv").open()))
     rows = {row["queryid"]: row for row in frame.iter_rows(named=True)}
@@ -117,6 +121,6 @@ def test_with_few_intervals_wild_fits_do_not_lift_the_sum() -> None:
     shares = []
     for seed in range(4):
         case, calls = with_calls(600 + seed)
-        found = attribute(case.x[:33], calls[:33], case.y[:33], np.full(33, np.nan), FitOptions())
+        found = attribute(case.x[:33], calls[:33], case.y[:33], np.full(33, np.nan), FitOptions(draws=40))
         shares.append((found.total.sum() + found.background) / case.y[:33].sum())
     assert shares == pytest.approx([1, 1, 1, 1], abs=0.04)

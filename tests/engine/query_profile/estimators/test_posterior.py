@@ -19,7 +19,7 @@ def test_intervals_cover_and_the_attribution_is_no_worse_than_the_best_method(na
     wrong, covered, others = [], [], []
     for seed in (31, 32, 33, 34):
         case = scenario(name, seed)
-        found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=50))
+        found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=24))
         major = case.truth > 0.01 * case.truth.sum()
         inside = (found.low <= case.truth) & (case.truth <= found.high)
         covered.append(inside[major].mean())
@@ -76,7 +76,7 @@ def test_no_remedy_where_none_is_needed(name: str) -> None:
 def test_draws_are_the_same_for_the_same_seed_and_near_for_another() -> None:
     case = scenario("noise 2 %", 36)
     first, again, other = (
-        attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=40, seed=seed)) for seed in (1, 1, 2)
+        attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=24, seed=seed)) for seed in (1, 1, 2)
     )
     assert np.array_equal(first.total, again.total)
     assert np.array_equal(first.low, again.low)

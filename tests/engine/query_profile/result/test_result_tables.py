@@ -91,9 +91,9 @@ def test_what_if_halves_or_removes() -> None:
 
 def test_check_finds_a_class_that_surely_takes_too_much() -> None:
     root = reference("query-profile")
-    result = compute(folder(root / "001.csv"), max_share="0.5", draws="25")
+    result = compute(folder(root / "001.csv"), max_share="0.5")
     assert [(f.level, f.subject) for f in result.findings] == [("severe", "q.21fb19005f6951c4")]
-    assert compute(folder(root / "001.csv"), max_share="0.8", draws="25").findings == ()
+    assert compute(folder(root / "001.csv"), max_share="0.8").findings == ()
 
 
 def test_a_check_without_a_resource_fails() -> None:
