@@ -72,11 +72,13 @@ class ProblemList(list[Problem]):
 def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Merge problems of equal path, kind and reason at their first place, and sort them by path and place."""
     first: dict[tuple[str, str, str], Problem] = {}
+    counts: dict[tuple[str, str, str], int] = {}
     for problem in problems:
         key = (problem.path, problem.kind, problem.reason)
-        earlier = first.get(key)
-        first[key] = problem if earlier is None else replace(earlier, count=earlier.count + problem.count)
-    return tuple(sorted(first.values(), key=lambda p: (p.path, p.line or 0, p.byte or 0, p.kind, p.reason)))
+        first.setdefault(key, problem)
+        counts[key] = counts.get(key, 0) + problem.count
+    folded = (replace(problem, count=counts[key]) for key, problem in first.items())
+    return tuple(sorted(folded, key=lambda p: (p.path, p.line or 0, p.byte or 0, p.kind, p.reason)))
 
 
 def not_utf8(path: str, data: bytes) -> tuple[Problem, ...]:

@@ -159,19 +159,17 @@ class Table:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
         if not names:
             return self.empty()  # a select of nothing but literals would give one row of nulls
-        if not isinstance(rows, pl.DataFrame):
+        # Columns are converted and columns of nulls made one by one: a query costs more than a growing file's rows.
+        if isinstance(rows, pl.DataFrame):
+            series = {column.name: column.cast(schema[column.name]) for column in rows.iter_columns()}
+        else:
             series = {n: _series(n, rows[n], schema[n]) for n in names}
-            height = len(next(iter(series.values())))
-            # Columns of nulls are made one by one: a query that adds them costs more than a growing file's rows.
-            return pl.DataFrame([series[n] if n in series else _nulls(n, height, dtype) for n, dtype in schema.items()])
-        return rows.select(
-            pl.col(c.name).cast(c.dtype) if c.name in names else pl.lit(None, dtype=c.dtype).alias(c.name)
-            for c in self.columns
-        )
+        height = len(next(iter(series.values())))
+        return pl.DataFrame([series[n] if n in series else _nulls(n, height, dtype) for n, dtype in schema.items()])
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort ``frame`` in the declared order."""
-        if not self.order:
+        if not self.order or frame.height < 2:
             return frame
         names = [name.removeprefix("-") for name in self.order]
         return frame.sort(

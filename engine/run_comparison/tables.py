@@ -116,6 +116,7 @@ METRICS = Table(
             pl.Boolean,
             "whether the benchmark tool's scheme matches the same metric",
             kind="flag",
+            title="benchmark tool",
             priority=3,
         ),
         Column(

@@ -14,7 +14,7 @@ from sample_data.job_heuristics.plans import make
 from sample_data.job_heuristics.shapes import HISTORY, LIVE, SPARK_FINISHED, SPARK_LIVE
 
 SEED = 23
-STEP_S = 8.0
+STEP_S = 10.0
 """Seconds between two looks at what happened."""
 AT_ONCE = 2
 """Jobs that run at the same time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import quote_plus
 from xml.sax.saxutils import escape
@@ -106,6 +106,7 @@ _DISPLAY = {
 }  # fmt: skip
 
 
+@cache
 def _display(name: str) -> str:
     return _DISPLAY.get(name, name.capitalize().replace("_", " "))
 
@@ -368,6 +369,7 @@ def _long(value: int) -> bytes:
     return bytes(found)
 
 
+@lru_cache(4096)  # names of counters, again and again
 def _string(value: str) -> bytes:
     data = value.encode()
     return _long(len(data)) + data

@@ -42,18 +42,18 @@ def _run(target: Path, side: int, day: int, rng: random.Random) -> Iterator[floa
     folder = target / JOBS[side] / str(number)
     (folder / "artifacts").mkdir(parents=True, exist_ok=True)
     put({folder / "started.json": started(seconds)})
-    yield 5.0
+    yield 8.0
     found = reports(side, number, seconds, mood, rng)
     for at, (name, text) in enumerate(found.items()):
         path = folder / "artifacts" / name
         if at == 1:
             path.write_text(text[: len(text) // 2])  # caught while being written
-            yield 4.0
+            yield 6.0
         put({path: text})
         if at % 3 == 2:
-            yield 4.0
+            yield 6.0
     put({folder / "finished.json": finished(seconds + 3600, mood.result or "SUCCESS")})
     old = sorted(path for path in (target / JOBS[side]).iterdir() if path.is_dir())
     for gone in old[:-KEEP]:
         shutil.rmtree(gone, ignore_errors=True)
-    yield 8.0
+    yield 10.0

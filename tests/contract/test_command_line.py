@@ -314,8 +314,7 @@ def shell(data: Path, words: list[str], redirect: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("redirect", [">/dev/full", ">&-"])
-@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize(("form", "redirect"), [("json", ">/dev/full"), ("csv", ">&-")])
 def test_output_that_cannot_be_written_is_reported(data: Path, redirect: str, form: str) -> None:
     done = shell(data, ["report", "fake-view", "--format", form], redirect)
     assert done.returncode == 2 and done.stderr.startswith("loadlens: standard output") and done.stderr.count("\n") == 1
@@ -349,8 +348,6 @@ def test_messages_that_cannot_be_written_change_nothing(data: Path) -> None:
 
 
 def test_a_check_keeps_its_verdict_when_nobody_reads(data: Path) -> None:
-    done = shell(data, ["check", "fake-view", "-o", "limit=3"], "| true; echo; exit")
-    assert done.stderr.count("Traceback") == 0
     code = "import os, sys; r, w = os.pipe(); os.close(r); os.dup2(w, 1)\n"
     done = subprocess.run(
         [

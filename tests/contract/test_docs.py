@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def test_readme_is_short_and_shows_every_view() -> None:
         assert f"loadlens report {entry.name}" in text
 
 
+@cache
+def modules() -> set[str]:
+    """The path of every module below the root."""
+    folders = ("engine", "tui", "sample_data", "tests", "docs", "packaging")
+    return {f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")}
+
+
 ELSEWHERE = {"otava/analysis.py"}
 """Modules of other programs that the documentation names."""
 
@@ -45,10 +53,8 @@ ELSEWHERE = {"otava/analysis.py"}
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_that_are_named_exist(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    folders = ("engine", "tui", "sample_data", "tests", "docs", "packaging")
-    paths = {f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")}
     for name in set(re.findall(r"`([\w/]+\.py)`", text)) - ELSEWHERE:
-        assert any(path.endswith(f"/{name}") for path in paths), f"there is no module {name}"
+        assert any(path.endswith(f"/{name}") for path in modules()), f"there is no module {name}"
 
 
 @pytest.mark.parametrize("entry", VIEWS, ids=lambda entry: entry.name)

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from engine.incremental import Memo
+from engine.inputs import Inputs
 from engine.output import report
 from engine.parameters import options
 from engine.reading import HEAD
@@ -23,23 +24,23 @@ from tests.contract.samples import FED, opened, play, view
 NOW = 1_800_000_000_000
 
 
-def computed(name: str, folder: Path) -> Result:
+def computed(name: str, folder: Path) -> tuple[Inputs, Result]:
     session = opened(name, folder)
     chosen = view(name)
     try:
-        return session.compute(name, chosen.parameters(), now_ms=NOW)
+        return session.inputs(name), session.compute(name, chosen.parameters(), now_ms=NOW)
     finally:
         session.close()
 
 
-Played = tuple[str, Path, Result]
-"""A view's name, its played sample and the result of it."""
+Played = tuple[str, Inputs, Result]
+"""A view's name, what was read of its played sample, and the result of it."""
 
 
 @pytest.fixture(scope="module", params=FED)
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
     folder = play(request.param, tmp_path_factory.mktemp(request.param), changes=2)
-    return request.param, folder, computed(request.param, folder)
+    return request.param, *computed(request.param, folder)
 
 
 def test_result_has_the_declared_shape(played: Played) -> None:
@@ -66,19 +67,12 @@ def test_sample_data_are_read_and_something_shows(played: Played) -> None:
 
 
 def test_compute_is_pure(played: Played) -> None:
-    """A second session, a used memo and an empty one all give an equal result."""
-    name, folder, other = played
+    """A second computation, with an empty memo and with a used one, gives an equal result."""
+    name, inputs, first = played
     chosen = view(name)
-    session = opened(name, folder)
-    inputs = session.inputs(name)
-    parameters = chosen.parameters()
     memo = Memo()
-    first = chosen.compute(inputs, parameters, Context(NOW, memo=memo))
-    again = chosen.compute(inputs, parameters, Context(NOW, memo=memo))
-    fresh = chosen.compute(inputs, parameters, Context(NOW))
-    session.close()
-    for result in (again, fresh, other):
-        assert first.same_as(result)
+    for _ in range(2):
+        assert first.same_as(chosen.compute(inputs, chosen.parameters(), Context(NOW, memo=memo)))
 
 
 @pytest.mark.parametrize("name", FED)
@@ -93,7 +87,7 @@ def test_live_steps_give_what_a_fresh_start_gives(name: str, tmp_path: Path) -> 
         next(steps)
         session.scan(final=True)
     kept = session.compute(name, parameters, now_ms=NOW)
-    fresh = computed(name, tmp_path)  # what went wrong in one step is not mended by the next
+    _, fresh = computed(name, tmp_path)  # what went wrong in one step is not mended by the next
     assert kept.summary == fresh.summary
     for table, frame in fresh.tables.items():
         assert frame.equals(kept.tables[table]), table
@@ -113,8 +107,9 @@ def texts_of(result: Result) -> list[str]:
     found = [p.path + p.reason for p in result.problems] + [h.value + h.basis for h in result.headline]
     found += [f.subject + f.text for f in result.findings] + list(result.notes)
     for frame in result.tables.values():
-        for series in frame.select(pl.col(pl.String)).iter_columns():
-            found += list(series.drop_nulls().to_list())
+        for column in frame.iter_columns():
+            if column.dtype == pl.String:
+                found += [text for text in column.to_list() if text is not None]
     return found
 
 
@@ -161,7 +156,7 @@ def test_damaged_files_never_crash_and_nothing_hostile_comes_out(name: str, tmp_
     for path in files:  # a few of each kind stay for the damaged one to meet
         kind = kinds.get(path, path.suffix)
         of_kind[kind] = of_kind.get(kind, 0) + 1
-        if of_kind[kind] > 4:
+        if of_kind[kind] > 3:
             path.unlink()
     good = {path: path.read_bytes() for path in chosen.values() if path.stat().st_size}
     bad = {path: dict(damages(data, rng)) for path, data in good.items()}

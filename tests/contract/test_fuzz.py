@@ -24,10 +24,10 @@ KINDS = {(entry.name, kind.id): kind for entry in VIEWS if entry.ready for kind 
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[samples.Sample]]:
+def found() -> dict[tuple[str, str], list[samples.Sample]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("LOADLENS_REFERENCE_DATA", raising=False)
-        return samples.gather([entry.load() for entry in VIEWS if entry.ready], tmp_path_factory.mktemp("fuzz"))
+        return samples.gather([entry.load() for entry in VIEWS if entry.ready])
 
 
 @pytest.mark.parametrize("key", KINDS, ids=lambda key: key[1])

@@ -22,7 +22,7 @@ every_kind = pytest.mark.parametrize(("view_name", "kind"), KINDS, ids=[f"{name}
 SIZE, CHEAP_S = 1 << 12, 0.02
 """Bytes that are repeated, and seconds of processor time in which no square of so many steps is done."""
 
-LONG, CHEAP_LONG_S = 1 << 17, 0.5
+LONG, CHEAP_LONG_S = 1 << 16, 0.12
 """The same for lines, of which each may cost a copy of all before it."""
 
 TIMES, MOST = 4, 10.0

@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
+from engine.live.session import Session
 from engine.result import Result
 from engine.view import Context
-from tests.contract.samples import opened, play, view
+from tests.contract.samples import opened, play
 
 NOW = 1_800_000_000_000
 LEFT_OUT = "For want of memory"
 
 
-def computed(name: str, root: Path, memory: int) -> tuple[Result, list[str]]:
-    """The result, and the paths of its files, oldest first."""
-    session = opened(name, root)
-    inputs = session.inputs(name)
-    files = sorted(inputs.files.values(), key=lambda info: (info.mtime_ms, info.id))
-    result = view(name).compute(inputs, view(name).parameters(), Context(NOW, memory=memory))
-    session.close()
-    return result, [info.path for info in files]
+def computed(session: Session, memory: int) -> Result:
+    """The result of what the session of one view has read."""
+    (chosen,) = session.views.values()
+    return chosen.compute(session.inputs(chosen.name), chosen.parameters(), Context(NOW, memory=memory))
 
 
 def aged(name: str, root: Path) -> Path:
@@ -35,16 +30,22 @@ def aged(name: str, root: Path) -> Path:
 
 def test_the_oldest_histories_are_left_out(tmp_path: Path) -> None:
     folder = aged("job-heuristics", tmp_path / "all")
-    whole, files = computed("job-heuristics", folder, 1 << 40)
+    session = opened("job-heuristics", folder)
+    found = sorted(session.inputs("job-heuristics").files.values(), key=lambda info: (info.mtime_ms, info.id))
+    files = [info.path for info in found]
+    whole = computed(session, 1 << 40)
     size = sum(Path(path).stat().st_size * (10 if path.endswith((".zstd", ".lz4", ".zst")) else 1) for path in files)
-    some, _ = computed("job-heuristics", folder, int(0.7 * size * 0.6))
+    some = computed(session, int(0.7 * size * 0.6))
     assert not any(LEFT_OUT in note for note in whole.notes)
     (note,) = (note for note in some.notes if LEFT_OUT in note)
     number = int(note.split(" oldest of ")[0].rsplit(" ", 1)[1])
     assert 0 < number < len(files) and f"oldest of {len(files):,} files" in note
     for path in files[:number]:
         Path(path).unlink()
-    rest, _ = computed("job-heuristics", folder, 1 << 40)
+    session.close()
+    fewer = opened("job-heuristics", folder)
+    rest = computed(fewer, 1 << 40)
+    fewer.close()
     assert 0 < rest.tables["jobs"].height < whole.tables["jobs"].height
     assert all(frame.equals(rest.tables[table]) for table, frame in some.tables.items())
 
@@ -53,20 +54,22 @@ def test_a_ring_keeps_its_page_and_loses_keys(tmp_path: Path) -> None:
     folder = aged("ring-placement", tmp_path / "all")
     table = folder / "loads.csv"
     table.write_text("tenant,dataset,bytes_per_s\n" + "".join(f"t{n % 9},s{n},{n}\n" for n in range(9000)))
-    whole, _ = computed("ring-placement", folder, 1 << 40)
-    some, _ = computed("ring-placement", folder, 100_000)
+    session = opened("ring-placement", folder)
+    whole, some = computed(session, 1 << 40), computed(session, 100_000)
+    session.close()
     assert not any(LEFT_OUT in note for note in whole.notes) and any(LEFT_OUT in note for note in some.notes)
     assert some.tables["nodes"]["instance"].equals(whole.tables["nodes"]["instance"])
 
 
-@pytest.mark.parametrize("described", [True, False])
-def test_brokers_without_a_topology_lose_their_oldest_scrapes(tmp_path: Path, described: bool) -> None:
+def test_brokers_without_a_topology_lose_their_oldest_scrapes(tmp_path: Path) -> None:
     session = opened("broker-load", play("broker-load", tmp_path / "all", changes=2))
     infos = session.inputs("broker-load").files.values()
-    session.close()
-    for info in infos:
-        if info.kind != "metric-scrape" and not described:
-            Path(info.path).unlink()
     size = sum(info.size for info in infos if info.kind == "metric-scrape")
-    result, _ = computed("broker-load", tmp_path / "all", size // 2)
-    assert any(LEFT_OUT in note for note in result.notes) is not described
+    described = computed(session, size // 2)
+    for info in infos:
+        if info.kind != "metric-scrape":
+            Path(info.path).unlink()
+    session.scan(final=True)
+    alone = computed(session, size // 2)
+    session.close()
+    assert not any(LEFT_OUT in note for note in described.notes) and any(LEFT_OUT in note for note in alone.notes)

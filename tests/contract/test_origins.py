@@ -72,7 +72,8 @@ def makers(package: str) -> dict[int, set[str]]:
         if short.partition(".")[0] in ("reading", "tables"):
             continue
         module = importlib.import_module(name)
-        for node in ast.walk(ast.parse(inspect.getsource(module))):
+        source = inspect.getsource(module)
+        for node in ast.walk(ast.parse(source)) if ".frame(" in source else ():
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=constant), attr="frame")):
                     made = getattr(module, constant, None)

@@ -49,7 +49,7 @@ def test_again(
     command, view, *options = words
     paths = [str(data), "--config", str(config), "--at", "2030-01-01T00:00:00Z"]
     seen = []
-    for more in (["--no-cache"], [], [], ["--no-cache"]):
+    for more in (["--no-cache"], [], []):
         code = main([command, view, *paths, *options, *more])
         seen.append((code, *capfdbinary.readouterr()))
     assert len(restored) == 2 and restored[0] == 0 < restored[1]

@@ -6,7 +6,7 @@ import random
 import re
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,11 @@ def where(error: BaseException) -> str:
     return f"{type(error).__name__} at {Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}"
 
 
+def without(frame: pl.DataFrame, columns: Collection[str]) -> pl.DataFrame:
+    """Return ``frame`` without some columns, as ``drop`` does, which plans a query each time."""
+    return pl.DataFrame([column for column in frame if column.name not in columns])
+
+
 class Attempts:
     """Inputs given to ``kind`` one after the other; ``failures`` gathers what they did."""
 
@@ -200,15 +205,17 @@ class Attempts:
 
     def frame(self, name: str, readings: Sequence[dict[str, Any]]) -> pl.DataFrame:
         """Return all rows of one table. Raises Broken if they do not fit."""
-        store = Store(self._kind.tables)
+        if name not in self._tables:
+            raise Broken("rows", f"rows of an undeclared table {name}")
+        store = Store([self._tables[name]])
         try:
-            for number, rows in enumerate(readings, 1):
+            for number, rows in enumerate(({name: each[name]} for each in readings if name in each), 1):
                 store.put(number, rows, store.check(rows))
         except BadRows as error:
             raise Broken("rows", f"{error}"[:120]) from error
         for error in store.flush().values():
             raise Broken("rows", f"{type(error).__name__}: {error}"[:120])
-        return store.snapshot()(name).drop(FILE)
+        return without(store.snapshot()(name), {FILE})
 
     def flush(self) -> None:
         """Make frames of all rows; look whether their texts are clean."""
@@ -225,16 +232,14 @@ class Attempts:
     def _dirty(self, name: str, frame: pl.DataFrame) -> dict[str, set[str]]:
         """Return by column the characters that no text may hold."""
         return {
-            column: set("".join(frame[column].drop_nulls().str.extract_all(DIRTY).explode().drop_nulls()))
+            column: set(re.findall(DIRTY, "".join(text for text in frame[column] if text)))
             for column, dtype in frame.schema.items()
             if dtype == pl.String and column != "tenant_written"  # hashed as it is written, never shown
         }
 
     def _check(self, readings: Sequence[dict[str, Any]]) -> None:
         for name in {name for rows in readings for name in rows}:
-            if name not in self._tables:
-                raise Broken("rows", f"rows of an undeclared table {name}")
-            frame = self.frame(name, [{name: rows[name]} for rows in readings if name in rows])
+            frame = self.frame(name, readings)
             for column, found in self._dirty(name, frame).items():
                 if found - self._joints.get((name, column), set()):
                     raise Broken("text", f"text that is not cleaned in {name}.{column}")

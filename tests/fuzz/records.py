@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.reading import HEAD, FileKind
-from tests.fuzz.attempt import Attempts, Broken, Failure, Input, read
+from tests.fuzz.attempt import Attempts, Broken, Failure, Input, read, without
 from tests.fuzz.mutations import SHAPES
 from tests.fuzz.samples import Sample
 
@@ -61,7 +61,7 @@ def _rows(kind: FileKind, given: Input) -> Counter[tuple[Any, ...]] | None:
         found = [rows for rows, _ in read(kind, given)]
         for table in kind.tables:
             frame = attempts.frame(table.name, found)
-            frame = frame.drop([column for column in frame.columns if column in PLACES | OF_ALL])
+            frame = without(frame, PLACES | OF_ALL)
             rows = ((table.name, *(repr(value) for value in row)) for row in frame.iter_rows())
             bag.update(row for row in rows if not any(OVER_ALL in text for text in row))
     except Broken:

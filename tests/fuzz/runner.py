@@ -9,7 +9,6 @@ import random
 import resource
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -121,8 +120,7 @@ def _ended(status: int | None, index: int, samples: Sequence[Sample], seed: str)
 def run(wanted: Sequence[str], inputs: int, seed: int, jobs: int, only: int | None = None) -> list[Tried]:
     """Try ``inputs`` inputs for each of the ``wanted`` kinds (empty: all)."""
     views = [entry.load() for entry in VIEWS if entry.ready]
-    with tempfile.TemporaryDirectory(prefix="loadlens-fuzz-") as folder:
-        samples = gather(views, Path(folder))
+    samples = gather(views)
     missing = [kind for (_, kind), found in samples.items() if not found]
     assert not missing, f"no samples of {missing}"
     indexes = range(inputs) if only is None else range(only, only + 1)

@@ -11,8 +11,10 @@ import json
 import os
 import re
 import struct
+import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -227,11 +229,11 @@ def _memberlist_binary() -> bytes:
 # -- all of them -----------------------------------------------------------------------------------------------
 
 
-def gather(views: list[View], folder: Path) -> dict[tuple[str, str], list[Sample]]:
-    """Return samples by view and kind. ``folder``: an empty one, for the sample data."""
+def gather(views: list[View]) -> dict[tuple[str, str], list[Sample]]:
+    """Return samples by view and kind."""
     found: dict[tuple[str, str], list[Sample]] = {(view.name, kind.id): [] for view in views for kind in view.kinds}
     own = written()
-    played = {entry.name: _played(entry.name, folder / entry.name) for entry in VIEWS}
+    played = {entry.name: _played(entry.name) for entry in VIEWS}
     for entry in VIEWS:
         for view in views:
             if view.name == entry.name:
@@ -253,13 +255,15 @@ def gather(views: list[View], folder: Path) -> dict[tuple[str, str], list[Sample
     return found
 
 
-def _played(view: str, folder: Path) -> list[Sample]:
-    folder.mkdir(parents=True)
-    steps = importlib.import_module(f"sample_data.{view.replace('-', '_')}.live").steps(folder)
-    with patch.object(time, "time", lambda: 1_790_000_000.0):  # the same files every day
-        for _ in range(3):
-            next(steps)
-    return list(_files(folder, 60))
+@cache
+def _played(view: str) -> list[Sample]:
+    """The files of a view's sample data."""
+    with tempfile.TemporaryDirectory(prefix="loadlens-fuzz-") as folder:
+        steps = importlib.import_module(f"sample_data.{view.replace('-', '_')}.live").steps(Path(folder))
+        with patch.object(time, "time", lambda: 1_790_000_000.0):  # the same files every day
+            for _ in range(3):
+                next(steps)
+        return list(_files(Path(folder), 60))
 
 
 _known: list[Sample] = []

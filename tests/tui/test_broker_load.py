@@ -48,32 +48,34 @@ async def section(s: Stage, number: int) -> None:
     await s.pilot.pause()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_brokers_show_bars_states_trend_and_residuals(
-    cluster: Path, tmp_path: Path, size: tuple[int, int], update: bool
-) -> None:
+def test_brokers_show_bars_states_trend_and_residuals(cluster: Path, tmp_path: Path, update: bool) -> None:
     """At 80 columns, and beside the open detail of a wider screen."""
 
     async def story() -> None:
-        async with screen(cluster, tmp_path, size) as s:
-            await settle(s)
-            text = s.text()
-            shown = table(s, "#bl-brokers")
-            names = {slot.column.name for slot in shown._layout.slots}
-            wanted = {"headroom_pct", "cpu_pct", "disk_pct", "leader_nw_in_kbs", "nw_out_kbs", "flags", "cpu_trend"}
-            assert wanted <= names or size == (120, 40), wanted - names
-            assert s.app.pane.query_one("#bl-broker-detail").display or size[0] < 100
-            rows = shown.window.rows(0, 9)
-            headroom = [row["headroom_pct"] for row in rows]
-            assert headroom == sorted(headroom) and len(rows) == 6  # the broker nearest to a threshold first
-            topics = [row["topic"] for row in table(s, "#bl-top-topics").window.rows(0, 3)]
-            assert topics == s.app.pane.result.tables["topics"]["topic"].to_list()[:3] and topics[0] in text
-            assert s.app.pane.result.summary["worst_single_failure"].split(":")[0] in text
-            if size == (200, 50):
-                for word in ("kafka-3.example.net", "rack-c", "ALIVE", "residual", "CPU modelled"):
-                    assert word in text, (word, text)
-                assert any(f"{row['residual_cpu_pct']:+.1f}" in text for row in rows)
-            compare(f"broker-load-{size[0]}x{size[1]}", text, update)
+        async with screen(cluster, tmp_path, SIZES[0]) as s:
+            for size in SIZES:
+                await s.resize(*size)
+                await look(s, size)
+
+    async def look(s: Stage, size: tuple[int, int]) -> None:
+        await settle(s)
+        text = s.text()
+        shown = table(s, "#bl-brokers")
+        names = {slot.column.name for slot in shown._layout.slots}
+        wanted = {"headroom_pct", "cpu_pct", "disk_pct", "leader_nw_in_kbs", "nw_out_kbs", "flags", "cpu_trend"}
+        assert wanted <= names or size == (120, 40), wanted - names
+        assert s.app.pane.query_one("#bl-broker-detail").display or size[0] < 100
+        rows = shown.window.rows(0, 9)
+        headroom = [row["headroom_pct"] for row in rows]
+        assert headroom == sorted(headroom) and len(rows) == 6  # the broker nearest to a threshold first
+        topics = [row["topic"] for row in table(s, "#bl-top-topics").window.rows(0, 3)]
+        assert topics == s.app.pane.result.tables["topics"]["topic"].to_list()[:3] and topics[0] in text
+        assert s.app.pane.result.summary["worst_single_failure"].split(":")[0] in text
+        if size == (200, 50):
+            for word in ("kafka-3.example.net", "rack-c", "ALIVE", "residual", "CPU modelled"):
+                assert word in text, (word, text)
+            assert any(f"{row['residual_cpu_pct']:+.1f}" in text for row in rows)
+        compare(f"broker-load-{size[0]}x{size[1]}", text, update)
 
     play(story)
 

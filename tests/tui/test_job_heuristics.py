@@ -99,15 +99,8 @@ def test_the_list_shows_every_job_and_state(cluster: Path, tmp_path: Path) -> No
             assert s.app.pane.query_one("#wasters", LiveTable).row["wasted_mb_s"] == max(
                 s.app.pane.result.tables["rollup"].filter(by="user")["wasted_mb_s"]
             )
-
-    play(story)
-
-
-def test_a_file_that_is_no_history_is_a_problem(cluster: Path, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with screen(cluster, tmp_path) as s:
             await s.press("exclamation_mark")
-            await s.see("job_1760000000000_0099")
+            await s.see("job_1760000000000_0099")  # a file that is no history is a problem
 
     play(story)
 
@@ -192,7 +185,7 @@ def test_every_section_shows_the_jobs_own_numbers(cluster: Path, tmp_path: Path)
     play(story)
 
 
-def test_what_if_re_evaluates_at_once_and_can_be_undone(cluster: Path, tmp_path: Path) -> None:
+def test_what_if_and_other_limits_re_evaluate_at_once_and_can_be_undone(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
             await open_job(s, CRAWL)
@@ -210,15 +203,6 @@ def test_what_if_re_evaluates_at_once_and_can_be_undone(cluster: Path, tmp_path:
             await s.press("x")
             await s.until(lambda: shown(s).prediction is None)
             assert control.value == before
-
-    play(story)
-
-
-def test_other_limits_change_the_prediction(cluster: Path, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with screen(cluster, tmp_path) as s:
-            await open_job(s, CRAWL)
-            await s.press("w")
             times = s.app.pane.query_one("#what-times", NumberControl)
             times.focus()
             times._set(0.1)
@@ -397,32 +381,35 @@ def test_an_endless_name_hides_nothing_else() -> None:
 
 
 STATES = {
-    "list": ("", ""), "rollup": ("", ""), "verdicts": (CRAWL, "verdicts"), "what-if": (CRAWL, "what if"),
-    "time": (CRAWL, "time"), "tasks": (HOT, "tasks"), "history": ("daily-sessions", "history"),
-}  # fmt: skip
-"""What is compared with goldens: job and section."""
+    "": {"list": "", "rollup": ""},
+    CRAWL: {"verdicts": "verdicts", "time": "time", "what-if": "what if"},
+    HOT: {"tasks": "tasks"},
+    "daily-sessions": {"history": "history"},
+}
+"""What is compared with goldens: by job its sections, one after the other on one screen."""
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_screens(state: str, cluster: Path, tmp_path: Path, update: bool) -> None:
-    job, part = STATES[state]
-
+@pytest.mark.parametrize("job", STATES)
+def test_screens(job: str, cluster: Path, tmp_path: Path, update: bool) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path, SIZES[0]) as s:
             if job:
                 await open_job(s, job)
-                await section(s, part)
-            elif state == "rollup":
-                await s.press("b")
-            if state == "verdicts":
-                s.app.pane.query_one("#job-explained", LiveTable).move_to(2)
-            if state == "what-if":
-                s.app.pane.change(map_mb=1536, split_size=200 * 2**20)
-                await s.until(lambda: shown(s).prediction is not None)
-            for size in SIZES:
-                await s.resize(*size)
-                await settle(s)
-                compare(f"job-heuristics-{state}-{size[0]}x{size[1]}", s.text(), update)
+            for state, part in STATES[job].items():
+                if part:
+                    await section(s, part)
+                if state == "rollup":
+                    await s.press("b")
+                if state == "verdicts":
+                    s.app.pane.query_one("#job-explained", LiveTable).move_to(2)
+                if state == "what-if":
+                    s.app.pane.change(map_mb=1536, split_size=200 * 2**20)
+                    await s.until(lambda: shown(s).prediction is not None)
+                for size in SIZES:
+                    await s.resize(*size)
+                    await settle(s)
+                    compare(f"job-heuristics-{state}-{size[0]}x{size[1]}", s.text(), update)
+                await s.resize(*SIZES[0])
 
     play(story)
 

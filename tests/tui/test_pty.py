@@ -19,10 +19,16 @@ def program(hz: float = 0, rows: int = 200, share: float = 0.12, *more: str) -> 
     return [*FAKE, str(hz), str(rows), str(share), *more]
 
 
-def test_real_program_starts_and_quits(tmp_path: Path) -> None:
-    folder = tmp_path / "watched"
+def test_real_program_starts_and_quits_and_draws_nothing_on_stderr_that_is_a_file(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "os.dup2(os.open(os.environ['LOG'], os.O_WRONLY | os.O_CREAT), 2)\n"
+        "from tui.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    folder, log = tmp_path / "watched", tmp_path / "log"
     folder.mkdir()
-    with Terminal(["-m", "tui", str(folder)], tmp_path) as t:
+    with Terminal(["-c", script, str(folder)], tmp_path, env={"LOG": str(log)}) as t:
         t.see("Broker load")
         t.see("files", 30)
         t.quiet()
@@ -30,14 +36,15 @@ def test_real_program_starts_and_quits(tmp_path: Path) -> None:
         assert t.ended() == 0
         assert t.restored
     assert (tmp_path / "state" / "loadlens" / "state.toml").exists()
+    assert b"\x1b[?1049h" not in log.read_bytes()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_signals_restore_the_terminal(tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_a_signal_restores_the_terminal(tmp_path: Path) -> None:
+    """SIGHUP; SIGTERM is sent to a demo (test_demo.py)."""
     with Terminal(program(), tmp_path) as t:
         t.see("node-000")
-        t.signal(number)
-        assert t.ended() == code
+        t.signal(signal.SIGHUP)
+        assert t.ended() == 129
         assert t.restored
 
 
@@ -126,22 +133,6 @@ def test_bytes_on_the_wire(tmp_path: Path, size: tuple[int, int], first: int, ti
         t.until(lambda: len(t.output) > before)
         t.quiet(1.5)  # three computations with equal results
         assert len(t.output) - before <= moves * tick
-
-
-def test_screen_draws_when_stderr_is_a_file(tmp_path: Path) -> None:
-    script = (
-        "import os, sys\n"
-        "os.dup2(os.open(os.environ['LOG'], os.O_WRONLY | os.O_CREAT), 2)\n"
-        "from tui.__main__ import main\n"
-        "sys.exit(main())\n"
-    )
-    log = tmp_path / "log"
-    with Terminal(["-c", script, str(tmp_path)], tmp_path, env={"LOG": str(log)}) as t:
-        t.see("Broker load")
-        t.quiet()
-        t.send(b"q")
-        assert t.ended() == 0
-    assert b"\x1b[?1049h" not in log.read_bytes()
 
 
 def test_first_text_comes_before_polars(tmp_path: Path) -> None:

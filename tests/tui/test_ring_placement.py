@@ -63,20 +63,12 @@ def node_id(s: Stage) -> str:
     return str(row["instance"])
 
 
-def test_the_pane_is_ours(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with ring(tmp_path) as s:
-            text = s.text()
-            assert "segment-writer" in text.replace("…ent-writer", "segment-writer")
-            assert "nothing fails" in text
-            assert s.app.focused is table(s, "nodes")
-
-    play(story)
-
-
 def test_space_fails_a_node_and_brings_it_back(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
+            text = s.text()
+            assert "segment-writer" in text.replace("…ent-writer", "segment-writer") and "nothing fails" in text
+            assert s.app.focused is table(s, "nodes")
             first = node_id(s)
             await s.press("space")
             await down(s, first)
@@ -400,41 +392,36 @@ def test_a_map_of_many_shards_is_squeezed() -> None:
     assert squeeze(parts, 2000) == parts
 
 
-SCREENS = {
-    "map-80x24": ((80, 24), (), {}),
-    "failed-80x24": ((80, 24), ("space", "j", "j", "space"), {}),
-    "failed-left-80x24": ((80, 24), ("space", "t"), {}),
-    "failed-ascii-80x24": ((80, 24), ("Z",), {"glyphs_set": "ascii"}),
-    "detail-80x24": ((80, 24), ("space", "d"), {}),
-    "zone-120x40": ((120, 40), ("Z", "j"), {}),
-    "zone-left-200x50": ((200, 50), ("Z", "t"), {}),
-    "sweep-80x24": ((80, 24), ("x",), {}),
-    "light-80x24": ((80, 24), ("space",), {"look": "loadlens-light"}),
-    "ansi-80x24": ((80, 24), ("space",), {"look": "ansi-dark"}),
-}
+SCREENS = (
+    {"map-80x24": (), "light-80x24": ("space",), "ansi-80x24": (), "failed-left-80x24": ("t",)},
+    {"failed-80x24": ("space", "j", "j", "space")},
+    {"failed-ascii-80x24": ("Z",)},
+    {"detail-80x24": ("space", "d")},
+    {"zone-120x40": ("Z", "j"), "zone-left-200x50": ("k", "t")},
+    {"sweep-80x24": ("x",)},
+)
+"""Goldens by name, and the keys that lead to each from the one before it on one screen."""
 
 
-@pytest.mark.parametrize("name", SCREENS)
-def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    size, keys, ui = SCREENS[name]
-    update = bool(request.config.getoption("--update-goldens"))
-    theme = ui.get("look", "")
-    ui = {key: value for key, value in ui.items() if key != "look"}
-
+@pytest.mark.parametrize("screens", SCREENS, ids=lambda screens: next(iter(screens)))
+def test_screens(screens: dict[str, tuple[str, ...]], tmp_path: Path, update: bool) -> None:
     async def story() -> None:
-        async with ring(tmp_path, size, **ui) as s:
-            if theme:
-                s.app.theme = theme
-            for key in keys:
-                before = pane(s).result
-                await s.press(key)
-                if key in ("space", "Z", "t", "x"):
-                    await s.until(lambda before=before: pane(s).result is not before)
-            await s.pilot.pause(0.1)
-            # The last two lines are the shell's: age of the data and keys.
-            shown = "\n".join(s.text().split("\n")[:-2]) + "\n"
-            assert max(len(line) for line in shown.split("\n")) <= size[0]
-            compare(f"ring-placement-{name}", shown, update)
+        glyphs = "ascii" if "failed-ascii-80x24" in screens else "braille"
+        async with ring(tmp_path, glyphs_set=glyphs) as s:
+            for name, keys in screens.items():
+                width, height = map(int, name.rpartition("-")[2].split("x"))
+                await s.resize(width, height)
+                s.app.theme = {"light": "loadlens-light", "ansi": "ansi-dark"}.get(name.split("-")[0], "loadlens-dark")
+                for key in keys:
+                    before = pane(s).result
+                    await s.press(key)
+                    if key in ("space", "Z", "t", "x"):
+                        await s.until(lambda before=before: pane(s).result is not before)
+                await s.pilot.pause(0.1)
+                # The last two lines are the shell's: age of the data and keys.
+                shown = "\n".join(s.text().split("\n")[:-2]) + "\n"
+                assert max(len(line) for line in shown.split("\n")) <= width
+                compare(f"ring-placement-{name}", shown, update)
 
     play(story)
 

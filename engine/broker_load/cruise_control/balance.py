@@ -145,7 +145,7 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
             why = f"mean {resource} is over its threshold"
             if allowed * typical > 0:
                 brokers = math.ceil(min(missing / (allowed * typical), 2**31 - 1))
-                why += f": add at least {brokers} brokers of {typical:.0f} capacity"
+                why = f"add at least {brokers} brokers: {why} (of capacity {typical:.0f})"
             return "UNDER_PROVISIONED", why
         if limits.low:
             low.append(resource)

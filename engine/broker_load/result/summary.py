@@ -15,6 +15,9 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.result import Finding, Headline
 
+_LOADS = {"upstream": "Cruise Control", "corrected": "corrected loads", "regression": "fitted weights"}
+"""Whose loads are judged, by ``mode``."""
+
 
 def add(
     model: Model, cluster: Cluster, decided: list[Verdict], parameters: BrokerLoadParameters, builder: ResultBuilder
@@ -60,7 +63,7 @@ def add(
     builder.findings.extend(data_quality.silent_brokers(builder.frames["ledger"]))
     _notes(model, parameters, builder)
     single = f"; single brokers are over capacity: {words}" if words else ""
-    builder.notes.append(f"mode {parameters.mode}; {provision}: {why}{single}")
+    builder.notes.append(f"{_LOADS[parameters.mode]}: {provision}, {why}{single}")
 
 
 def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[int]]:

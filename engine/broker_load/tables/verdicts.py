@@ -74,7 +74,7 @@ REGRESSION = Table(
         flag("trained", "Whether Cruise Control's own training would be complete.", priority=4),
         text("verdict", "What the data allow to say.", width=60, priority=6),
         text("name", "Cruise Control's name of the coefficient.", priority=4),
-        number("upstream", "Coefficient of Cruise Control's own regression.", priority=2),
+        number("upstream", "Coefficient of Cruise Control's own regression.", title="Cruise Control", priority=2),
         number("fitted", "Non-negative fit on evenly chosen samples.", priority=0),
         number("condition", "Condition number of the scaled design.", priority=3),
         number("held_out_error", "Root mean square error on samples not used for the fit.", "%", priority=3),

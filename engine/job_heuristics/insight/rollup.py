@@ -72,15 +72,22 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
     Fractions are added in the order of the rows: those of ``worst_first`` give the same to the last bit.
     """
     words = {column: _groups(listing, column) for column in ("state", "severity")}
+    groups = {by: _groups(listing, by) for by in GROUPS}
+    summed: dict[str, dict[str, Array]] = {
+        by: {"jobs": np.bincount(group, minlength=len(names)), **_counted(group, len(names), words)}
+        for by, (names, group) in groups.items()
+    }
+    for name in _ADDED:  # of a million jobs, not all columns at once
+        added = listing.select(_summed(name)).to_series().to_numpy()
+        for by, (names, group) in groups.items():
+            summed[by][name] = _sums(group, added, len(names))
+    for name in _WEIGHED:
+        weighed = listing[name].fill_null(0.0).to_numpy()
+        for by, (names, group) in groups.items():
+            summed[by][name] = np.bincount(group, weights=weighed, minlength=len(names))
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
-    for by in GROUPS:
-        names, group = _groups(listing, by)
-        sums = {"jobs": np.bincount(group, minlength=len(names)), **_counted(group, len(names), words)}
-        for name in _ADDED:  # of a million jobs, not all columns at once
-            sums[name] = _sums(group, listing.select(_summed(name)).to_series().to_numpy(), len(names))
-        for name in _WEIGHED:
-            sums[name] = np.bincount(group, weights=listing[name].fill_null(0.0).to_numpy(), minlength=len(names))
-        used, wasted = sums["used_mb_s"], sums["wasted_mb_s"]
+    for by, sums in summed.items():
+        names, used, wasted = groups[by][0], sums["used_mb_s"], sums["wasted_mb_s"]
         at = np.lexsort((np.arange(len(names)), -used, -wasted))
         rows["by"] += [by] * len(at)
         rows["group"] += [names[k] for k in at.tolist()]
@@ -101,16 +108,15 @@ def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
     if by == "hour":
         keys = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR).to_series()
         found = keys.unique()
-        labels = pl.Series([_hour(hour) for hour in found], dtype=pl.String)
+        labels = [_hour(hour) for hour in found.to_list()]
     else:
         keys = listing[by]
         found = keys.unique()
-        labels = found.cast(pl.String).fill_null("?")
-    names = labels.unique().sort()
-    places = labels.replace_strict(names, pl.int_range(names.len(), eager=True), return_dtype=pl.Int64)
-    return names.to_list(), keys.to_physical().replace_strict(
-        found.to_physical(), places, return_dtype=pl.Int64
-    ).to_numpy()
+        labels = ["?" if value is None else value for value in found.to_list()]
+    names = sorted(set(labels))
+    place = {name: k for k, name in enumerate(names)}
+    places = pl.Series([place[label] for label in labels], dtype=pl.Int32)
+    return names, keys.to_physical().replace_strict(found.to_physical(), places, return_dtype=pl.Int32).to_numpy()
 
 
 def _counted(group: Array, groups: int, words: dict[str, tuple[list[str], Array]]) -> dict[str, Array]:

@@ -44,7 +44,7 @@ def assemble(events: Events) -> dict[str, JobPart]:
     jobs = job_conf.complete(jobs, settings, conf_files, attempts)
     attempts = completed_attempts(events, attempts, tasks)
     tables = ((JOB_MODEL, jobs), (TASK_MODEL, tasks), (ATTEMPT_MODEL, attempts), (CONF_MODEL, conf))
-    frames = ModelFrames(*(table.sorted(frame.select(table.schema.names())) for table, frame in tables))
+    frames = ModelFrames(*(table.sorted(frame[table.schema.names()]) for table, frame in tables))
     return parts_of(frames, settings)
 
 

@@ -33,7 +33,12 @@ JOBS = Table(
         mb_s("wasted_mb_s", "of it above 1.5 x the peak (mode published: above the peak)"),
         whole("wait_ms", "time the job ran longer than its longest map and reduce", unit="ms", kind="ms", title="wait"),
         whole("runtime_ms", "submit to finish", unit="ms", kind="ms", title="run time"),
-        text("upstream_says", "Dr. Elephant's error where it would show nothing, else empty", hidden=True),
+        text(
+            "upstream_says",
+            "Dr. Elephant's error where it would show nothing, else empty",
+            title="Dr. Elephant says",
+            hidden=True,
+        ),
         count("maps_finished", "maps that succeeded so far", hidden=True),
         count("reduces_finished", "reduces that succeeded so far", hidden=True),
         count("attempts_running", "attempts running now", hidden=True),
@@ -86,7 +91,7 @@ DIFFERENCES = Table(
     (
         text("job_id", "job id", kind="id", priority=0),
         text("what", "metric or heuristic", priority=0),
-        text("upstream", "by Dr. Elephant's code", priority=0),
+        text("upstream", "by Dr. Elephant's code", title="Dr. Elephant", priority=0),
         text("published", "by its published description", priority=0),
         text("reason", "the rule that differs", priority=1),
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -110,18 +111,27 @@ class PgssCsv(_Pgss):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters."""
+        rows, timed = self._rows(source, data, final, ())
+        rounded = _rounded(rows.columns["queryid"])
+        if rounded:  # seldom: read again rather than hold all rows of a large file until this is known
+            rows, timed = self._rows(source, data, final, rounded)
+        return rows.reading(timed=timed is not None)
+
+    def _rows(
+        self, source: Source, data: bytes, final: bool, rounded: Sequence[str]
+    ) -> tuple[SnapshotRows, str | None]:
+        """Collect the rows, and the name of their time column if there is one. ``rounded``: ids of queries that are."""
         rows = SnapshotRows(source, "postgresql")
         rows.problems += not_utf8(source.path, data)
-        parsed = list(records(source, data, rows.problems, final))
-        rounded = _rounded(rows, [row.get("queryid", "") for _, row in parsed if row is not None])
-        first = next((row for _, row in parsed if row is not None), {})
-        timed = next((name for name in TIME_COLUMNS if name in first), None)
-        for line, row in parsed:
+        _report_rounded(rows, rounded)
+        timed: str | None = None
+        for line, row in records(source, data, rows.problems, final):
             if row is None:
                 rows.next_part()
-            else:
-                self._add(rows, line, row, rounded, timed)
-        return rows.reading(timed=timed is not None)
+                continue
+            timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
+            self._add(rows, line, row, bool(rounded), timed)
+        return rows, timed
 
 
 class PgssJson(_Pgss):
@@ -152,10 +162,11 @@ class PgssJson(_Pgss):
                 problem = Problem.at(source.path, "bad-json", f"not JSON (yet): {error}")
                 return Reading(problems=[problem], complete=False)
         items = [{str(k).lower(): v for k, v in item.items()} for item in items]
-        rounded = _rounded(rows, [str(item.get("queryid", "")) for item in items])
+        rounded = _rounded([str(item.get("queryid", "")) for item in items])
+        _report_rounded(rows, rounded)
         timed = next((name for name in TIME_COLUMNS if items and name in items[0]), None)
         for item in items:
-            self._add(rows, None, item, rounded, timed)
+            self._add(rows, None, item, bool(rounded), timed)
         return rows.reading(moment)
 
 
@@ -237,19 +248,20 @@ class PgssInfo:
         return reading
 
 
-def _rounded(rows: SnapshotRows, ids: list[str]) -> bool:
-    """Tell whether the 64-bit ids went through a double (then they do not identify classes), and report it."""
+def _rounded(ids: Sequence[str]) -> list[str]:
+    """Return the 64-bit ids that went through a double, if so many did that ids do not identify classes; else none."""
     large = [text for text in ids if len(text.lstrip("-")) > 16 or "e" in text.lower()]
-    if not large:
-        return False
     odd = [text for text in large if _ROUNDED_TEXT.fullmatch(text) or text.endswith("00")]
     if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large)):
-        return False
-    reason = (
-        f"query ids such as {odd[0]} were rounded to a double by some tool: classes are joined by query text instead"
-    )
-    rows.problem("rounded-queryid", reason, count=len(odd))
-    return True
+        return []
+    return odd
+
+
+def _report_rounded(rows: SnapshotRows, ids: Sequence[str]) -> None:
+    """Report that these ids do not identify classes."""
+    if ids:
+        reason = f"query ids such as {ids[0]} were rounded to a double by some tool: classes are joined by query text instead"
+        rows.problem("rounded-queryid", reason, count=len(ids))
 
 
 KCACHE = "pg_stat_kcache"

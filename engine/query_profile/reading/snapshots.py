@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
@@ -47,13 +49,19 @@ def number(text: str | float | int | None) -> float:
 
 
 class SnapshotRows:
-    """Rows of the ``snapshots`` table, collected column by column; a key met again in the same part starts the next one."""
+    """Rows of the ``snapshots`` table, collected column by column; a key met again in the same part starts the next one.
+
+    Texts come again with every snapshot: each is held once, and the counters as plain numbers, since a file has millions.
+    """
 
     def __init__(self, source: Source, system: str) -> None:
         self.source = source
         self.system = system
         self.part = 0
-        self.columns: dict[str, list[Any]] = {name: [] for name in SNAPSHOTS.schema}
+        self.columns: dict[str, list[Any]] = {name: [] for name in SNAPSHOTS.schema if name != "counters"}
+        self._counters = array("d")
+        self._cleaned: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
         self.seen: set[tuple[str, str]] = set()
         self.problems: list[Problem] = Problems()
         self.moment: int | None = None
@@ -86,9 +94,18 @@ class SnapshotRows:
             self.part += 1
             self.seen.clear()
 
-    def add(self, row: Mapping[str, Any], line: int | None, timed: str | None, *, key: str, **values: Any) -> None:
+    def add(
+        self,
+        row: Mapping[str, Any],
+        line: int | None,
+        timed: str | None,
+        *,
+        key: str,
+        counters: Sequence[float],
+        **values: Any,
+    ) -> None:
         """Add a row of the file with its ``values`` of the table's columns. ``timed``: name of the time column, where there
-        is one; a new time starts the next snapshot."""
+        is one; a new time starts the next snapshot. ``counters``: as many in every row of a file."""
         at_ms = instant_ms(str(row.get(timed, ""))) if timed else None
         if timed and at_ms is None:
             self.problem("bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line)
@@ -98,9 +115,20 @@ class SnapshotRows:
             self.next_part()
         self.moment = at_ms
         self.seen.add((series, key))
-        values |= {"key": key, "series": series, "at_ms": at_ms, "system": self.system, "part": self.part}
+        values |= {"series": series, "at_ms": at_ms, "system": self.system, "part": self.part}
+        for name in ("query", "user", "database", "queryid", "series"):
+            values[name] = self._text(values[name] or "")
+        values["key"] = self._keys.setdefault(key, key)
+        self._counters.extend(counters)
         for name, column in self.columns.items():
             column.append(values.get(name))
+
+    def _text(self, text: str) -> str:
+        """Clean a text; equal ones give one object."""
+        cleaned = self._cleaned.get(text)
+        if cleaned is None:
+            cleaned = self._cleaned[text] = clean(text)
+        return cleaned
 
     def reading(self, moment: int | None = None, *, timed: bool = True) -> Reading:
         """Return the rows as a reading. A single snapshot without times gets ``moment``, or that of the file."""
@@ -110,11 +138,14 @@ class SnapshotRows:
         moments = (moment, name_instant_ms(self.source.name), self.source.mtime_ms)
         moment = next((each for each in moments if each is not None), None)
         columns = self.columns
-        for name in ("query", "user", "database", "queryid", "series"):
-            columns[name] = [clean(text or "") for text in columns[name]]
         if self.part == 0:
             columns["at_ms"] = [moment if at is None else at for at in columns["at_ms"]]
         stem = clean(name_stem(self.source.name))
         columns["series"] = [series or STEM + stem for series in columns["series"]]
-        frame = pl.DataFrame(columns, schema=SNAPSHOTS.schema, strict=False)
+        height = len(columns["key"])
+        counters = np.frombuffer(self._counters).reshape(height, -1) if height else np.empty((0, 1))
+        schema = {name: dtype for name, dtype in SNAPSHOTS.schema.items() if name != "counters"}
+        frame = pl.DataFrame(columns, schema=schema, strict=False).with_columns(
+            pl.Series("counters", counters).arr.to_list()
+        )
         return Reading(rows={"snapshots": frame}, problems=self.problems)

@@ -66,8 +66,11 @@ def lists_of(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Serie
     sizes = np.array([len(members) for members in shards], dtype=np.int64)
     if int(sizes[shard_of].sum()) > LISTED_INSTANCES:
         sizes = np.where(sizes == sizes.max(), 0, sizes)
-    chosen = [m if size else m[:0] for m, size in zip(shards, sizes.tolist(), strict=True)]
-    lists = pl.Series([names.gather(pl.Series(m.astype(np.uint32))) for m in chosen], dtype=pl.List(names.dtype))
+    chosen = [m[:size].astype(np.uint32) for m, size in zip(shards, sizes.tolist(), strict=True)]
+    listed = names.gather(pl.Series(np.concatenate([np.empty(0, np.uint32), *chosen])))  # one query, not one a shard
+    starts = np.cumsum(sizes) - sizes
+    parts = [listed.slice(start, size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    lists = pl.Series(parts, dtype=pl.List(names.dtype))
     return lists.gather(pl.Series(shard_of.astype(np.uint32)))
 
 

@@ -339,6 +339,7 @@ class _Evidence:
         self._beside: list[tuple[str, Strategy, str]] = [
             (labels.get(number, ""), strategy, what)
             for strategy, what, frame in frames
+            if frame.height
             for number in frame["file"].unique().sort().to_list()
         ]
 

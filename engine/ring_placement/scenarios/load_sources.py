@@ -284,8 +284,10 @@ class TenantLoads:
 
 def _newest_samples(metrics: pl.DataFrame, inputs: Inputs, name: str, series: list[str]) -> pl.DataFrame:
     """Return the newest sample of each series of ``name`` that names a tenant."""
-    samples = with_file_times(metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null()), inputs)
-    return present(samples).unique(series, keep="last", maintain_order=True)
+    samples = metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null())
+    if not samples.height:
+        return samples
+    return present(with_file_times(samples, inputs)).unique(series, keep="last", maintain_order=True)
 
 
 def _series_in_memory(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:

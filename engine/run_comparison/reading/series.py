@@ -42,7 +42,7 @@ class Series(NamedTuple):
 
     def pack(self) -> str:
         """Return the identity as one text; fields are cleaned here, for all readers."""
-        return SEPARATOR.join([clean(field) for field in self])
+        return SEPARATOR.join([field and clean(field) for field in self])
 
     @classmethod
     def unpack(cls, text: str) -> Series:
@@ -118,20 +118,23 @@ class Collected:
         """Note a ``Direction`` that the file states."""
         self.directions[Direction(kind, field, name, better)] = None
 
-    def _number(self, value: Any, series: Series, line: int | None) -> float | None:
+    def _odd(self, kind: str, series: Series, reason: str, line: int | None) -> None:
         what = " ".join(part for part in (series.verb, series.resource, series.metric, series.bucket) if part)
+        self.problem(kind, f"{what}: {reason}", line=line)
+
+    def _number(self, value: Any, series: Series, line: int | None) -> float | None:
         if value is None:
-            self.problem("null-value", f"{what}: null where a number belongs", line=line)
+            self._odd("null-value", series, "null where a number belongs", line)
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.problem("bad-value", f"{what}: {value!r:.40} is not a number", line=line)
+            self._odd("bad-value", series, f"{value!r:.40} is not a number", line)
             return None
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            self.problem("bad-value", f"{what}: not a finite number", line=line)
+            self._odd("bad-value", series, "not a finite number", line)
             return None
         return number
 

@@ -99,7 +99,7 @@ class Sysbench:
         # A run that was killed ends anywhere, and the next one begins there.
         begins = [match.start() for match in _SYSBENCH.finditer(text)]
         complete = False
-        line = 1
+        line = 1 + text.count("\n", 0, begins[0] if begins else 0)
         for begin, end in pairwise([*begins, len(text)]):
             run = text[begin:end]
             if _LATENCIES_END.search(run.partition("Latency (ms):")[2]):

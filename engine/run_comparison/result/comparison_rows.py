@@ -312,11 +312,16 @@ def _judge(
     total = int(counted.sum())
     share = float((matched & counted).sum()) / total if total else None
     low, high = resampling.share_interval(resamples, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
-    verdict, passed = statistical.overall(share, (low, high), rows.samples, parameters.pass_share)
+    different = int(((words == statistical.DIFFERENT)[shown] & counted).sum())
+    verdict, passed = statistical.overall(share, (low, high), rows.samples, parameters.pass_share, different)
     notes = [
         f"Statistical mode: ratio right/left (Hodges-Lehmann) with its {1 - 2 * parameters.alpha:.0%} interval; "
         f"equivalent if the interval lies within {margin:g} to {1 / margin:.3g}, different if q ≤ {parameters.alpha:g}.",
     ]
+    fewest = statistical.fewest_values(parameters.alpha)
+    if total and int(np.minimum(rows.samples.left.sizes, rows.samples.right.sizes).max()) < fewest:
+        alpha = f"{parameters.alpha:g}"
+        notes.insert(0, f"With fewer than {fewest} values on each side no metric can be different at alpha {alpha}.")
     if changes.searched < total:
         notes.append(f"Change points were looked for in the {changes.searched} metrics that drift most, of {total}.")
     if pools:

@@ -30,8 +30,10 @@ def worse_by(ratio: float) -> str:
 
 
 def changed_in_words(summary: Mapping[str, Any]) -> str:
-    """Return how many metrics became worse and better, the worse ones first."""
-    return f"{summary['worse']} worse, {summary['better']} better"
+    """Return how many metrics became worse and better, the worse ones first; if none did, how many are undecided."""
+    words = f"{summary['worse']} worse, {summary['better']} better"
+    decided = summary["worse"] or summary["better"] or not summary["undecided"]
+    return words if decided else f"{words}, {summary['undecided']} undecided"
 
 
 NAMED_IN_REVIEW = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,10 @@ def inputs_of(files: Mapping[str, bytes], *, final: bool = True) -> Inputs:
     return store.inputs()
 
 
-def inputs_below(*roots: Path, final: bool = True) -> Inputs:
-    """Inputs of all files below some folders."""
-    return inputs_of({str(p).removesuffix(".gz"): read_bytes(p) for p in files_below(roots)}, final=final)
+@cache
+def inputs_below(*roots: Path) -> Inputs:
+    """Inputs of all files below some folders, which never change: they are read once."""
+    return inputs_of({str(p).removesuffix(".gz"): read_bytes(p) for p in files_below(roots)})
 
 
 def files_below(roots: Iterable[Path]) -> list[Path]:

@@ -58,13 +58,17 @@ def written(histories: Path, local: Result, tmp_path_factory: pytest.TempPathFac
     return write(tmp_path_factory.mktemp("fleet") / "day=2026-01-01", local, paths_of(histories, local)).parent
 
 
+@pytest.fixture(scope="module")
+def stored(written: Path) -> Result:
+    return compute(written)
+
+
 @pytest.fixture
 def copy(written: Path, tmp_path: Path) -> Iterator[Path]:
     yield Path(shutil.copytree(written, tmp_path / "copy"))
 
 
-def test_it_shows_what_a_report_of_the_histories_shows(written: Path, local: Result) -> None:
-    stored = compute(written)
+def test_it_shows_what_a_report_of_the_histories_shows(stored: Result, local: Result) -> None:
     for table in PER_JOB:
         name = table.name
         assert (
@@ -85,8 +89,7 @@ def test_it_shows_what_a_report_of_the_histories_shows(written: Path, local: Res
     assert stored.problems == local.problems and not stored.at_ms
 
 
-def test_reports_and_checks_read_it(written: Path, local: Result) -> None:
-    stored = compute(written)
+def test_reports_and_checks_read_it(stored: Result, local: Result) -> None:
     text = report.to_json(VIEW, stored, JobParameters(), NOW)
     assert b'"tables"' in text and str(local.tables["jobs"]["job_id"][0]).encode() in text
     assert "heuristics: " in report.to_text(VIEW, stored)
@@ -94,8 +97,9 @@ def test_reports_and_checks_read_it(written: Path, local: Result) -> None:
 
 
 def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, local: Result) -> None:
+    sessions = opened("job-heuristics", written), opened("job-heuristics", histories)
     for job in {kind: job for job, kind in local.detail.listing.select("job_id", "job_type").iter_rows()}.values():
-        alone, whole = compute(written, job=job), compute(histories, job=job)
+        alone, whole = (each.compute("job-heuristics", JobParameters(job=job), now_ms=NOW) for each in sessions)
         assert alone.focus == whole.focus and (alone.detail.job is None) == (whole.detail.job is None)
         for name in whole.tables.keys() - {table.name for table in PER_JOB} - {"rollup", "history", "conf_changes"}:
             assert alone.tables[name].equals(whole.tables[name]), (job, name)
@@ -104,6 +108,8 @@ def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, 
             assert alone.detail.rows(table.name, job).equals(mine)
         runs = [whole.tables["history"], alone.tables["history"]]
         assert runs[0]["job_id"].to_list() == runs[1]["job_id"].to_list()
+    for session in sessions:
+        session.close()
 
 
 def test_one_job_without_its_histories_is_what_the_tables_hold(histories: Path, local: Result, tmp_path: Path) -> None:

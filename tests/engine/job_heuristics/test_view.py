@@ -26,9 +26,14 @@ def compute(inputs: Inputs, **choices: object) -> Result:
     return VIEW.compute(inputs, JobParameters(**choices), Context(0))
 
 
-def test_a_finding_names_its_heuristic_once(inputs: Inputs) -> None:
-    names = set(compute(inputs).tables["heuristics"]["heuristic"])
-    findings = compute(inputs).findings
+@pytest.fixture(scope="module")
+def whole(inputs: Inputs) -> Result:
+    return compute(inputs)
+
+
+def test_a_finding_names_its_heuristic_once(whole: Result) -> None:
+    names = set(whole.tables["heuristics"]["heuristic"])
+    findings = whole.findings
     assert findings
     for found in findings:
         heuristic = found.subject.partition(" ")[2]
@@ -37,8 +42,7 @@ def test_a_finding_names_its_heuristic_once(inputs: Inputs) -> None:
         assert ", score " in found.text
 
 
-def test_text_about_one_job_leaves_the_others_out(inputs: Inputs) -> None:
-    whole = compute(inputs)
+def test_text_about_one_job_leaves_the_others_out(inputs: Inputs, whole: Result) -> None:
     job = whole.tables["jobs"]["job_id"][0]
     others = [other for other in whole.tables["jobs"]["job_id"].to_list() if other != job]
     chosen = compute(inputs, job=job)
@@ -55,8 +59,8 @@ def test_text_about_one_job_leaves_the_others_out(inputs: Inputs) -> None:
     assert runs.equals(chosen.tables["history"]), "other runs of the same job are what its history is about"
 
 
-def test_texts_for_humans_hold_times_and_data_hold_numbers(inputs: Inputs) -> None:
-    frame = compute(inputs).tables["jobs"]
+def test_texts_for_humans_hold_times_and_data_hold_numbers(whole: Result) -> None:
+    frame = whole.tables["jobs"]
     table = next(t for t in VIEW.tables if t.name == "jobs")
     submitted = int(frame["submit_ms"][0])
     for writer in (export.to_text, export.to_markdown):
@@ -68,7 +72,7 @@ def test_texts_for_humans_hold_times_and_data_hold_numbers(inputs: Inputs) -> No
     assert str(2**62) in export.to_markdown(hostile, table)
 
 
-def test_a_history_too_large_for_upstream_says_so(inputs: Inputs) -> None:
+def test_a_history_too_large_for_upstream_says_so(inputs: Inputs, whole: Result) -> None:
     ended = next(
         number for number, info in inputs.files.items() if info.path.endswith("SUCCEEDED-etl-1760252004300.jhist")
     )
@@ -77,13 +81,14 @@ def test_a_history_too_large_for_upstream_says_so(inputs: Inputs) -> None:
     def says(size: int) -> dict[str, str]:
         files = {**inputs.files, ended: dataclasses.replace(inputs.files[ended], size=size)}
         result = compute(Inputs(inputs.version, files, inputs.problems, inputs._load))
-        assert result.tables["heuristics"].equals(compute(inputs).tables["heuristics"]), "we judge it all the same"
+        assert result.tables["heuristics"].equals(whole.tables["heuristics"]), "we judge it all the same"
         return dict(result.tables["jobs"].select("job_id", "upstream_says").iter_rows())
 
     job = "job_1760000000000_0001"
-    assert says(limit) == dict(compute(inputs).tables["jobs"].select("job_id", "upstream_says").iter_rows())
+    just = says(limit)
+    assert just == dict(whole.tables["jobs"].select("job_id", "upstream_says").iter_rows())
     over = says(limit + 1)
     assert "more than Dr. Elephant's limit of 500 MB" in over[job] and "treated as failed" in over[job]
     assert {other: words for other, words in over.items() if other != job} == {
-        other: words for other, words in says(limit).items() if other != job
+        other: words for other, words in just.items() if other != job
     }

@@ -151,12 +151,13 @@ def rows(live: Session, view: str = "fake", *, stale: bool = True) -> dict[str, 
     are as they are on disk."""
     inputs = live.inputs(view)
     out = {}
-    wanted = [number for number, info in inputs.files.items() if stale or not info.stale]
+    wanted = {number for number, info in inputs.files.items() if stale or not info.stale}
     for name in ("lines", "docs"):
         frame = inputs.table(name)
-        assert set(frame["file"].unique().to_list()) <= set(inputs.files), "rows of unknown files"
-        frame = frame.filter(pl.col("file").is_in(pl.Series(wanted, dtype=pl.UInt32).implode()))
-        out[name] = sorted(frame.drop("file").rows())
+        at = frame.columns.index("file")
+        found = [(row[at], (*row[:at], *row[at + 1 :])) for row in frame.iter_rows()]
+        assert {file for file, _ in found} <= set(inputs.files), "rows of unknown files"
+        out[name] = sorted(row for file, row in found if file in wanted)
     return out
 
 

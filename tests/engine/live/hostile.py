@@ -15,7 +15,7 @@ from engine.live.pool import limits
 from engine.reading import Reading, Source
 from tests.engine.live.fake import Choices, Doc, Log
 
-limits.CPU_S = 3.0  # in whatever process reads with these
+limits.CPU_S = 1.5  # in whatever process reads with these
 
 
 def loop() -> None:

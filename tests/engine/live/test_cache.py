@@ -216,7 +216,7 @@ def test_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     for number in range(4):
         root = tmp_path / f"root{number}"
         root.mkdir()
-        (root / "a.log").write_bytes(b"".join(line(seed.random(), seed.getrandbits(62)) for _ in range(20_000)))
+        (root / "a.log").write_bytes(b"".join(line(seed.random(), seed.getrandbits(62)) for _ in range(12_000)))
         Run(root, cache, cache_max_mb=1)
         os.utime(next(p for p in (cache / "parsed").iterdir()), (number, number)) if number == 0 else None
         assert sum(path.stat().st_size for path in parsed(cache)) <= 1 << 20

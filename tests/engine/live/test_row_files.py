@@ -55,7 +55,7 @@ def in_parts(frame: pl.DataFrame) -> Parts:
 def test_rows_on_disk_are_those_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(store, "SELDOM_BYTES", 300)
     chance = random.Random(seed)
-    monkeypatch.setattr(store, "PUT_ROWS", 3)
+    monkeypatch.setattr(store, "PUT_ROWS", 9)
     small, large = Store(TABLES, RowFiles(lambda: tmp_path), 2_000), Store(TABLES)
     alive: list[int] = []
     before = [large.snapshot(), small.snapshot()]

@@ -82,12 +82,15 @@ def dataset_rows(datasets: Sequence[Mapping[str, Any]]) -> Keys:
     )
 
 
+NOTHING = {
+    table.name: pl.DataFrame(schema={**table.schema, FILE: pl.UInt32}) for kind in VIEW.kinds for table in kind.tables
+}
+"""Every input table without rows."""
+
+
 def inputs(files: Mapping[str, bytes], mtime_ms: int = DAY_MS, version: int = 1) -> Inputs:
     """What the store would make of these files (name to content)."""
-    frames: dict[str, list[pl.DataFrame]] = {}
-    for kind in VIEW.kinds:
-        for table in kind.tables:
-            frames.setdefault(table.name, [table.empty().with_columns(pl.lit(None, pl.UInt32).alias(FILE))])
+    frames = {name: [empty] for name, empty in NOTHING.items()}
     infos: dict[int, FileInfo] = {}
     problems: list[Problem] = []
     for number, (name, data) in enumerate(files.items(), 1):

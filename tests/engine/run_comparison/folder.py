@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import polars as pl
 from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem
-from engine.reading import HEAD, Source
+from engine.reading import HEAD, Reading, Source
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.run_comparison.view import VIEW
@@ -28,39 +28,41 @@ def problems_of(path: Path) -> list[Problem]:
     return [problem for kind in kinds for problem in kind.read(source, data, None, True).problems]
 
 
+@lru_cache(1000)
+def _readings(path: str, name: str, mtime_ms: int, data: bytes) -> list[tuple[Any, Reading]]:
+    """The readers that recognise a file, and what they make of it. A file that did not change is read once."""
+    source = Source(path, name, mtime_ms, len(data))
+    kinds = [kind for kind in VIEW.kinds if kind.recognise(name, data[:HEAD])]
+    return [(kind, kind.read(source, data, None, True)) for kind in kinds]
+
+
 def read_folder(root: Path, version: int = 1, before: Inputs | None = None) -> Inputs:
     """Every file below ``root`` through every reader that recognises it. With ``before``, files known to it by path
     keep their id and version; new ones take ``version``."""
     known = {info.path: info for info in before.files.values()} if before is not None else {}
     fresh = max((info.id for info in known.values()), default=0)
     files: dict[int, FileInfo] = {}
-    parts: dict[str, list[pl.DataFrame]] = defaultdict(list)
+    parts = {name: [table.empty()] for name, table in TABLES.items()}
+    numbers: dict[str, list[int]] = {name: [] for name in TABLES}
     problems: list[Problem] = []
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
         data = path.read_bytes()
-        stat = path.stat()
-        for kind in VIEW.kinds:
-            if not kind.recognise(path.name, data[:HEAD]):
-                continue
+        mtime_ms = path.stat().st_mtime_ns // 1_000_000
+        for kind, reading in _readings(str(path), path.name, mtime_ms, data):
             old = known.get(str(path))
             if old is None:
                 fresh += 1
             number = old.id if old is not None else fresh
-            source = Source(str(path), path.name, stat.st_mtime_ns // 1_000_000, len(data))
-            reading = kind.read(source, data, None, True)
             files[number] = FileInfo(
-                number, str(path), str(path.relative_to(root)), kind.id, source.mtime_ms, len(data),
+                number, str(path), str(path.relative_to(root)), kind.id, mtime_ms, len(data),
                 old.version if old is not None else version, not reading.complete,
             )  # fmt: skip
             problems += reading.problems
             for name, rows in reading.rows.items():
-                frame = TABLES[name].frame(rows)
-                parts[name].append(frame.with_columns(pl.lit(number, dtype=pl.UInt32).alias(FILE)))
+                parts[name].append(TABLES[name].frame(rows))
+                numbers[name] += [number] * parts[name][-1].height
     frames = {
-        name: pl.concat(parts[name])
-        if parts[name]
-        else table.empty().with_columns(pl.lit(None, dtype=pl.UInt32).alias(FILE))
-        for name, table in TABLES.items()
+        name: pl.concat(parts[name]).with_columns(pl.Series(FILE, numbers[name], dtype=pl.UInt32)) for name in TABLES
     }
     return Inputs(version, files, tuple(problems), frames.__getitem__)
 

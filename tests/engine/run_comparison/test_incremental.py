@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from engine.live.session import LiveSettings, Session
 from engine.result import Result
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
+from tests.chance import TIMES
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
 
@@ -62,7 +64,7 @@ def test_one_change_at_a_time_gives_what_a_fresh_computation_gives(mode: str, se
     memo = Memo()
     inputs = read_folder(root)
     options: dict[str, Any] = {"mode": mode, "select": select, "draws": 50, **SIDES}
-    for number in range(10):
+    for number in range(round(7 * max(1, TIMES))):
         warm = compute(inputs, memo, **options)
         fresh = compute(inputs, Memo(), **options)
         for name, table in fresh.tables.items():
@@ -114,27 +116,28 @@ def test_a_long_history_and_whatever_happens_next(mode: str, tmp_path: Path) -> 
     }  # fmt: skip
     parameters = ComparisonParameters(**options)
     live = Session([root], [VIEW], settings=LiveSettings(cache=False))
-    live.scan()
-    for number in range(8):
+    changes: dict[str, Callable[[], object]] = {
+        "nothing": lambda: None,
+        "a run": lambda: write_run(root, "left-job", 300, _files(rng), hour=60),
+        "one earlier than all others by number, in their midst by time": lambda: write_run(
+            root, "right-job", 50, _files(rng), hour=3
+        ),
+        "a run goes": lambda: shutil.rmtree(root / "left-job" / "104"),
+        "another one in the same folder": lambda: write_run(root, "left-job", 300, _files(rng), hour=61),
+        "a new metric": lambda: write_run(
+            root, "right-job", 400, {"APIResponsiveness_new_T.json": api_file(5.0, Verb="NEW")}, hour=70
+        ),
+    }
+    for what, change in changes.items():
+        change()
+        live.scan()
         warm = _compute_live(live, parameters)
         other = Session([root], [VIEW], settings=LiveSettings(cache=False))
         other.scan(final=True)
         fresh = _compute_live(other, parameters)
         for name, table in fresh.tables.items():
-            assert warm.tables[name].equals(table), (number, name)
-        assert warm.summary == fresh.summary and warm.problems == fresh.problems, number
-        job = ("left-job", "right-job")[number % 2]
-        if number == 6:
-            write_run(root, job, 50, _files(rng), hour=3)  # earlier than all others by number, in their midst by time
-        elif number == 8:
-            shutil.rmtree(root / job / "104")
-        elif number == 9:
-            write_run(root, job, 300 + number - 2, _files(rng), hour=60 + number - 2)  # another one in the same folder
-        elif number == 10:
-            write_run(root, job, 400, {"APIResponsiveness_new_T.json": api_file(5.0, Verb="NEW")}, hour=70)
-        else:
-            write_run(root, job, 300 + number, _files(rng), hour=60 + number)
-        live.scan()
+            assert warm.tables[name].equals(table), (what, name)
+        assert warm.summary == fresh.summary and warm.problems == fresh.problems, what
 
 
 def test_a_run_that_did_not_change_is_looked_up_once(tmp_path: Path) -> None:

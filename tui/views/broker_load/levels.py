@@ -92,12 +92,10 @@ def broker_facts(row: dict[str, Any]) -> list[Fact]:
     ]
     if row["residual_reason"]:
         facts.append(("because", str(row["residual_reason"]), "dim"))
+    # In Cruise Control's model a dead broker has no capacity.
+    size = f" of {number(row['disk_cap_mb'], 'MB')}, {percent(row['disk_pct'])}" if row["disk_cap_mb"] else ""
     facts += [
-        (
-            "disk",
-            f"{number(row['disk_mb'], 'MB')} of {number(row['disk_cap_mb'], 'MB')}, {percent(row['disk_pct'])}",
-            "",
-        ),
+        ("disk", f"{number(row['disk_mb'], 'MB')}{size}", ""),
         ("leader in", number(row["leader_nw_in_kbs"], "KB/s"), ""),
         ("follower in", number(row["follower_nw_in_kbs"], "KB/s"), ""),
         ("in capacity", number(row["nw_in_cap_kbs"], "KB/s"), ""),

@@ -137,7 +137,8 @@ def short_ends(names: Iterable[str]) -> dict[str, str]:
 def named(frame: pl.DataFrame) -> pl.DataFrame:
     """Add a column ``name``: verb, resource/subresource, scope (unless it is ``resource``) and further labels.
 
-    Labels that repeat verb or resource are left out.
+    Labels that repeat verb or resource are left out, and those that all metrics of a test share: they tell none from another,
+    and what does would be cut for them.
     """
     import polars as pl
 
@@ -147,7 +148,8 @@ def named(frame: pl.DataFrame) -> pl.DataFrame:
     verb, resource, part = pl.col("verb"), pl.col("resource"), pl.col("subresource")
     scope, labels = pl.col("scope"), pl.col("metric")
     whole = pl.concat_str(resource, pl.when(part != "").then(pl.lit("/") + part).otherwise(pl.lit("")))
-    spare = (labels == resource) | (labels == verb)
+    shared = (labels.n_unique().over("test") == 1) & (pl.len().over("test") > 1) & ((verb != "") | (whole != ""))
+    spare = (labels == resource) | (labels == verb) | shared
     pieces = [
         unless_empty(verb),
         unless_empty(whole),

@@ -105,7 +105,7 @@ def test_provision() -> None:
     for limit, load, more in ((0.8, (100, 90, 90), 1), (0.4, (80, 80, 80), 3)):
         status, why = balance.provision(three(disk=load), BrokerLoadParameters(disk_capacity_threshold=limit))
         assert status == "UNDER_PROVISIONED"
-        assert why == f"mean DISK is over its threshold: add at least {more} brokers of 100 capacity"
+        assert why == f"add at least {more} brokers: mean DISK is over its threshold (of capacity 100)"
     _, why = balance.provision(three(disk=(1e15, 0, 0)), PARAMETERS)
     assert "at least 2147483647 brokers" in why
     nothing_may_be_used = BrokerLoadParameters(disk_capacity_threshold=0.0)

@@ -135,14 +135,13 @@ def test_custom_thresholds(tag: str) -> None:
     root = reference("job-heuristics")
     conf = root / "expected-custom" / "HeuristicConf.xml"
     expected = load(root / "expected-custom" / f"{tag}.json")
-    number = expected["job_id"].rpartition("_")[2]
-    files = [p for p in (root / "history").rglob(f"*{number}*") if p.is_file()]
-    result = compute(
-        *files,
-        heuristic_conf=Attachment("HeuristicConf.xml", conf.read_bytes()),
-        block_size=expected["hdfs_block_size_bytes"],
-    )
-    compare(result, expected)
+    compare(custom(conf, expected["hdfs_block_size_bytes"]), expected)
+
+
+@cache
+def custom(conf: Path, block_size: int) -> Result:
+    chosen = Attachment("HeuristicConf.xml", conf.read_bytes())
+    return compute(reference("job-heuristics") / "history", heuristic_conf=chosen, block_size=block_size)
 
 
 @pytest.mark.parametrize("tag", tags("expected"))

@@ -28,18 +28,13 @@ WORDS = ("None", "Low", "Moderate", "Severe", "Critical")
 
 @cache
 def reference_model():
-    root = reference("job-heuristics")
-    store = helper.Store()
-    for path in sorted((root / "history").rglob("*")):
-        if path.is_file():
-            data = path.read_bytes()
-            name = path.name
-            if name.endswith(".gz"):
-                import gzip
+    inputs = helper.inputs_below(reference("job-heuristics") / "history")
+    return incremental_assembly.current_model(inputs, Context(now_ms=0))
 
-                data, name = gzip.decompress(data), name[:-3]
-            store.put(f"{path.parent}/{name}", data)
-    return incremental_assembly.current_model(store.inputs(), Context(now_ms=0))
+
+@cache
+def reference_job(job_id):
+    return job_arrays.job(reference_model().only((job_id,)))
 
 
 def expectations():
@@ -51,10 +46,9 @@ def expectations():
 
 
 def test_every_verdict_with_gates_and_every_metric_equals_dr_elephants():
-    jobs_model = reference_model()
     seen = 0
     for expected in expectations():
-        job = job_arrays.job(jobs_model.only((expected["job_id"],)))
+        job = reference_job(expected["job_id"])
         if job is None or job.running:
             continue
         levels = {verdict.name: WORDS[verdict.level] for verdict in job_verdicts(job, RULES)}
@@ -74,9 +68,8 @@ def test_every_verdict_with_gates_and_every_metric_equals_dr_elephants():
 
 
 def test_a_prediction_without_change_is_the_job_for_every_reference_job():
-    jobs_model = reference_model()
-    for job_id in jobs_model.jobs["job_id"].to_list():
-        job = job_arrays.job(jobs_model.only((job_id,)))
+    for job_id in reference_model().jobs["job_id"].to_list():
+        job = reference_job(job_id)
         assert job is not None
         found = whatif.predict(job, whatif.Scenario(), RULES)
         assert found.metrics == whatif.metrics(job), job_id

@@ -78,12 +78,12 @@ def test_the_played_cluster_moves(tmp_path: Path) -> None:
     assert first.tables["jobs"].filter(pl.col("state") == "RUNNING").height == 3
     assert first.tables["jobs"]["severity"].is_in(["CRITICAL", "SEVERE"]).any()
     seen = [first]
-    for _ in range(90):
+    for step in range(72):
         next(steps)
-        if _ % 15 == 14:
+        if step % 24 == 23:
             seen.append(look())
     last = seen[-1]
-    assert len({json.dumps(r.summary) for r in seen}) >= 4
+    assert len({json.dumps(r.summary) for r in seen}) == len(seen) == 4
     ended = first.tables["jobs"].filter(pl.col("state") == "RUNNING")["job_id"]
     states = dict(last.tables["jobs"].select("job_id", "state").iter_rows())
     assert any(states[job] in ("SUCCEEDED", "FAILED") for job in ended)

@@ -20,6 +20,7 @@ from engine.reading import Source
 from engine.result import Result
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape, make
+from tests.chance import TIMES
 
 SCRAPS = (
     b"null", b"9" * 30, b"\n", b"\r\n", b"{}", b"[[", b"\xff", b"\0", b'"', b"Avro-Json\n", b"Avro-Binary\n", b" ", b"_0001_",
@@ -79,7 +80,8 @@ def read(data: bytes, cuts: list[int]) -> tuple[dict[str, pl.DataFrame], tuple[P
 
 def test_rows_and_problems_do_not_depend_on_the_cuts() -> None:
     problems = 0
-    for seed in range(120):
+    seeds = round(60 * max(1, TIMES))
+    for seed in range(seeds):
         rng = random.Random(seed)
         data = damaged(rng)
         cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.choice((1, 3, 30))))
@@ -87,7 +89,7 @@ def test_rows_and_problems_do_not_depend_on_the_cuts() -> None:
         assert found == found_in_pieces, seed
         assert all(frame.equals(pieces[name]) for name, frame in whole.items()), seed
         problems += len(found)
-    assert problems > 100
+    assert problems > seeds
 
 
 def result_of(session: Session) -> Result:

@@ -53,7 +53,6 @@ def pid(live: Session) -> int:
         ("loop_in_c", "too-slow"),
         ("allocate", "too-big"),
         ("allocate_in_polars", "reader-crash"),
-        ("crash", "reader-crash"),
     ],
 )
 def test_whatever_a_reader_does_the_rest_goes_on(tmp_path: Path, deed: str, kind: str) -> None:

@@ -101,9 +101,17 @@ def _with_old_heartbeats(ring: TokenRing, case: dict[str, Any], failure: dict[st
     return ring
 
 
+def _shards(ring: TokenRing, case: dict[str, Any]) -> list[tuple[np.ndarray, TokenRing]]:
+    """The members of each shard, and its ring."""
+    found = ShardRing(ring, case["now"])
+    chosen = [found.shard(each["tenant"], each["size"], each["lookback"]) for each in case["shards"]]
+    return [(members, ring.subring(members)) for members in chosen]
+
+
 def test_failures() -> None:
     for case in cases():
         ring = ring_of(case)
+        shards = _shards(ring, case)
         for failure in case["failures"]:
             later = _with_old_heartbeats(ring, case, failure)
             number = {name: n for n, name in enumerate(ring.ids)}
@@ -122,12 +130,10 @@ def test_failures() -> None:
                 found = [t if t.startswith("!") else _renumbered(t, old)
                          for t in sets_at(later, "write_no_extend", case["keys"])]  # fmt: skip
                 assert found == failure["get_write_no_extend"], where
-            shards = ShardRing(later, case["now"])
-            for shard, expected in zip(case["shards"], failure["shards"], strict=True):
-                chosen = shards.shard(shard["tenant"], shard["size"], shard["lookback"])
+            after = shards if later is ring else _shards(later, case)
+            for shard, expected, (chosen, subring) in zip(case["shards"], failure["shards"], after, strict=True):
                 if "i" in expected:
                     assert [number[later.ids[i]] for i in chosen] == expected["i"], (where, shard)
-                subring = later.subring(chosen)
                 assert _read(subring, "read_no_extend_ap", failing[chosen]) == expected["read"], (where, shard)
                 if "lost" in expected:
                     assert _lost(subring, "write_no_extend", failing[chosen]) == expected["lost"], (where, shard)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.reading import Source
 from engine.ring_placement.reading.kinds import KINDS
-from tests.chance import tries
+from tests.chance import TIMES, tries
 from tests.engine.ring_placement.cases import raw
 
 FILES = {
@@ -51,7 +51,7 @@ def test_cut_and_flipped_anywhere(file: str) -> None:
         reading = own.read(Source("x", FILES[file], 1, cut), data[:cut], None, True)
         for key, rows in reading.rows.items():
             next(t for t in own.tables if t.name == key).frame(rows)
-    for _ in range(60):
+    for _ in range(max(1, round(24 * TIMES))):
         broken = bytearray(data)
         for _ in range(rng.randint(1, 4)):
             broken[rng.randrange(len(data) - 2000 if not small else 0, len(data))] = rng.randrange(256)
@@ -68,7 +68,7 @@ def test_cut_binaries_say_where(name: str) -> None:
     assert reading.problems[0].byte is not None
 
 
-@tries(45)
+@tries(20)
 @given(st.binary(max_size=400))
 def test_any_bytes(data: bytes) -> None:
     for head in (b"", b"\x0a", b"{", b"overrides:\n", b"tenant,dataset,bytes_per_s\n", b"PAR1", b"# TYPE a gauge\n"):

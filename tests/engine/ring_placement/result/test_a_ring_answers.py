@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
+from engine.inputs import Inputs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
 from engine.view import Context
@@ -16,16 +18,22 @@ from sample_data.ring_placement.make import START_S
 from tests.engine.ring_placement.cases import computed, even, inputs
 
 
-def replicated(**more: Any) -> Any:
+@cache
+def ingesters() -> Inputs:
     members = mimir.ingesters()
-    files = {
+    return inputs({
         "mimir/ring.json": mimir.page(members, START_S),
         "mimir/overrides.yaml": mimir.OVERRIDES.encode(),
         "mimir/load.csv": b"tenant,bytes_per_s\nplatform,900\ncheckout,420\nbatch,60\n",
-    }
-    return VIEW.compute(inputs(files), RingParameters(**more), Context(now_ms=0))
+    })  # fmt: skip
 
 
+@cache
+def replicated(**more: Any) -> Any:
+    return VIEW.compute(ingesters(), RingParameters(**more), Context(now_ms=0))
+
+
+@cache
 def segments(*pairs: tuple[str, str]) -> Any:
     return computed(*even(), *pairs)
 

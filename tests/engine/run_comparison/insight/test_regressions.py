@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from engine.inputs import Inputs
 from engine.output.export import at_least
 from engine.output.junit import to_xml
 from engine.result import LEVELS
@@ -17,7 +19,7 @@ from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result import findings
 from engine.run_comparison.result.explain import arithmetic
 from engine.run_comparison.view import VIEW
-from tests.engine.run_comparison.folder import compute
+from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import item, perf_data, write_run
 from tui.__main__ import main
 
@@ -40,6 +42,20 @@ def jobs(root: Path, factors: dict[str, float], unit: str = "ms", runs: int = 8)
                 items.append(item({"Perc50": value}, unit, Verb="GET", Resource=name, Scope="resource", Count="100"))
             write_run(root, job, number, {"APIResponsiveness_load_T.json": perf_data(items)}, hour=number)
     return root
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Inputs]:
+    """``jobs`` as inputs, made and read once for all that look at them."""
+    made: dict[Any, Inputs] = {}
+
+    def inputs(factors: dict[str, float], unit: str = "ms") -> Inputs:
+        key = (tuple(factors.items()), unit)
+        if key not in made:
+            made[key] = read_folder(jobs(tmp_path_factory.mktemp("jobs"), factors, unit))
+        return made[key]
+
+    return inputs
 
 
 def outcome(result: Any, parameters: ComparisonParameters, level: Any) -> tuple[bool, int]:
@@ -67,10 +83,10 @@ CASES: dict[str, tuple[dict[str, float], dict[str, Any], bool, int]] = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mode", ["statistical", "upstream", "published"])
-def test_check_and_junit_agree(name: str, mode: str, tmp_path: Path) -> None:
+def test_check_and_junit_agree(name: str, mode: str, read: Callable[..., Inputs]) -> None:
     factors, options, fails, failures = CASES[name]
     options = {**options, "mode": mode, "draws": 100, "percentiles": ("50",), **SIDES}
-    result = compute(jobs(tmp_path, factors), **options)
+    result = compute(read(factors), **options)
     parameters = ComparisonParameters(**options)
     assert outcome(result, parameters, VIEW.fail_on) == (fails, failures), result.findings[:3]
     for level in LEVELS[2:]:
@@ -104,9 +120,9 @@ def test_the_command_line_exits_as_junit_says(tmp_path: Path, capfd: pytest.Capt
         assert " b " not in out
 
 
-def test_more_regressions_than_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_regressions_than_are_listed(read: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "MAX_FINDINGS", 5)
-    result = compute(jobs(tmp_path, {f"m{i}": 3.0 for i in range(12)}), draws=50, **SIDES)
+    result = compute(read({f"m{i}": 3.0 for i in range(12)}), draws=50, **SIDES)
     assert [f.text for f in result.findings if f.subject == "comparison"][1:] == ["7 more regressions"]
     assert outcome(result, ComparisonParameters(), "severe") == (True, 13)
     assert [f.subject for f in at_least(result.findings, "severe")].count("comparison") == 2
@@ -116,8 +132,8 @@ def test_more_regressions_than_are_listed(tmp_path: Path, monkeypatch: pytest.Mo
     ("unit", "factor", "effect"),
     [("ms", 0.0, ""), ("ms", -1.0, ""), ("sec/op", 0.0, ""), ("count", 0.0, "better"), ("count", -1.0, "worse")],
 )
-def test_a_side_of_zeros(unit: str, factor: float, effect: str, tmp_path: Path) -> None:
-    result = compute(jobs(tmp_path, {**MANY, "zero": factor}, unit), draws=50, **SIDES)
+def test_a_side_of_zeros(unit: str, factor: float, effect: str, read: Callable[..., Inputs]) -> None:
+    result = compute(read({**MANY, "zero": factor}, unit), draws=50, **SIDES)
     (row,) = result.tables["metrics"].filter(pl.col("resource") == "zero").iter_rows(named=True)
     assert (row["verdict"], row["effect"], row["regression"]) == ("different", effect, effect == "worse")
     for name in ("ratio", "ratio_low", "ratio_high"):
@@ -126,13 +142,15 @@ def test_a_side_of_zeros(unit: str, factor: float, effect: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])
 @pytest.mark.parametrize("factor", [0.0, -1.0])
-def test_a_side_of_zero_times_is_neither_in_the_tools_own_units(unit: str, factor: float, tmp_path: Path) -> None:
+def test_a_side_of_zero_times_is_neither_in_the_tools_own_units(
+    unit: str, factor: float, read: Callable[..., Inputs]
+) -> None:
     """The benchmark tool's keys have the unit as it is written."""
-    result = compute(jobs(tmp_path, {**MANY, "zero": factor}, unit), mode="upstream", min_average=0.0, **SIDES)
+    result = compute(read({**MANY, "zero": factor}, unit), mode="upstream", min_average=0.0, **SIDES)
     (row,) = result.tables["metrics"].filter(pl.col("resource") == "zero").iter_rows(named=True)
     assert (row["effect"], row["regression"]) == ("", False)
 
 
-def test_a_change_from_zero_is_larger_than_any_size(tmp_path: Path) -> None:
-    result = compute(jobs(tmp_path, {**MANY, "restarts": -1.0}, "count"), draws=50, worse_by=1000.0, **SIDES)
+def test_a_change_from_zero_is_larger_than_any_size(read: Callable[..., Inputs]) -> None:
+    result = compute(read({**MANY, "restarts": -1.0}, "count"), draws=50, worse_by=1000.0, **SIDES)
     assert result.summary["regressions"] == 1

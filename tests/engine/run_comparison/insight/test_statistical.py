@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.evidence import gather
 from engine.run_comparison.runs.samples import Samples, Side
+from engine.stats.ranks import mann_whitney
 from tests.chance import tries
 from tests.engine.run_comparison.folder import compute
 from tests.engine.run_comparison.jobs import item, perf_data, two_jobs, write_run
@@ -32,6 +33,23 @@ def test_few_noisy_runs_are_undecided(tmp_path: Path) -> None:
     assert result.summary["pass"] is not True
     one = compute(two_jobs(tmp_path / "one", [100], [100]), draws=200, **SIDES)
     assert (one.summary["verdict"], one.summary["pass"]) == ("undecided", None)
+
+
+def test_what_no_number_of_values_can_show_is_undecided_and_said(tmp_path: Path) -> None:
+    """Three against three values give p = 0.1 at best: no metric differs, so the whole does not fail either."""
+    far = ([100.0, 101.0, 102.0, 103.0], [200.0, 201.0, 202.0, 203.0])
+    for runs, verdict in ((3, "undecided"), (4, "FAIL")):
+        found = compute(two_jobs(tmp_path / str(runs), far[0][:runs], far[1][:runs]), draws=200, **SIDES)
+        assert found.summary["verdict"] == verdict and (found.summary["different"] > 0) == (verdict == "FAIL")
+        assert any("fewer than 4 values" in note for note in found.notes) == (verdict == "undecided")
+        assert found.headline[0].value.endswith("undecided") == (verdict == "undecided")
+    for alpha in (0.1, 0.05, 0.01, 0.001):
+        fewest = statistical.fewest_values(alpha)
+        low = [
+            float(mann_whitney(np.arange(n)[None] * 1.0, np.arange(n)[None] + 100.0).two_sided[0])
+            for n in (fewest - 1, fewest)
+        ]
+        assert low[1] <= alpha < low[0]
 
 
 def test_spread_that_grows_is_different_though_the_median_stays(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.view import VIEW
 from engine.view import NoInput
 from tests.chance import tries
-from tests.engine.run_comparison.folder import TABLES, compute
+from tests.engine.run_comparison.folder import TABLES, compute, read_folder
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
 
 GOOD = api_file(60.0)
@@ -61,13 +61,13 @@ REFUSED: dict[str, str | bytes] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_upstream_skips_the_whole_file_and_everybody_sees_why(name: str, tmp_path: Path) -> None:
-    root = _with(REFUSED[name], tmp_path)
-    result = compute(root, left=("left-job",), right=("right-job",), mode="upstream")
+    inputs = read_folder(_with(REFUSED[name], tmp_path))
+    result = compute(inputs, left=("left-job",), right=("right-job",), mode="upstream")
     assert _sample(result) == [60.0, 60.0, 60.0]
     assert [p.path for p in result.problems] == [f"left-job/999/artifacts/{NAME}"]
     assert result.problems[0].reason
     for mode in ("published", "statistical"):
-        assert [p.path for p in compute(root, mode=mode, draws=50).problems] == [f"left-job/999/artifacts/{NAME}"]
+        assert [p.path for p in compute(inputs, mode=mode, draws=50).problems] == [f"left-job/999/artifacts/{NAME}"]
 
 
 def test_what_is_good_in_a_refused_file_serves_the_other_modes(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_many_nulls_are_one_problem_per_file(tmp_path: Path) -> None:
     ["{}", "null", '{"dataItems": null}', '{"dataItems": []}', '{"dataItems": [null, {}]}', '{"dataItems": [{}, {}]}'],
 )
 def test_a_report_without_values_is_a_visible_problem(text: str, tmp_path: Path) -> None:
-    root = _with(text, tmp_path)
+    inputs = read_folder(_with(text, tmp_path))
     for mode in ("upstream", "statistical"):
-        result = compute(root, mode=mode, draws=20)
+        result = compute(inputs, mode=mode, draws=20)
         assert _sample(result) == [60.0, 60.0, 60.0]
         assert [(p.path, p.kind) for p in result.problems] == [(f"left-job/999/artifacts/{NAME}", "no-values")]
 

@@ -168,14 +168,14 @@ def test_a_bad_or_missing_value_of_sysbench_is_a_problem_and_costs_itself() -> N
         "Latency (ms):\n         min:     ٣\n         avg:     -1\n         max:     nan\n"
         "         99th percentile:   0.92\n         sum:    14.37\n"
     )
-    reading = read("cpu.txt", text * 2 + text[:150])
+    reading = read("cpu.txt", "sysbench cpu run\n" + text * 2 + text[:150])
     assert values(reading) == {
         ("events", "", "", "rate", "events/s"): [3150.0, 3150.0],
         ("total time", "", "", "value", "s"): [2.0017, 2.0017],
         ("latency", "", "", "Perc99", "ms"): [0.92, 0.92],
     }
     found = [(problem.kind, problem.line, problem.count) for problem in reading.problems]
-    assert found == [("bad-value", 8, 2), ("bad-value", 9, 2), ("bad-value", 10, 2), ("cut-file", 25, 1)]
+    assert found == [("bad-value", 9, 2), ("bad-value", 10, 2), ("bad-value", 11, 2), ("cut-file", 26, 1)]
     lost = read(
         "cpu.txt", text.replace("    events/s (eps):  3150.00\n", "").replace("         99th percentile:   0.92\n", "")
     )
