@@ -224,7 +224,7 @@ class _Computation:
         if profile.attributable:
             finished["methods"] = method_comparison.methods_side_by_side(profile)
         if before is not None:
-            finished["comparison"] = self._comparison(whole, window, before)
+            finished["comparison"] = self._comparison(whole, window, before, profile.fits)
             self.compared = (windows.in_words(whole, window), windows.in_words(whole, before))
         if self.parameters.what_if:
             finished["what_if"] = result_tables.what_if(finished["classes"], self.parameters, profile)
@@ -233,13 +233,13 @@ class _Computation:
                 self.problems.append(Problem.at("-o what-if", "bad-option", reason))
         return finished
 
-    def _comparison(self, whole: Workload, window: np.ndarray, before: np.ndarray) -> pl.DataFrame:
-        """Put the window beside the one ``before``, that it is compared with."""
+    def _comparison(self, whole: Workload, window: np.ndarray, before: np.ndarray, fits: Fits) -> pl.DataFrame:
+        """Put the window with its ``fits`` beside the one ``before``, that it is compared with."""
         chosen = self.parameters
         key = (
             self.inputs.version, chosen.target, chosen.max_intervals, whole.label, window.tobytes(), before.tobytes(),
             chosen.method, chosen.rules, chosen.draws, chosen.seed, chosen.level,
         )  # fmt: skip
         return self.context.memo.value(
-            "comparison", key, lambda: window_comparison.compare(whole, window, before, chosen, self.context)
+            "comparison", key, lambda: window_comparison.compare(whole, window, before, fits, chosen, self.context)
         )

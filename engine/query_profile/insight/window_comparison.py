@@ -17,10 +17,16 @@ from engine.view import Context
 
 
 def compare(
-    whole: Workload, window: np.ndarray, earlier: np.ndarray, parameters: QueryProfileParameters, context: Context
+    whole: Workload,
+    window: np.ndarray,
+    earlier: np.ndarray,
+    fits_now: Fits,
+    parameters: QueryProfileParameters,
+    context: Context,
 ) -> pl.DataFrame:
     """Put the intervals ``window`` beside those ``earlier`` (masks (T,)). Both are attributed by one fit of both: two fits
-    would differ also where nothing did. How sure the change is follows from two fits, one of each window alone."""
+    would differ also where nothing did. How sure the change is follows from two fits, one of each window alone: ``fits_now``
+    and one made here."""
     either = earlier | window
     work = whole.rows(either)
     used, clear = work.used, np.array([not reason for reason in work.reasons], bool)
@@ -35,7 +41,9 @@ def compare(
         return _sums(work, best, by_class if (part & used).any() else None)
 
     now, before = side(window), side(earlier)
-    errors = _errors(whole, window, parameters, context), _errors(whole, earlier, parameters, context)
+    alone = whole.rows(earlier)
+    fits_before = Fits(alone, alone.used, fits_now.rules, fits_now.options, fits_now.level, context)
+    errors = _errors(fits_now, parameters), _errors(fits_before, parameters)
     return _table(work, now, before, errors)
 
 
@@ -43,16 +51,13 @@ Errors = tuple[np.ndarray, np.ndarray]
 """How far (J,) the CPU per second of each class may lie below and above its estimate; NaN where that is not known."""
 
 
-def _errors(whole: Workload, mask: np.ndarray, parameters: QueryProfileParameters, context: Context) -> Errors:
-    """Return the errors of one window's CPU by class, from the interval of a fit of that window alone."""
-    work = whole.rows(mask)
-    unknown = np.full(len(whole.classes), np.nan)
-    if parameters.method != "default" or parameters.draws == 0 or not work.used.any():
+def _errors(fits: Fits, parameters: QueryProfileParameters) -> Errors:
+    """Return the errors of one window's CPU by class, from the intervals of ``fits`` of that window alone."""
+    unknown = np.full(len(fits.work.classes), np.nan)
+    if parameters.method != "default" or parameters.draws == 0 or not fits.used.any():
         return unknown, unknown
-    options = FitOptions(draws=parameters.draws, seed=parameters.seed)
-    fits = Fits(work, work.used, parameters.rules, options, parameters.level, context)
     fitted = fits.attribution
-    length = _length(work.seconds[work.used])
+    length = _length(fits.seconds)
     return (fitted.total - fitted.low) / length, (fitted.high - fitted.total) / length
 
 
