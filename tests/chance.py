@@ -6,9 +6,14 @@ import os
 from typing import Any
 
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 TIMES = float(os.environ.get("LOADLENS_EXAMPLES", "1"))
 """``LOADLENS_EXAMPLES=20`` tries twenty times as many inputs everywhere, other ones in every run."""
+
+# Hypothesis also tries constants that it finds in the sources of all modules that are imported so far. Which those are depends on
+# the tests before, and so would the inputs; and every process of a fresh checkout would parse the whole repository for them.
+providers._get_local_constants = lambda: providers._local_constants
 
 _ALWAYS_THE_SAME = "LOADLENS_EXAMPLES" not in os.environ  # a change is judged by what it changed, not by the day's draw
 
