@@ -185,7 +185,7 @@ class ComputeQueue:
 
         computed = self._client.compute(self.view, request, stop=self._stop, progress=progress)
         if computed is not None and computed.result is not None:
-            computed.same = self._last is not None and computed.result.same_as(self._last)
+            computed.equals = self._last if computed.result.same_as(self._last) else None
             self._last = computed.result
         elif computed is not None and computed.empty:
             self._last = None

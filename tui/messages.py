@@ -60,16 +60,16 @@ class WatchFailed(Message):
 class Computed(Message):
     """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
-    ``same``: drawing the result would change nothing. ``parameters`` and ``at_ms`` as requested. ``files``: number of input
-    files, ``stale`` of them with their last good rows only. ``background``: nobody asked for it but the overview, for
-    which ``brief`` is what it shows of it.
+    ``equals``: the result before it, where drawing this one after that would change nothing. ``parameters`` and ``at_ms`` as
+    requested. ``files``: number of input files, ``stale`` of them with their last good rows only. ``background``: nobody asked
+    for it but the overview, for which ``brief`` is what it shows of it.
     """
 
     view: str
     parameters: Any
     at_ms: int | None
     result: Result | None = None
-    same: bool = False
+    equals: Result | None = None
     empty: str = ""
     error: str = ""
     files: int = 0

@@ -235,7 +235,8 @@ class Tabs(Frame):
             if outcome.error:
                 log.error("%s: %s", outcome.view, outcome.error)
             await pane.nothing(empty=outcome.empty, error=outcome.error)
-        elif not outcome.same or pane.result is None or pane.error:
+        elif outcome.equals is None or pane.result is not outcome.equals or pane.error:
+            # Drawn too if it equals one that was not drawn: the pane had asked for something else by then.
             started = time.perf_counter()
             await pane.receive(outcome.result)
             drawn_ms = (time.perf_counter() - started) * 1000

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 
 from engine.problems import Problem
 from engine.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, play, settle, stage
-from tui.messages import Progress
+from tui.messages import Computed, Progress
 from tui.views.base import Level
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
@@ -73,6 +75,23 @@ def test_options_change_result_and_undo(tmp_path: Path) -> None:
             assert pane.parameters == pane.defaults
             await s.press("u")
             assert pane.parameters.mode == "doubled", "defaults can be undone"
+
+    play(story)
+
+
+def test_a_result_that_equals_one_that_was_not_drawn_is_drawn(tmp_path: Path) -> None:
+    """Two options changed in a moment, the second without an effect: the first result comes too late and is not drawn."""
+
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            pane, drawn = s.app.pane, s.app.pane.result
+            late = dataclasses.replace(drawn, tables={**drawn.tables, "nodes": drawn.tables["nodes"].head(5)})
+            newest = dataclasses.replace(late)
+            other = msgspec.structs.replace(pane.parameters, limit=1.0)
+            await s.app.tabs.receive(Computed("fake-view", other, None, late))
+            assert pane.result is drawn
+            await s.app.tabs.receive(Computed("fake-view", pane.parameters, None, newest, equals=late))
+            assert pane.result is newest and nodes(s.app).window.height == 5
 
     play(story)
 

@@ -405,6 +405,7 @@ def test_screens(job: str, cluster: Path, tmp_path: Path, update: bool) -> None:
                 if state == "what-if":
                     s.app.pane.change(map_mb=1536, split_size=200 * 2**20)
                     await s.until(lambda: shown(s).prediction is not None)
+                    await s.until(lambda: isinstance(s.app.focused, LiveTable))
                 for size in SIZES:
                     await s.resize(*size)
                     await settle(s)
