@@ -247,7 +247,10 @@ class Stage:
         if pane is None or pane.result is None:
             return False
         tables = [table for table in pane.query(LiveTable) if table._frame is not None]
-        return all(table._layout.slots for table in tables if all(node.display for node in table.ancestors_with_self))
+        visible = [table for table in tables if all(node.display for node in table.ancestors_with_self)]
+        if not all(table._layout.slots for table in visible):
+            self.text()  # no frames are painted, and painting gives columns to what had no size when its rows came
+        return all(table._layout.slots for table in visible)
 
     async def press(self, *keys: str) -> None:
         """Press keys and let everything settle."""
