@@ -18,6 +18,16 @@ providers._get_local_constants = lambda: providers._local_constants
 _ALWAYS_THE_SAME = "LOADLENS_EXAMPLES" not in os.environ  # a change is judged by what it changed, not by the day's draw
 
 
+def more(count: int) -> int:
+    """Return how often a loop of its own tries: ``count`` times, and ``TIMES`` as often in a search."""
+    return round(count * max(1, TIMES))
+
+
+def every(count: int) -> int:
+    """Return the step that takes one of ``count`` cases, and more of them in a search."""
+    return max(1, round(count / TIMES))
+
+
 def tries(count: int, **more: Any) -> settings:
     """Try ``count`` inputs, times ``TIMES``. Nothing is asserted on time: one example may take as long as it likes."""
     return settings(max_examples=max(1, round(count * TIMES)), deadline=None, derandomize=_ALWAYS_THE_SAME, **more)

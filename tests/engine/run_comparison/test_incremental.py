@@ -15,7 +15,7 @@ from engine.live.session import LiveSettings, Session
 from engine.result import Result
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
-from tests.chance import TIMES
+from tests.chance import more
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
 
@@ -64,7 +64,7 @@ def test_one_change_at_a_time_gives_what_a_fresh_computation_gives(mode: str, se
     memo = Memo()
     inputs = read_folder(root)
     options: dict[str, Any] = {"mode": mode, "select": select, "draws": 50, **SIDES}
-    for number in range(round(7 * max(1, TIMES))):
+    for number in range(more(7)):
         warm = compute(inputs, memo, **options)
         fresh = compute(inputs, Memo(), **options)
         for name, table in fresh.tables.items():

@@ -15,7 +15,7 @@ import pytest
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
 from engine.view import NoInput
-from tests.chance import TIMES
+from tests.chance import more
 from tests.engine.run_comparison import plain_go
 from tests.engine.run_comparison.folder import compute
 from tests.engine.run_comparison.jobs import api_file, write_run
@@ -100,7 +100,7 @@ def _expected(folder: Path, scheme: str, n: int) -> list[int]:
     return taken
 
 
-@pytest.mark.parametrize("seed", range(round(15 * max(1, TIMES))))
+@pytest.mark.parametrize("seed", range(more(15)))
 def test_random_jobs(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     scheme, n = rng.choice(

@@ -15,7 +15,7 @@ from engine.broker_load.view import VIEW
 from engine.reading import HEAD, Source
 from engine.view import NoInput
 from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
-from tests.chance import TIMES
+from tests.chance import more
 from tests.engine.broker_load.clusters import T0, Cluster, simple
 from tests.engine.broker_load.inputs import compute, read
 
@@ -90,7 +90,7 @@ def test_a_damaged_file_among_good_ones(sample: Path, number: int) -> None:
     path = paths[number % len(paths)]
     rng = random.Random(number)
     whole = path.read_bytes()
-    for data in rng.sample(damages(whole, number), min(round(2 * TIMES), 16)):
+    for data in rng.sample(damages(whole, number), min(more(2), 16)):
         path.write_bytes(data)
         try:
             inputs = read(sample)

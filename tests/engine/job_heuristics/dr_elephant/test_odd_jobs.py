@@ -16,7 +16,7 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.result import Result
 from engine.view import Context
-from tests.chance import TIMES
+from tests.chance import more
 from tests.engine.job_heuristics.formulas import expected
 from tests.engine.job_heuristics.helper import inputs_of
 from tests.engine.job_heuristics.odd_jobs import OddJob, odd_job
@@ -44,7 +44,7 @@ def shown(result: Result) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize(("first", "binary"), [(0, False), (10_000, True)])
 def test_odd_jobs_are_as_the_formulas_say(first: int, binary: bool) -> None:
-    jobs = [odd_job(seed) for seed in range(first, first + round(25 * max(1, TIMES)))]
+    jobs = [odd_job(seed) for seed in range(first, first + more(25))]
     rows = shown(computed(jobs, binary=binary))
     compared = 0
     for job in jobs:

@@ -24,7 +24,7 @@ from engine.view import Context, NoInput
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape
 from sample_data.job_heuristics.plans import make as plan
-from tests.chance import TIMES, tries
+from tests.chance import every, tries
 from tests.engine.job_heuristics.helper import inputs_of
 
 
@@ -72,7 +72,7 @@ def test_cut_at_any_byte(form: str) -> None:
     order = [ends(read(data[:at])) for at in (head, len(data))]
     assert order[0] == []
     last: list[str] = []
-    for at in [*range(0, head, 997), *range(head, len(data), max(1, round(127 / TIMES))), *records]:
+    for at in [*range(0, head, 997), *range(head, len(data), every(127)), *records]:
         found = read(data[:at])
         tasks = ends(found)
         assert tasks[: len(last)] == last

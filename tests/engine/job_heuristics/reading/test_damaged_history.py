@@ -20,7 +20,7 @@ from engine.reading import Source
 from engine.result import Result
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape, make
-from tests.chance import TIMES
+from tests.chance import more
 
 SCRAPS = (
     b"null", b"9" * 30, b"\n", b"\r\n", b"{}", b"[[", b"\xff", b"\0", b'"', b"Avro-Json\n", b"Avro-Binary\n", b" ", b"_0001_",
@@ -80,7 +80,7 @@ def read(data: bytes, cuts: list[int]) -> tuple[dict[str, pl.DataFrame], tuple[P
 
 def test_rows_and_problems_do_not_depend_on_the_cuts() -> None:
     problems = 0
-    seeds = round(60 * max(1, TIMES))
+    seeds = more(60)
     for seed in range(seeds):
         rng = random.Random(seed)
         data = damaged(rng)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.reading import Source
 from engine.ring_placement.reading.kinds import KINDS
-from tests.chance import TIMES, tries
+from tests.chance import more, tries
 from tests.engine.ring_placement.cases import raw
 
 FILES = {
@@ -51,7 +51,7 @@ def test_cut_and_flipped_anywhere(file: str) -> None:
         reading = own.read(Source("x", FILES[file], 1, cut), data[:cut], None, True)
         for key, rows in reading.rows.items():
             next(t for t in own.tables if t.name == key).frame(rows)
-    for _ in range(max(1, round(24 * TIMES))):
+    for _ in range(more(24)):
         broken = bytearray(data)
         for _ in range(rng.randint(1, 4)):
             broken[rng.randrange(len(data) - 2000 if not small else 0, len(data))] = rng.randrange(256)

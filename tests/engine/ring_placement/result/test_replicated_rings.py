@@ -14,7 +14,7 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.scenario_state import live_state
 from engine.ring_placement.view import VIEW
 from engine.view import Context
-from tests.chance import TIMES
+from tests.chance import every
 from tests.engine.ring_placement.cases import inputs
 from tests.engine.ring_placement.dskit.golden import load, token_values
 
@@ -63,11 +63,6 @@ def shard_cases(case: dict[str, Any], lookback: int) -> dict[str, int]:
 
 def cases() -> list[dict[str, Any]]:
     return [c for c in load("rings.json.gz")["rings"] if len(c["instances"]) <= 45]
-
-
-def every(count: int) -> int:
-    """The step that takes one of ``count``, or more of them in a search: dskit's own tests compare all."""
-    return max(1, round(count / TIMES))
 
 
 @pytest.mark.parametrize("part", range(4))
