@@ -320,7 +320,7 @@ class Store:
 
 
 def _with_file(frame: pl.DataFrame, file: int) -> pl.DataFrame:
-    return frame.hstack([pl.Series(FILE, [file], pl.UInt32).new_from_index(0, frame.height)])
+    return frame.with_columns(pl.lit(file, dtype=pl.UInt32).alias(FILE))
 
 
 def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:

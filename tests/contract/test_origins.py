@@ -72,8 +72,7 @@ def makers(package: str) -> dict[int, set[str]]:
         if short.partition(".")[0] in ("reading", "tables"):
             continue
         module = importlib.import_module(name)
-        source = inspect.getsource(module)
-        for node in ast.walk(ast.parse(source)) if ".frame(" in source else ():
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=constant), attr="frame")):
                     made = getattr(module, constant, None)

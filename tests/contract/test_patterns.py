@@ -7,7 +7,6 @@ be a literal or a constant of its module.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,9 +26,6 @@ OF_POLARS = {
 
 NEVER_PATTERNS = {"split", "splitn", "split_exact"}
 """Those that take text only."""
-
-MAY_TAKE_ONE = re.compile(r"\bre\.\w|\.str\b")
-"""What the text of a module with such a call must hold: most hold none, and need not be parsed."""
 
 ALLOWED = {
     (
@@ -100,8 +96,6 @@ def patterns(tree: ast.Module) -> Iterator[tuple[ast.expr, int]]:
 
 def unwritten(text: str) -> list[tuple[str, int]]:
     """Source and line of the patterns of a module that are not written in its code."""
-    if not MAY_TAKE_ONE.search(text):
-        return []
     tree = ast.parse(text)
     names = constants(tree)
     return [(ast.unparse(pattern), line) for pattern, line in patterns(tree) if not written(pattern, names)]

@@ -127,8 +127,6 @@ def unknown(placed: pl.DataFrame, facts: pl.DataFrame) -> str:
 def message_rates(facts: pl.DataFrame, topology: Topology, start_ms: int, end_ms: int) -> Floats | None:
     """Return the messages per second [P] by which the ends of partitions' logs grew between two moments, NaN unknown; None where
     no exporter reports them. An end that fell is that of a topic created again, and counts from 0."""
-    if not facts.height:
-        return None
     rows = facts.filter(pl.col("fact") == raw_metrics.END_OFFSET)
     rows = rows.filter((pl.col("time_ms") <= end_ms) & (pl.col("last_ms") >= start_ms))
     if not rows.height:

@@ -91,19 +91,10 @@ class _Target:
         off = v[:, :j] - mean
         value = -0.5 * misfit * precision - 0.5 * (pull * off * off).sum(axis=1)
         value += v[:, j] - np.log(b[:, j] + SMALL_BACKGROUND)
-        return value, self._slope(b, product, pull * off, precision)
-
-    def slope(self, v: np.ndarray, mean: np.ndarray, pull: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """Compute the gradient (C, P) alone, as ``density`` does."""
-        b = np.exp(v)
-        return self._slope(b, b @ self.gram, pull * (v[:, : self.classes] - mean), precision)
-
-    def _slope(self, b: np.ndarray, product: np.ndarray, pulled: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        j = self.classes
         slope = (self.right - product) * b * precision[:, None]
-        slope[:, :j] -= pulled
+        slope[:, :j] -= pull * off
         slope[:, j] += 1 - b[:, j] / (b[:, j] + SMALL_BACKGROUND)
-        return np.asarray(slope)
+        return value, slope
 
 
 def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int, scatter: float = 1.0) -> np.ndarray:
@@ -235,12 +226,10 @@ def _leap(
     back = to_v.T
     momentum += 0.5 * step * (slope @ back)
     new = v
-    for _ in range(LEAPS - 1):
+    for leap in range(LEAPS):
         new = np.clip(new + step * (momentum @ to_v), -60, 60)
-        momentum += step * (target.slope(new, mean, pull, precision) @ back)
-    new = np.clip(new + step * (momentum @ to_v), -60, 60)
-    value, slope = target.density(new, mean, pull, precision)
-    momentum += 0.5 * step * (slope @ back)
+        value, slope = target.density(new, mean, pull, precision)
+        momentum += (step if leap < LEAPS - 1 else 0.5 * step) * (slope @ back)
     gain = np.nan_to_num(value - 0.5 * (momentum**2).sum(axis=1) - energy, nan=-1e9, neginf=-1e9)
     accepted = np.log(random.random(len(v))) < gain
     return np.where(accepted[:, None], new, v), float(np.exp(np.clip(gain, -50, 0)).mean())
