@@ -61,8 +61,8 @@ class Computed(Message):
     """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
     ``equals``: the result before it, where drawing this one after that would change nothing. ``parameters`` and ``at_ms`` as
-    requested. ``files``: number of input files, ``stale`` of them with their last good rows only. ``background``: nobody asked
-    for it but the overview, for which ``brief`` is what it shows of it.
+    requested. ``files``: number of input files, ``stale`` of them with their last good rows only. ``background``: computed
+    for the overview alone, which shows ``brief`` of it.
     """
 
     view: str

@@ -248,9 +248,10 @@ class Stage:
             return False
         tables = [table for table in pane.query(LiveTable) if table._frame is not None]
         visible = [table for table in tables if all(node.display for node in table.ancestors_with_self)]
-        if not all(table._layout.slots for table in visible):
+        drawn = all(table._layout.slots for table in visible)
+        if not drawn:
             self.text()  # no frames are painted, and painting gives columns to what had no size when its rows came
-        return all(table._layout.slots for table in visible)
+        return drawn
 
     async def press(self, *keys: str) -> None:
         """Press keys and let everything settle."""

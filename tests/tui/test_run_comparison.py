@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,9 @@ from tui.widgets.table.table import LiveTable
 FILES = Path(__file__).parents[2] / "sample_data" / "run_comparison" / "files"
 
 
-@asynccontextmanager
-async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
+def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
     """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
-    async with opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None) as s:
-        yield s
+    return opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None)
 
 
 def metrics(s: Stage) -> LiveTable:
