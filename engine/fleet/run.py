@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 LARGE = 32 << 20
-"""Bytes above which a file is opened by the worker that reads it: Spark holds a content several times."""
+"""Bytes above which a file that is not on a disk is opened by the worker that reads it: Spark holds a content several times."""
 _ROWS = 2_000_000
 """Rows of a table in one file, about."""
 _ROW_GROUP = 8 << 20
@@ -94,13 +94,19 @@ def run(
     listed = _packed(spark, order.paths) if order.packed else _listed(spark, order.paths)
     size = F.length("content") if order.packed else F.col("length")
     large = F.lit(None) if order.packed else F.collect_list(F.when(size > LARGE, F.struct(*_place())))
-    counted = listed.agg(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0)), large).first()
+    on_disk = F.coalesce(F.bool_and(F.col("path").startswith("file:")), F.lit(False))
+    counted = listed.agg(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0)), large, on_disk).first()
     assert counted is not None
     files, total = int(counted[0]), int(counted[1])
     if not files:
         return Outcome(0, 0, {}, 0, {})
     on_step("reading", files, total)
-    documents = listed if order.packed else _documents(spark, listed, counted[2])
+    if order.packed:
+        documents = listed
+    elif counted[3] and not order.pack:  # workers have that disk too: no content goes through Java
+        documents = listed.select(*_place(), F.lit(None).cast("binary").alias("content"))
+    else:
+        documents = _documents(spark, listed, counted[2])
     if order.pack:
         dated = documents.withColumn("day", F.to_date(F.timestamp_millis("mtime_ms")))
         dated.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(order.pack)
