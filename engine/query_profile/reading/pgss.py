@@ -251,10 +251,15 @@ class PgssInfo:
 def _rounded(ids: Sequence[str]) -> list[str]:
     """Return the 64-bit ids that went through a double, if so many did that ids do not identify classes; else none."""
     large = [text for text in ids if len(text.lstrip("-")) > 16 or "e" in text.lower()]
-    odd = [text for text in large if _ROUNDED_TEXT.fullmatch(text) or text.endswith("00")]
+    odd = [text for text in large if (_ROUNDED_TEXT.fullmatch(text) and _fits(text)) or text.endswith("00")]
     if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large)):
         return []
     return odd
+
+
+def _fits(text: str) -> bool:
+    """Tell whether a number could be a 64-bit id; what could not is damaged, and says nothing of the others."""
+    return abs(float(text)) < 2**64
 
 
 def _report_rounded(rows: SnapshotRows, ids: Sequence[str]) -> None:
