@@ -47,6 +47,13 @@ def test_random_tokens() -> None:
         assert digest(tokens) == entry["md5"]
 
 
+def test_random_tokens_are_none_that_are_taken() -> None:
+    taken = random_tokens(5, 40)[::2]
+    found = random_tokens(5, 40, taken)
+    assert len(set(found.tolist())) == len(found) == 40
+    assert not np.isin(found, taken).any()
+
+
 @pytest.mark.parametrize(
     ("text", "labels"),
     [

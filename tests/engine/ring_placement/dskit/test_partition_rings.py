@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.dskit.partition_ring import Partition, PartitionRing, readers_of
+from engine.ring_placement.dskit.partition_ring import Partition, PartitionRing, Readers, readers_of
 from engine.ring_placement.dskit.tokens import spread_minimizing_tokens
 from tests.engine.ring_placement.dskit.golden import OPERATION, instances, load
 
@@ -61,3 +61,8 @@ def _check_readers(case: dict[str, Any], ring: PartitionRing) -> None:
                 failed = any(found[i].error for i in ring.ids[chosen].tolist())
                 accepted.append("!empty" if not len(chosen) else "!too many unhealthy" if failed else "ok")
             assert accepted == entry[f"{name}_tenants"]
+
+
+def test_a_partition_without_a_healthy_owner_tolerates_nothing() -> None:
+    expected = Readers((), 0, "partition 3: too many unhealthy instances")
+    assert readers_of(Partition(3, owners=("gone",)), {"other": "a"}) == expected

@@ -75,6 +75,7 @@ def test_replica_sets_are_those_of_the_walk(ring: TokenRing, name: str, steps: i
         sets = replica_sets(ring, operation)
     finally:
         replicas.STEPS = saved
+    assert (sets.members >= 0).any(axis=0).all()
     keys = [(t - 1) % SPACE for t in ring.tokens.tolist()]
     if len(ring.tokens) == len(set(keys)):
         assert [[m for m in row if m >= 0] for row in sets.members.tolist()] == [walk(ring, k, operation) for k in keys]
