@@ -354,7 +354,7 @@ def test_the_pane_belongs_to_the_view() -> None:
     assert VIEW.name == Pane.VIEW
 
 
-def test_labels_that_all_metrics_of_a_test_share_are_not_in_names() -> None:
+def test_what_all_metrics_of_a_test_share_is_not_in_names() -> None:
     rows = [
         ("soak", "request", "latency", "connections=8"),
         ("soak", "request", "rate", "connections=8"),
@@ -363,9 +363,13 @@ def test_labels_that_all_metrics_of_a_test_share_are_not_in_names() -> None:
         ("alone", "request", "latency", "path=/a"),
         ("bare", "", "", "size=4"),
         ("bare", "", "", "size=4"),
+        ("api", "list", "pods", ""),
+        ("api", "watch", "pods", ""),
+        ("api", "watch", "", ""),
     ]
     frame = pl.DataFrame(rows, schema=["test", "verb", "resource", "metric"], orient="row")
     names = named(frame.with_columns(subresource=pl.lit(""), scope=pl.lit("")))["name"].to_list()
-    assert names[:2] == ["request latency", "request rate"]
-    assert names[2:5] == ["request latency path=/a", "request latency path=/b", "request latency path=/a"]
-    assert names[5:] == ["size=4", "size=4"]
+    assert names[:2] == ["latency", "rate"]
+    assert names[2:5] == ["latency path=/a", "latency path=/b", "request latency path=/a"]
+    assert names[5:7] == ["size=4", "size=4"]
+    assert names[7:] == ["list pods", "watch pods", "watch"]

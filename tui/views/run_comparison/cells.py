@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 VERDICT_STYLE = {"different": "moderate", "equivalent": "ok", "undecided": "dim", "missing": "low"}
-_PERCENTILE = re.compile(r"Perc([0-9]+)")
+_PERCENTILE = re.compile(r"Perc([0-9.]+)")
 
 
 def effect_style(row: Mapping[str, Any]) -> str:
@@ -137,8 +137,8 @@ def short_ends(names: Iterable[str]) -> dict[str, str]:
 def named(frame: pl.DataFrame) -> pl.DataFrame:
     """Add a column ``name``: verb, resource/subresource, scope (unless it is ``resource``) and further labels.
 
-    Labels that repeat verb or resource are left out, and those that all metrics of a test share: they tell none from another,
-    and what does would be cut for them.
+    Labels that repeat verb or resource are left out, and what all metrics of a test share, labels or verb: it tells none from
+    another, and what does would be cut for it.
     """
     import polars as pl
 
@@ -148,10 +148,11 @@ def named(frame: pl.DataFrame) -> pl.DataFrame:
     verb, resource, part = pl.col("verb"), pl.col("resource"), pl.col("subresource")
     scope, labels = pl.col("scope"), pl.col("metric")
     whole = pl.concat_str(resource, pl.when(part != "").then(pl.lit("/") + part).otherwise(pl.lit("")))
-    shared = (labels.n_unique().over("test") == 1) & (pl.len().over("test") > 1) & ((verb != "") | (whole != ""))
+    several = pl.len().over("test") > 1
+    shared = several & (labels.n_unique().over("test") == 1) & ((verb != "") | (whole != ""))
     spare = (labels == resource) | (labels == verb) | shared
     pieces = [
-        unless_empty(verb),
+        unless_empty(pl.when(~(several & (verb.n_unique().over("test") == 1) & (whole != ""))).then(verb)),
         unless_empty(whole),
         pl.when(scope != "resource").then(unless_empty(scope)),
         pl.when(~spare).then(unless_empty(labels)),
