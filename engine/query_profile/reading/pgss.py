@@ -52,7 +52,7 @@ def is_pgss(fields: set[str]) -> bool:
 
 class _Pgss:
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool, timed: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -324,7 +325,7 @@ class KubeBurner(JsonTool):
 
     id = "kube-burner"
     title = "kube-burner metric documents (JSON)"
-    version = 2
+    version = 3
 
     _quantiles = ("P50", "P90", "P95", "P99", "max", "avg", "min")
 
@@ -341,7 +342,7 @@ class KubeBurner(JsonTool):
         name, job = _text(fields.get("metricName")), _text(fields.get("jobName"))
         stamp = fields.get("timestamp")
         moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)
-        if moment is not None and (out.report_ms is None or moment < out.report_ms):
+        if moment is not None and 0 < moment < (out.report_ms or math.inf):  # 0 is no time, but none
             out.report_ms = moment
         quantile = fields.get("quantileName")
         if quantile is not None:

@@ -146,6 +146,12 @@ def test_kube_burner() -> None:
     assert got["podLatencyQuantilesMeasurement", "Ready", "", "P99", "ms"] == [7.0]
 
 
+@pytest.mark.parametrize("odd", [0, -5, None, "", "yesterday"])
+def test_a_time_that_is_none_is_not_the_start_of_a_kube_burner_run(odd: object) -> None:
+    documents = [{"metricName": "cpu", "uuid": "u", "value": 1.5, "timestamp": stamp} for stamp in (90, odd, 80)]
+    assert read("kb.json", json.dumps(documents)).rows["run_facts"]["time_ms"] == [80_000]
+
+
 def test_sysbench_waits_for_its_end() -> None:
     text = (
         "sysbench 1.0.20\n\nCPU speed:\n    events per second:  3150.00\n\nGeneral statistics:\n    total time:  2.0017s\n"
