@@ -283,9 +283,11 @@ def stretched(kind: FileKind, samples: Sequence[Sample], rng: random.Random, ind
         took.append(_seconds(kind, given))
         if len(took) > 1 and took[-1] > SLOW_S and took[-1] > QUADRATIC * took[-2]:
             again = min(_seconds(kind, given), took[-1])
-            if again > SLOW_S and again > QUADRATIC * min(took[-2], _seconds(kind, Input(name, grown(size // 4)))):
+            less = min(took[-2], _seconds(kind, Input(name, grown(size // 4))))
+            more = _seconds(kind, Input(name, grown(size * 2)))  # not so where only smaller ones are refused at once
+            if more > QUADRATIC**0.5 * again and again > max(SLOW_S, QUADRATIC * less):
                 how = "counted run" if counted else "run"
-                what = f"{how} of {run[:16]!r}: {took[-2]:.2f} s for {size >> 12} KB, {again:.2f} s for 4 times that"
+                what = f"{how} of {run[:16]!r}: {less:.2f} s for {size >> 12} KB, {again:.2f} s for 4 times that"
                 return Failure("super-linear", what, index, name, grown(size // 4))
         if took[-1] > 0.6:
             break
