@@ -108,6 +108,8 @@ def _json_pair(rng: random.Random, data: bytes) -> tuple[bytes, bytes] | None:
     if element and rng.random() < 0.6:
         key = rng.choice(list(element))
         bad = {**element, key: rng.choice(_VALUES)}
+        if any(str(other.get(key)) == str(bad[key]) for other in chosen if other is not element):
+            return None  # of equal ids one record may replace the other
     chosen[at] = bad
     with_damage = json.dumps(document).encode()
     del chosen[at]

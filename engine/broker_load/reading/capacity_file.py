@@ -20,7 +20,7 @@ class CapacityFile:
     id = "capacity"
     title = "capacity.json of Cruise Control (plain, cores, JBOD)"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (CAPACITY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -38,25 +38,23 @@ class CapacityFile:
         if not isinstance(entries, list):
             problems.append(Problem.at(source.path, "bad-record", "brokerCapacities is not a list"))
             return Reading(problems=problems, consumed=len(data))
-        rows: dict[str, list[Any]] = {column.name: [] for column in CAPACITY.columns}
-        known: set[int] = set()
-        with_cores = 0
+        of_broker: dict[int, dict[str, Any]] = {}
+        cores: set[bool] = set()
         for place, entry in enumerate(entries):
             try:
                 row = _entry(entry)
             except ValueError as error:
                 problems.append(Problem.at(source.path, "bad-record", f"entry {place + 1}: {error}"))
                 continue
-            if row["broker"] in known:
-                problems.append(Problem.at(source.path, "bad-record", f"broker {row['broker']} is given twice"))
-                continue
-            known.add(row["broker"])
-            with_cores += row.pop("_cores")
-            for name, value in row.items():
-                rows[name].append(value)
-        if 0 < with_cores < len(rows["broker"]):
+            cores.add(row.pop("_cores"))
+            if row["broker"] in of_broker:
+                reason = f"broker {row['broker']} is given twice; the last counts, as in Cruise Control"
+                problems.append(Problem.at(source.path, "bad-record", reason))
+            of_broker[row["broker"]] = row
+        if len(cores) > 1:
             reason = "num.cores must be given for all brokers or for none; Cruise Control refuses this file"
             problems.append(Problem.at(source.path, "mixed-cores", reason))
+        rows = {column.name: [row[column.name] for row in of_broker.values()] for column in CAPACITY.columns}
         return Reading(rows={"capacity": rows}, problems=problems, consumed=len(data))
 
 

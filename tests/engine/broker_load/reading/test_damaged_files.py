@@ -215,6 +215,15 @@ def test_bad_capacities(tmp_path: Path, change, kind: str) -> None:
     assert [p.kind for p in read(tmp_path).problems] == [kind]
 
 
+def test_of_two_capacities_of_a_broker_the_last_counts(tmp_path: Path) -> None:
+    amounts = {"CPU": "100", "NW_IN": "1", "NW_OUT": "1"}
+    entries = [{"brokerId": "1", "capacity": {"DISK": disk, **amounts}} for disk in ("5", "6")]
+    (tmp_path / "capacity.json").write_text(json.dumps({"brokerCapacities": entries}))
+    inputs = read(tmp_path)
+    assert [(p.kind, "given twice; the last counts" in p.reason) for p in inputs.problems] == [("bad-record", True)]
+    assert inputs.table("capacity").select("broker", "disk_mb").rows() == [(1, 6.0)]
+
+
 def test_duplicated_hosts_count_once(tmp_path: Path) -> None:
     """The same scrape under two folders of one host is one reading, not a second one."""
     simulation = Simulation()
