@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from engine.run_comparison.reading.json_document import BadShape, duration_ms
 from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.metric_kinds import fold_pod_name
 from engine.run_comparison.reading.series import Direction, Series
-from engine.run_comparison.runs.layout import short_names
 from engine.run_comparison.runs.metric_units import canonical_unit
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import item, perf_data, write_run
@@ -402,100 +399,9 @@ def test_units_that_differ_are_converted_and_told(tmp_path: Path) -> None:
     assert [(p.kind, p.path) for p in result.problems] == [("mixed-units", "left-job/4/artifacts/Timer_load_T.json")]
 
 
-def test_layouts_without_ci_marks(tmp_path: Path) -> None:
-    for side, factor in (("left", 1.0), ("right", 2.0)):
-        for run in range(1, 7):
-            folder = tmp_path / "hyper" / side / str(run)
-            folder.mkdir(parents=True)
-            times = [factor * (1 + run / 100 + i / 1000) for i in range(3)]
-            (folder / "r.json").write_text(json.dumps({"results": [{"command": "a", "times": times}]}))
-    result = compute(tmp_path, mode="statistical", draws=100)
-    assert (result.summary["left"], result.summary["right"]) == ("left", "right")
-    (row,) = result.tables["metrics"].iter_rows(named=True)
-    assert (row["n_left"], row["runs_left"], row["verdict"], row["effect"]) == (18, 6, "different", "worse")
-    assert row["ratio"] == pytest.approx(2.0, rel=0.05)
-
-
-def test_files_beside_each_other_are_runs_by_name(tmp_path: Path) -> None:
-    for name, base in (("old", 100), ("new", 100)):
-        lines = [f"BenchmarkA {i} {base + i} ns/op" for i in range(1, 9)]
-        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    result = compute(tmp_path, left=("old",), right=("new",), mode="statistical", draws=10)
-    (row,) = result.tables["metrics"].iter_rows(named=True)
-    assert (row["unit"], row["bucket"], row["p_value"]) == ("sec/op", "sec/op", 1.0)
-    assert row["mean_left"] == pytest.approx(104.5e-9)
-
-
-def test_short_names_of_jobs() -> None:
-    jobs = [("/", "a", "x"), ("/", "b", "x"), ("/", "b", "y")]
-    assert short_names(jobs) == {jobs[0]: "a/x", jobs[1]: "b/x", jobs[2]: "y"}
-
-
 def test_old_build_log() -> None:
     folder = reference("run-comparison") / "real" / "k8s-perf-tests"
     reading = read("build-log.txt", (folder / "build-log.txt").read_bytes())
     got = values(reading)
     assert got["DELETE", "pods", "", "Perc99", "ms"] == [25.383]
     assert [p.kind for p in reading.problems] == ["cut-file"]
-
-
-def test_benchstat_p_values_of_measured_benchmarks() -> None:
-    folder = reference("run-comparison")
-    result = compute(
-        folder / "real" / "measured" / "gobench",
-        mode="statistical",
-        draws=10,
-        left=("left/1..3",),
-        right=("right/1..3",),
-    )
-    rows = {(r["verb"], r["bucket"]): r for r in result.tables["metrics"].iter_rows(named=True)}
-    text = (folder / "real-expected-benchstat-measured.csv").read_text()
-    checked = 0
-    for block in text.split("\n\n"):
-        lines = block.splitlines()
-        head = next(i for i, line in enumerate(lines) if line.endswith("vs base,P"))
-        unit = lines[head].split(",")[1]
-        for line in lines[head + 1 :]:
-            cells = line.split(",")
-            if cells[0] == "geomean" or "p=" not in cells[-1]:
-                continue
-            wanted = float(cells[-1].split()[0].removeprefix("p="))
-            assert rows[cells[0], unit]["p_value"] == pytest.approx(wanted, abs=6e-4)
-            checked += 1
-    assert checked == 5
-
-
-def test_benchstat_p_values_of_a_month_of_benchmarks(tmp_path: Path) -> None:
-    folder = reference("run-comparison")
-    with tarfile.open(folder / "real" / "go-benchseries-even.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
-    result = compute(
-        tmp_path, left=("Go1.17-*",), right=("*-opt.*", "!Go1.17-*"), select="all", draws=0, change_limit=0
-    )
-    assert (result.summary["runs_left"], result.summary["runs_right"]) == (13, 13)
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in result.tables["metrics"].iter_rows(named=True):
-        rows.setdefault((row["verb"], row["bucket"]), []).append(row)
-    unit, checked = "", 0
-    with (folder / "real-expected-benchstat-benchseries-even.csv").open(newline="") as lines:
-        for cells in csv.reader(lines):
-            if cells and cells[-1] == "P":
-                unit = cells[1]
-            elif cells and "p=" in cells[-1]:
-                found = [
-                    row
-                    for (name, bucket), same in rows.items()
-                    if bucket == unit and cells[0] in (name, name.rpartition("-")[0])
-                    for row in same
-                ]
-                assert len(found) == 1, cells
-                assert found[0]["p_value"] == pytest.approx(float(cells[-1].split()[0][2:]), abs=6e-4), cells
-                checked += 1
-    assert checked > 400
-
-
-def test_names_with_dots_are_runs_of_their_own(tmp_path: Path) -> None:
-    for name in ("Go1.17-a", "Go1.17-b", "tip.1.txt", "tip.2.txt"):
-        (tmp_path / name).write_text("BenchmarkA 1 5 ns/op\nBenchmarkA 1 6 ns/op\n")
-    result = compute(tmp_path, left=("Go1.17-*",), right=("tip.*",), draws=0)
-    assert set(result.tables["runs"]["run"]) == {"Go1.17-a", "Go1.17-b", "tip.1", "tip.2"}
