@@ -243,7 +243,7 @@ class CsvRows:
     id = "csv"
     title = "CSV: raw metrics, samples, broker observations, topology, broker list"
     append = True
-    version = 4
+    version = 5
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -328,7 +328,7 @@ def _split(raw: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, pl.Seri
     numbers, values = [], []
     for number, line in zip(raw["line"].to_list(), raw["raw"].to_list(), strict=True):
         try:
-            fields = next(csv.reader([line], strict=True))
+            fields = next(csv.reader([line], strict=True)) if '"' in line else line.split(",")
         except (csv.Error, StopIteration):
             continue
         if len(fields) == len(columns):

@@ -131,17 +131,11 @@ class Collector:
 
     def jobs_of(self, ids: list[str]) -> list[str | None]:
         """Return the job of each task id; None, and a problem, where the id holds none."""
-        job_by_prefix: dict[str, str | None] = {}
-        if self.job is not None:
+        if self.job is not None and job_of(self.job) == self.job:
             head = "task_" + self.job[4:] + "_"
             if all(i.startswith(head) for i in ids):
                 return [self.job] * len(ids)
-        jobs: list[str | None] = []
-        for task_id in ids:
-            prefix = task_id.rsplit("_", 2)[0]
-            if prefix not in job_by_prefix:
-                job_by_prefix[prefix] = job_of(task_id)
-            jobs.append(job_by_prefix[prefix])
+        jobs = [job_of(each) for each in ids]
         if None in jobs:
             self.problem("bad-record", "a task id that holds no job", count=jobs.count(None))
         return jobs

@@ -34,7 +34,7 @@ class History:
     id = "jhist"
     title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
     append = True
-    version = 3
+    version = 4
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
 
     def recognise(self, name: str, head: bytes) -> bool:

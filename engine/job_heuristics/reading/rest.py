@@ -30,7 +30,7 @@ class RestAnswer:
     id = "mapreduce-rest"
     title = "Answers of the history server and the application master (JSON)"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = INPUTS
 
     def recognise(self, name: str, head: bytes) -> bool:

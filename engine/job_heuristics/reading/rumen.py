@@ -46,7 +46,7 @@ class RumenTrace:
     id = "rumen"
     title = "Rumen job traces (JSON)"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = INPUTS
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -171,7 +171,7 @@ class Summary:
     id = "job-summary"
     title = "Job summaries (job_*.summary)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (JOB_EVENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -79,7 +79,7 @@ class Sysstat(HostKind):
 
     id = "sysstat-json"
     title = "mpstat -o JSON, sadf -j"
-    version = 2
+    version = 3
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise JSON of sysstat with CPU load."""
@@ -119,7 +119,7 @@ class Sysstat(HostKind):
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
         """Add the samples of one host; ``date``: of those that have a time only."""
-        moments: list[tuple[int, float | None, dict[str, Any]]] = []
+        moments: list[tuple[int, str, float | None, dict[str, Any]]] = []
         day = 0
         before: int | None = None
         for sample in samples:
@@ -128,8 +128,8 @@ class Sysstat(HostKind):
                 continue
             stamp = sample.get("timestamp")
             interval: float | None = None
+            tool = "sadf" if isinstance(stamp, dict) else "mpstat"
             if isinstance(stamp, dict):
-                rows.kind = "sadf"
                 at_ms = _sysstat_ms(str(stamp.get("date", "")), str(stamp.get("time", "")))
                 length = stamp.get("interval")
                 interval = float(length) if isinstance(length, int | float) and 0 < length < LONGEST_S else None
@@ -155,10 +155,10 @@ class Sysstat(HostKind):
             if every is None:
                 rows.problem("bad-record", "a sample without the load of all CPUs")
                 continue
-            moments.append((at_ms, interval, every))
+            moments.append((at_ms, tool, interval, every))
         steps = sorted(b[0] - a[0] for a, b in pairwise(moments))
         usual = steps[len(steps) // 2] / 1000 if steps else None
-        for index, (at_ms, interval, load) in enumerate(moments):
+        for index, (at_ms, tool, interval, load) in enumerate(moments):
             seconds = interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual)
             if not seconds:
                 continue
@@ -167,6 +167,7 @@ class Sysstat(HostKind):
             except (ValueError, TypeError) as error:
                 rows.problem("bad-number", f"{error}; the sample is left out")
                 continue
+            rows.kind = tool
             rows.states(at_ms, _sysstat_states(value), seconds)
 
 

@@ -283,6 +283,20 @@ def test_last_broker_counts_also_where_the_list_is_read_in_two_steps() -> None:
     assert [(p.kind, p.line) for p in rest.problems] == [("cut-file", 3)]
 
 
+def test_a_quote_changes_nothing_in_the_lines_around_it() -> None:
+    from engine.broker_load.reading.tabular import CsvRows
+
+    data = b'broker,host,rack,alive\n1,"a\nb",r,true\n2,b,s\r,true\n3,"c",s,true\n'
+    source = Source("/in/b.csv", "b.csv", T0, len(data))
+    whole = CsvRows().read(source, data, None, True)
+    cut = data.index(b"2,b")
+    first = CsvRows().read(source, data[:cut], None, False)
+    rest = CsvRows().read(source, data[cut : data.index(b"3,")], first.state, False)
+    last = CsvRows().read(source, data[data.index(b"3,") :], rest.state, True)
+    parts = [reading.rows["broker_list"] for reading in (first, rest, last)]
+    assert pl.concat(parts).rows() == whole.rows["broker_list"].rows() == [(2, "b", "s·", True), (3, "c", "s", True)]
+
+
 def test_csv_rows_that_do_not_fit(tmp_path: Path) -> None:
     """Each kind of bad row is counted at its first line; good rows stay."""
     made = simple(tmp_path)

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.reading.event_collector import Collector
 from engine.job_heuristics.reading.kinds import HISTORY
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
@@ -90,6 +91,12 @@ def test_rows_and_problems_do_not_depend_on_the_cuts() -> None:
         assert all(frame.equals(pieces[name]) for name, frame in whole.items()), seed
         problems += len(found)
     assert problems > seeds
+
+
+def test_the_job_of_a_task_does_not_depend_on_other_ids() -> None:
+    """Not on an odd one that the job's own record has, and not on tasks before it."""
+    assert Collector("x", job="job_17_1_000").jobs_of(["task_17_1_000_m_1"]) == ["job_17_1"]
+    assert Collector("x").jobs_of(["task_17_1_m", "task_17_2_m"]) == ["job_17_1", "job_17_2"]
 
 
 def result_of(session: Session) -> Result:

@@ -190,6 +190,17 @@ def test_a_truncated_json_file_gives_its_complete_samples() -> None:
     assert not broken.complete
 
 
+@pytest.mark.parametrize("stamp", ["{}", '{"date":"2026-01-01","time":"00:00:30"}'])
+def test_a_sample_says_of_itself_alone_which_tool_wrote_it(stamp: str) -> None:
+    stamps = ('"00:00:10"', '"00:00:20"', stamp)
+    samples = ",".join(f'{{"timestamp":{each},"cpu-load":[{{"cpu":"all","usr":1.5,"idle":98.5}}]}}' for each in stamps)
+    host = f'{{"nodename":"a","number-of-cpus":2,"date":"2026-01-01","statistics":[{samples}]}}'
+    rows = read("mpstat.json", f'{{"sysstat":{{"hosts":[{host}]}}}}'.encode(), "sysstat-json").rows["host"]
+    assert set(zip(rows["at_ms"], rows["source"], strict=True)) == {
+        (1767225610000, "mpstat"), (1767225620000, "mpstat"), *([] if stamp == "{}" else [(1767225630000, "sadf")])
+    }  # fmt: skip
+
+
 def test_several_hosts_are_never_mixed() -> None:
     one = pgss("10,5,t,7,S,1,1,1")
     files = {f"{host}-pgss-20260101T000{i}00Z.csv": one for host in ("db1", "db2") for i in range(3)}
