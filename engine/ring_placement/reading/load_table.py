@@ -30,7 +30,7 @@ class LoadTable(Document):
 
     id = "load-table"
     title = "CSV or Parquet table tenant,dataset,bytes_per_s[,fingerprint]"
-    version = 2
+    version = 3
     tables = (tables.LOADS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -162,7 +162,7 @@ def _read_by_line(data: bytes, width: int, wanted: Mapping[str, int]) -> tuple[p
         parts: list[str] = []
         try:
             if line:
-                parts = next(csv.reader([line], strict=True))
+                parts = next(csv.reader([line], strict=True)) if '"' in line else line.split(",")
         except (csv.Error, StopIteration):
             wrong.append(number)
         if len(parts) > width:
@@ -228,7 +228,7 @@ class KeyTable(Document):
 
     id = "key-table"
     title = "CSV table tenant,token|series|metric|stream|trace_id[,bytes_per_s], or tenant,bytes_per_s"
-    version = 2
+    version = 3
     tables = (tables.KEYS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

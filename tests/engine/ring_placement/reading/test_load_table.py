@@ -59,6 +59,13 @@ def test_load_table_mistakes() -> None:
     assert prints == ["00000000000000ff", None, None]
 
 
+@pytest.mark.parametrize("beside", [b"", b"t,k,8,ff,extra\n"])
+def test_a_bad_line_does_not_take_one_with_a_carriage_return_along(beside: bytes) -> None:
+    text = b"tenant,dataset,bytes_per_s,fingerprint\nt,a\rb,100,ff\n" + beside
+    given_inputs = inputs({"l.csv": text, "ring.json": page(THREE)})
+    assert given_inputs.table("loads").select("dataset", "bytes_per_s").rows() == [("a·b", 100.0)]
+
+
 def test_load_table_shapes() -> None:
     frame = pl.DataFrame(
         {"dataset": ["d"], "tenant": ["t"], "bytes_per_s": [12], "fingerprint": pl.Series([2**64 - 1], dtype=pl.UInt64)}
