@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,12 @@ MTIME = 1_795_217_883_000
 DRAWS = 20
 """The fewest draws that give intervals, for tests do not look at their last digits: the default is five times as many."""
 
-_FILE = pl.lit(None, dtype=pl.UInt32).alias(FILE)
-_EMPTY = {table.name: table.empty().with_columns(_FILE) for kind in KINDS for table in kind.tables}
+
+@cache
+def no_rows() -> dict[str, pl.DataFrame]:
+    """The input tables without rows. Not made on import: nothing may compute while tests are collected (``tests.mutants``)."""
+    file = pl.lit(None, dtype=pl.UInt32).alias(FILE)
+    return {table.name: table.empty().with_columns(file) for kind in KINDS for table in kind.tables}
 
 
 def read(name: str, data: bytes, kind: str, *, final: bool = True) -> Reading:
@@ -61,7 +65,7 @@ _read_once = lru_cache(1000)(_read_as)
 
 def inputs(files: dict[str, bytes], read_as: Callable[..., tuple[FileInfo, list[Problem], Rows]] = _read_as) -> Inputs:
     """Inputs of files given as texts; names may have folders."""
-    frames = {name: [empty] for name, empty in _EMPTY.items()}
+    frames = {name: [empty] for name, empty in no_rows().items()}
     infos: dict[int, FileInfo] = {}
     problems: list[Problem] = []
     for name, data in files.items():
