@@ -106,24 +106,26 @@ class Interval:
 def snapshots(rows: pl.DataFrame, files: Collection[int]) -> dict[int, list[Snapshot]]:
     """Split rows of the ``snapshots`` table into the snapshots of each of ``files``, in file order."""
     by_file: dict[int, list[Snapshot]] = {file: [] for file in files}
-    for (system,), part in rows.group_by("system", maintain_order=True):
-        # rows of several servers may alternate within one part
-        part = part.with_row_index("first").with_columns(pl.col("first").first().over(FILE, "part", "series"))
-        part = part.sort("first", maintain_order=True)
+    for system in rows["system"].unique(maintain_order=True):
+        part = rows.filter(pl.col("system") == system)
+        # Rows of several servers may alternate within one part; where they do not, nothing of a large table is copied.
+        keys = part.select(FILE, "part", "series").with_row_index("row")
+        first = keys.select(pl.col("row").first().over(FILE, "part", "series"))["row"].to_numpy()
+        if (first[1:] < first[:-1]).any():
+            order = np.argsort(first, kind="stable")
+            part, first = part[order], first[order]
         classes = part["key"].hash().to_numpy()  # 64 bits: that two keys share one is not to be feared
         values = part.select(pl.col(name).fill_null(float("nan")) for name in NAMES).to_numpy()
-        width = int(part["counters"].list.len().max() or 0)  # type: ignore[arg-type]
-        counters = part["counters"].list.eval(pl.element().fill_null(float("nan"))).list.to_array(width).to_numpy()
+        counters = part["counters"].explode().to_numpy().reshape(len(first), -1)  # as many in each row of a system
         since = part["since_ms"].fill_null(-1).to_numpy()
         texts = part.select(*CLASS_TEXTS[:-1], pl.col(CLASS_TEXTS[-1]).fill_null(False))
-        first = part["first"].to_numpy()
         starts = np.flatnonzero(np.r_[True, first[1:] != first[:-1]])
         heads = part[starts].select("series", FILE, "part", "at_ms").rows()
         for (series, file, number, at_ms), start, end in zip(heads, starts, [*starts[1:], len(first)], strict=True):
             rows_of = slice(start, end)
             snapshot = Snapshot(
                 str(system), series, file, number, at_ms, classes[rows_of], values[rows_of],
-                np.asarray(counters[rows_of], float), since[rows_of], texts[rows_of],
+                counters[rows_of], since[rows_of], texts[rows_of],
             )  # fmt: skip
             by_file[file].append(snapshot)
     return by_file
