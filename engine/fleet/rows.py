@@ -33,13 +33,11 @@ def ddl(table: Table, place: bool = False) -> str:
 
 def packed(frame: pl.DataFrame, table: Table, job: pl.Expr) -> pa.RecordBatch:
     """Return the rows of ``table`` as one row of ``SCHEMA``; ``job`` gives the job that each belongs to."""
-    import pyarrow as pa
-
     place = pl.int_range(pl.len(), dtype=pl.Int64)
     buffer = io.BytesIO()
     frame.select(*table.schema.names(), job.alias(JOB), place.alias(PLACE)).write_ipc(buffer, compression="lz4")
-    types = pa.schema([(TABLE, pa.string()), (HEIGHT, pa.int64()), (ROWS, pa.binary())])
-    return pa.RecordBatch.from_pydict({TABLE: [table.name], HEIGHT: [frame.height], ROWS: [buffer.getvalue()]}, types)
+    value = pl.DataFrame({TABLE: table.name, HEIGHT: pl.Series([frame.height], dtype=pl.Int64), ROWS: buffer.getvalue()})
+    return next(to_spark(value))
 
 
 def frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
@@ -65,10 +63,12 @@ class Unpack:
 
 
 def to_spark(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of ``frame`` with texts as Spark takes them."""
+    """Yield the rows of ``frame`` with texts and bytes as Spark takes them. No value goes through ``pyarrow.array``: it would import
+    pandas, which takes a worker seconds."""
     import pyarrow as pa
 
-    texts = (pa.large_string(), pa.string_view())
+    types = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
+    types |= {pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
     table = frame.to_arrow()
-    plain = pa.schema([field.with_type(pa.string()) if field.type in texts else field for field in table.schema])
+    plain = pa.schema([field.with_type(types.get(field.type, field.type)) for field in table.schema])
     yield from table.cast(plain).to_batches()

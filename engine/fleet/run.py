@@ -205,6 +205,8 @@ _Computed = Sequence[tuple["DataFrame", frozenset[str]]]
 
 
 def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outcome) -> Outcome:
+    from pyspark.sql import functions as F
+
     heights: Counter[str] = Counter()
     for rows, _ in computed:
         heights.update({row[0]: row[1] for row in rows.groupBy(TABLE).agg({HEIGHT: "sum"}).collect()})
@@ -215,17 +217,22 @@ def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outc
         if not table.key:  # what concerns no job, each batch has found
             mine = mine.distinct()
         _save(mine, table, order.folder, files)
-        there = spark.read.schema(ddl(table)).parquet(f"{order.folder}/table={table.name}")
+        there = _written(spark, table, order)
         outcome.rows[table.name] = known if table.key and not outcome.linked else there.count()
         if table is FINDINGS:
             outcome.findings.update((row["level"], row["count"]) for row in there.groupBy("level").count().collect())
-    # The whole list at once: a union of two is two partitions in Spark 3.5.
-    listing = _unpacked(computed, LISTING, 1).select(*LISTING.schema.names()).coalesce(1)
+    # From what was just written: unpacking and summing up in one stage would start a second Python worker beside the first.
+    listing = _written(spark, LISTING, order).coalesce(1)
     _save(listing.mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
-    # Last, for a result is one once it has a manifest.
-    manifest = spark.createDataFrame([(json.dumps(_manifest(order, outcome)),)], "manifest string")
+    # Last, for a result is one once it has a manifest. A literal: rows made here would pass through a Python worker of their own.
+    manifest = spark.range(1).select(F.lit(json.dumps(_manifest(order, outcome))).alias("manifest"))
     manifest.coalesce(1).write.mode("overwrite").text(f"{order.folder}/manifest")
     return outcome
+
+
+def _written(spark: SparkSession, table: Table, order: Order) -> DataFrame:
+    """Return the rows of ``table`` that this run has written."""
+    return spark.read.schema(ddl(table)).parquet(f"{order.folder}/table={table.name}")
 
 
 def _unpacked(computed: _Computed, table: Table, files: int) -> DataFrame:
