@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import polars as pl
 
-from engine.problems import Problem
+from engine.problems import Problem, fold
 
 Level = Literal["", "ok", "low", "moderate", "severe", "critical"]
 LEVELS: tuple[Level, ...] = ("", "ok", "low", "moderate", "severe", "critical")
@@ -67,6 +67,10 @@ class TooLarge(Exception):
     """Raised for a table that has more rows than are held in memory; the message says where they are."""
 
 
+MadeLater = Callable[[], tuple[pl.DataFrame, Sequence[Problem]]]
+"""Reads or makes a table, and says what is wrong with its files. Raises TooLarge."""
+
+
 @dataclass(frozen=True)
 class Result:
     """What a view computes from its inputs and parameters. Equal inputs and parameters give an equal result.
@@ -77,8 +81,8 @@ class Result:
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
     ``trend``: how the view's chief number developed. ``latest``: what came last, where inputs come one by one (``run 132``):
-    events name it. ``later``: how to get the tables, by name, that are read or made only when they are asked for (``table``);
-    equal results have equal ones.
+    events name it. ``later``: how to get the tables, by name, that are read or made only when they are asked for (``table``),
+    with the problems of their files; equal results have equal ones.
     """
 
     view: str
@@ -94,7 +98,7 @@ class Result:
     focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     trend: Trend | None = None
     latest: str = ""
-    later: Mapping[str, Callable[[], pl.DataFrame]] = field(default_factory=dict, compare=False, repr=False)
+    later: Mapping[str, MadeLater] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,7 +107,20 @@ class Result:
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table, which may be read or made now. Raises KeyError, TooLarge."""
-        return self.tables[name] if name in self.tables else self.later[name]()
+        return self.tables[name] if name in self.tables else self.later[name]()[0]
+
+    def with_tables(self, names: Iterable[str]) -> Result:
+        """Return this result with tables ``names`` read or made now, and what is wrong with their files among its problems.
+        Raises KeyError, TooLarge."""
+        made = {name: self.later[name]() for name in names if name not in self.tables}
+        if not made:
+            return self
+        return replace(
+            self,
+            tables={**self.tables, **{name: frame for name, (frame, _) in made.items()}},
+            later={name: get for name, get in self.later.items() if name not in made},
+            problems=fold([*self.problems, *(problem for _, problems in made.values() for problem in problems)]),
+        )
 
     def focused(self, table: str, rows: pl.DataFrame | None = None) -> pl.DataFrame:
         """Return table ``table`` (its ``rows``, if they are at hand) without those that are not in focus. Raises KeyError,

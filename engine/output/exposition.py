@@ -54,10 +54,13 @@ _ESCAPES = re.compile(r'[\\"\n]')
 def to_prometheus(view: View, result: Result, only: str | None = None) -> str:
     """Format the gauges that ``view`` declares (all, or those of table ``only``), findings, problems and the data's time."""
     families: list[tuple[str, str, list[tuple[Mapping[str, str], float]]]] = []
-    for gauge in getattr(view, "gauges", ()):
-        if gauge.table in result.names and only in (None, gauge.table):
-            samples = list(_samples(gauge, result.table(gauge.table)))
-            families.append((f"loadlens_{gauge.name}", gauge.meaning, samples))
+    gauges = [
+        gauge for gauge in getattr(view, "gauges", ()) if gauge.table in result.names and only in (None, gauge.table)
+    ]
+    result = result.with_tables(gauge.table for gauge in gauges)
+    for gauge in gauges:
+        samples = list(_samples(gauge, result.tables[gauge.table]))
+        families.append((f"loadlens_{gauge.name}", gauge.meaning, samples))
     families += _about(view, result)
     lines: list[str] = []
     for name, meaning, samples in families:

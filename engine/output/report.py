@@ -63,6 +63,7 @@ def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, onl
     """
     declared = {table.name: table for table in view.tables}
     chosen = _tables(view, result, only)
+    result = result.with_tables(chosen)
     return {
         "loadlens": __version__,
         "view": view.name,
@@ -70,7 +71,7 @@ def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, onl
         "settings": settings(parameters),
         "summary": export.finite(dict(result.summary)),
         "notes": list(result.notes),
-        "tables": {name: list(export.rows(result.table(name), declared[name])) for name in chosen},
+        "tables": {name: list(export.rows(result.tables[name], declared[name])) for name in chosen},
         "problems": [problem.as_row() for problem in result.problems],
     }
 
@@ -104,14 +105,16 @@ def to_text(view: View, result: Result, only: str | None = None, width: int = 0)
     ``width``: characters of a line that tables keep to; 0 for any length.
     """
     declared = {table.name: table for table in view.tables}
+    chosen = _tables(view, result, only)
+    result = result.with_tables(chosen)
     parts = [f"{view.title}\n{'=' * len(view.title)}\n"]
     for line in result.headline:
         basis = f" ({line.basis})" if line.basis else ""
         level = f" [{line.level.upper()}]" if line.level not in ("", "ok") else ""
         parts.append(f"{line.label}: {line.value}{level}{basis}\n")
     parts.extend(f"note: {note}\n" for note in result.notes)
-    for name in _tables(view, result, only):
-        frame = result.table(name)
+    for name in chosen:
+        frame = result.tables[name]
         shown = result.focused(name, frame)
         # Columns that say nothing of any row (those of another kind of input) are left out of a text.
         if shown.height:

@@ -72,11 +72,12 @@ def _print(arguments: argparse.Namespace, done: Computation) -> int:
         name = only or next((table.name for table in view.tables if table.name in result.names), "")
         if not name:
             raise UsageError(f"{view.name} has no table for these options")
-        frame = result.focused(name) if arguments.format == "markdown" else result.table(name)
+        result = result.with_tables([name])
+        frame = result.focused(name) if arguments.format == "markdown" else result.tables[name]
         text = export.FORMATS[arguments.format](frame, declared[name])
     give(harmless(text) if arguments.format == "upstream" else text)
-    if arguments.format != "text" and done.problems:
-        message(report.problems_text(done.problems, MOST_PROBLEMS))
+    if arguments.format != "text" and result.problems:
+        message(report.problems_text(result.problems, MOST_PROBLEMS))
     return FINE
 
 

@@ -84,28 +84,34 @@ class StoredJobs:
         """Whether ``job_id`` is one of the jobs."""
         return bool((self.listing["job_id"] == job_id).any())
 
-    def rows(self, table: Table, job_id: str) -> pl.DataFrame:
-        """Return the rows of one job in ``table``."""
+    def rows(self, table: Table, job_id: str) -> tuple[pl.DataFrame, list[Problem]]:
+        """Return the rows of one job in ``table``, and what is wrong with its files."""
         number = self.listing.filter(pl.col("job_id") == job_id)[RESULT]
         if not number.len():
-            return table.empty()
-        return StoredTable(self.results[number[0]], table).rows(where=("job_id", job_id))
+            return table.empty(), []
+        stored = StoredTable(self.results[number[0]], table)
+        return stored.rows(where=("job_id", job_id)), stored.problems
 
-    def paths(self, job_id: str) -> list[str]:
-        """Return the paths of the files that a job was computed from, as the run that did it had them."""
-        return self.rows(FILES, job_id)["path"].drop_nulls().unique().sort().to_list()
+    def paths(self, job_id: str) -> tuple[list[str], list[Problem]]:
+        """Return the paths of the files that a job was computed from, as the run that did it had them, and what is wrong with
+        the table of them."""
+        files, problems = self.rows(FILES, job_id)
+        return files["path"].drop_nulls().unique().sort().to_list(), problems
 
-    def table(self, table: Table) -> pl.DataFrame:
-        """Return all rows of ``table``, in the order of JOBS. Raises TooLarge."""
+    def table(self, table: Table) -> tuple[pl.DataFrame, list[Problem]]:
+        """Return all rows of ``table``, in the order of JOBS, and what is wrong with its files. Raises TooLarge."""
         frames, height = [table.empty()], 0
+        problems: list[Problem] = []
         for number, result in enumerate(self.results):
-            for frame in StoredTable(result, table).whole():
+            stored = StoredTable(result, table)
+            for frame in stored.whole():
                 mine = self._counting(frame, number) if self.repeated else frame
                 height += mine.height
                 if height > MOST_JOBS:
                     raise TooLarge(f"table {table.name} has more than {MOST_JOBS:,} rows: read {result.folder} itself")
                 frames.append(mine)
-        return in_order(JOBS.sorted(self.listing.select("submit_ms", "job_id")), *frames)
+            problems += stored.problems
+        return in_order(JOBS.sorted(self.listing.select("submit_ms", "job_id")), *frames), problems
 
     def _counting(self, frame: pl.DataFrame, number: int) -> pl.DataFrame:
         """Return the rows of jobs that are taken from the result of this ``number``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -32,7 +32,7 @@ from engine.job_heuristics.tables.insight import HISTORY, LISTING, RECOMMENDATIO
 from engine.job_heuristics.tables.result import JOBS
 from engine.output.report import settings
 from engine.problems import Problem, fold
-from engine.result import Result
+from engine.result import MadeLater, Result
 from engine.tables import Table
 from engine.view import Context, NoInput, View
 
@@ -73,11 +73,9 @@ def with_stored(
         chosen = _stored_job(view, stored, every.listing, job, parameters, context, of_histories)
     base = local or Result(view.name, {}, {}, newest_ms=inputs.newest_ms, at_ms=context.at_ms, problems=inputs.problems)
     shown = chosen.result if chosen is not None else base
-    later: dict[str, Callable[[], pl.DataFrame]] = {
-        table.name: partial(_table, table, local, stored) for table in PER_JOB
-    }
+    later: dict[str, MadeLater] = {table.name: partial(_table, table, local, stored) for table in PER_JOB}
     focus = dict.fromkeys(later, ("job_id", job)) if job is not None else {}
-    later[ROLLUP.name] = lambda: every.rollup
+    later[ROLLUP.name] = lambda: (every.rollup, ())
     of_job = {} if shown is None else {name: frame for name, frame in shown.tables.items() if name not in later}
     if chosen is not None:
         of_job[HISTORY.name] = _runs(every.listing, of_job.get(HISTORY.name), chosen.job_id)
@@ -117,15 +115,15 @@ def _all(own: Detail | None, stored: StoredJobs) -> AllJobs:
     return AllJobs(in_listed_order([slim(own.listing, -1), rest]))
 
 
-def _table(table: Table, local: Result | None, stored: StoredJobs) -> pl.DataFrame:
-    """Return a table of all jobs, in the order of JOBS. Raises TooLarge."""
-    frame = stored.table(table)
+def _table(table: Table, local: Result | None, stored: StoredJobs) -> tuple[pl.DataFrame, Sequence[Problem]]:
+    """Return a table of all jobs, in the order of JOBS, and what is wrong with its files. Raises TooLarge."""
+    frame, problems = stored.table(table)
     if local is None:
-        return frame
+        return frame, problems
     mine = local.tables[table.name]
     rest = frame.join(local.tables[JOBS.name].select("job_id"), on="job_id", how="anti", maintain_order="left")
     rows = pl.concat([mine, rest])
-    return JOBS.sorted(rows) if table is JOBS else rows
+    return JOBS.sorted(rows) if table is JOBS else rows, problems
 
 
 def _stored_job(
@@ -141,11 +139,13 @@ def _stored_job(
     jobs = (job,) if parameters.compare is None else (job, parameters.compare)
     wanted = (jobs, parameters.histories, stored.results)
 
-    def read() -> tuple[OwnHistories, Memo]:
-        paths = [path for each in jobs for path in stored.paths(each)]
-        return own_histories(view, paths, parameters.histories), Memo()
+    def read() -> tuple[OwnHistories, Memo, list[Problem]]:
+        found = [stored.paths(each) for each in jobs]
+        paths = [path for of_job, _ in found for path in of_job]
+        problems = [problem for _, of_job in found for problem in of_job]
+        return own_histories(view, paths, parameters.histories), Memo(), problems
 
-    own, memo = context.memo.value("own histories", wanted, read)
+    own, memo, problems = context.memo.value("own histories", wanted, read)
     result, why = None, own.why
     if own.inputs is not None:
         try:
@@ -154,12 +154,14 @@ def _stored_job(
         except NoInput as error:
             why = f"its histories cannot be used: {error}"
     if result is None:
-        return StoredJob(job, {table.name: stored.rows(table, job) for table in PER_JOB}, why, None, ())
+        read_rows = {table.name: stored.rows(table, job) for table in PER_JOB}
+        problems = [*problems, *(problem for _, of_table in read_rows.values() for problem in of_table)]
+        return StoredJob(job, {name: frame for name, (frame, _) in read_rows.items()}, why, None, tuple(problems))
     rows = {table.name: result.tables[table.name].filter(pl.col("job_id") == job) for table in PER_JOB}
     missing = (
         Problem.at(path, "unreadable", "this file of a fleet result is not reachable here") for path in own.missing
     )
-    return StoredJob(job, rows, why, result, (*missing, *result.problems))
+    return StoredJob(job, rows, why, result, (*problems, *missing, *result.problems))
 
 
 def _runs(listing: pl.DataFrame, own: pl.DataFrame | None, job: str) -> pl.DataFrame:

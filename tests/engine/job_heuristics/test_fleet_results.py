@@ -147,7 +147,9 @@ def test_histories_count_before_results_and_newer_results_before_older(
     assert both.table("jobs")["name"].unique().to_list() == ["renamed"] and both.summary == local.summary
     assert both.table("heuristics").height == local.tables["heuristics"].height
     assert sorted(map(repr, both.findings)) == sorted(map(repr, local.findings))
-    assert both.detail.stored is not None and both.detail.stored.rows(PER_JOB[0], job)["name"].to_list() == ["renamed"]
+    assert both.detail.stored is not None and both.detail.stored.rows(PER_JOB[0], job)[0]["name"].to_list() == [
+        "renamed"
+    ]
     alone = tmp_path / "one"
     alone.mkdir()
     for path in paths_of(histories, local)[job]:
@@ -175,6 +177,22 @@ def test_damaged_cut_and_foreign_tables_are_problems(copy: Path, local: Result) 
     assert reasons.keys() == {first.name, *(f"part-0000{n}.parquet" for n in (2, 3, 4, 5)), "table=recommendations"}
     assert "none of the columns" in reasons["part-00003.parquet"] and "submit_ms" in reasons["part-00004.parquet"]
     assert "regular file" in reasons["part-00005.parquet"]
+
+
+def test_what_is_damaged_of_a_table_that_is_read_late_is_a_problem(copy: Path, local: Result) -> None:
+    day = copy / "day=2026-01-01"
+    first, *_ = sorted((day / "table=heuristics").iterdir())
+    first.write_bytes(first.read_bytes()[:-40])
+    result = compute(copy)
+    asked = result.with_tables(["heuristics"])
+    assert [Path(problem.path).name for problem in asked.problems] == [first.name] and asked.tables["heuristics"].height
+    assert asked.with_tables(["heuristics"]) is asked and not result.problems
+    assert first.name in report.to_text(VIEW, result, "heuristics")
+    assert first.name.encode() in report.to_json(VIEW, result, JobParameters(), NOW)
+    assert first.name not in report.to_text(VIEW, result, "jobs")
+    shutil.rmtree(day / "table=files")
+    opened_job = compute(copy, job=local.tables["jobs"]["job_id"][0])
+    assert {"table=files", first.name} <= {Path(problem.path).name for problem in opened_job.problems}
 
 
 def test_texts_of_tables_are_cleaned(copy: Path, local: Result) -> None:

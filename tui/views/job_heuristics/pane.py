@@ -245,7 +245,7 @@ class Pane(ViewPane):
         if detail.stored is None:
             return
         specs = (self.spec("heuristics"), self.spec("recommendations"))
-        verdicts, advice = (detail.stored.rows(spec, row["job_id"]).to_dicts() for spec in specs)
+        verdicts, advice = (detail.stored.rows(spec, row["job_id"])[0].to_dicts() for spec in specs)
         self.app.call_from_thread(self._summary_read, row, verdicts, advice)
 
     def _summary_read(self, row: dict[str, Any], *read: list[dict[str, Any]]) -> None:
