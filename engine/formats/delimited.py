@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -49,7 +48,7 @@ def records(
         problems.append(Problem.at(source.path, "byte-order-mark", "the file begins with a byte order mark", line=1))
         data = data.removeprefix(BOM)
     text = decode(whole_lines(data, final))
-    first = text.lstrip("\r\n").split("\n", 1)[0]
+    first = next((line for line in _Lines(text) if line.strip("\r\n")), "")
     cut = delimiter(first)
     quoted = cut != "\t" or '"' in first
     names: list[str] | None = None
@@ -77,17 +76,39 @@ MOST_OPEN_QUOTES = 10
 """Quotes without an end that cost one line each; behind the last of them reading stops."""
 
 
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+
+
+class _Lines:
+    """The lines of a text with their ends, and the place behind the last one taken.
+
+    ``io.StringIO`` does the same with a copy of four bytes a character.
+    """
+
+    def __init__(self, text: str, at: int = 0) -> None:
+        self.at = at
+        self._found = _LINE.finditer(text, at)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        found = next(self._found)
+        self.at = found.end()
+        return found[0]
+
+
 def rows(source: Source, text: str, cut: str, quoted: bool, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
     """Yield line and fields of each row that is not blank.
 
     A quote that is not closed to the end of the file would take all rows behind it along: only its own line is left out.
     """
-    lines = io.StringIO(text, newline="")
+    lines = _Lines(text)
     before = 0
     for _ in range(MOST_OPEN_QUOTES):
         reader = csv.reader(lines, delimiter=cut, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
         while True:
-            line, at = before + reader.line_num + 1, lines.tell()
+            line, at = before + reader.line_num + 1, lines.at
             try:
                 fields = next(reader)
             except StopIteration:
@@ -95,16 +116,16 @@ def rows(source: Source, text: str, cut: str, quoted: bool, problems: list[Probl
             except csv.Error as error:
                 problems.append(Problem.at(source.path, "bad-record", f"no CSV record: {error}", line=line))
                 continue
-            if quoted and lines.tell() == len(text) and _is_open(text[at:], cut):
+            if quoted and lines.at == len(text) and _is_open(text[at:], cut):
                 break
             if fields and (len(fields) > 1 or fields[0].strip()):
                 yield line, fields
         reason = "a quote is not closed up to the end of the file; its line is left out"
         problems.append(Problem.at(source.path, "open-quote", reason, line=line))
-        lines.seek(at)
-        lines.readline()
+        lines = _Lines(text, at)
+        next(lines, "")
         before = line
-    if lines.read(1):
+    if lines.at < len(text):
         reason = f"{MOST_OPEN_QUOTES} quotes are not closed; the rest is left out"
         problems.append(Problem.at(source.path, "open-quote", reason, line=before + 1))
 
@@ -114,4 +135,4 @@ def _is_open(text: str, cut: str) -> bool:
     if '"' not in text:
         return False
     ended = text if text.endswith(("\n", "\r")) else text + "\n"
-    return sum(1 for _ in csv.reader(io.StringIO(ended + "-", newline=""), delimiter=cut)) == 1
+    return sum(1 for _ in csv.reader(_Lines(ended + "-"), delimiter=cut)) == 1

@@ -112,7 +112,7 @@ class PgssCsv(_Pgss):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters."""
         rows, timed = self._rows(source, data, final, ())
-        rounded = _rounded(rows.columns["queryid"])
+        rounded = _rounded(rows.queryids)
         if rounded:  # seldom: read again rather than hold all rows of a large file until this is known
             rows, timed = self._rows(source, data, final, rounded)
         return rows.reading(timed=timed is not None)

@@ -48,6 +48,10 @@ def number(text: str | float | int | None) -> float:
     return finite(text)
 
 
+CHUNK = 1 << 16
+"""Rows that are collected as Python objects, which take ten times what they do in a frame."""
+
+
 class SnapshotRows:
     """Rows of the ``snapshots`` table, collected column by column; a key met again in the same part starts the next one.
 
@@ -58,8 +62,10 @@ class SnapshotRows:
         self.source = source
         self.system = system
         self.part = 0
-        self.columns: dict[str, list[Any]] = {name: [] for name in SNAPSHOTS.schema if name != "counters"}
+        self.queryids: list[str] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in SNAPSHOTS.schema if name != "counters"}
         self._counters = array("d")
+        self._frames: list[pl.DataFrame] = []
         self._cleaned: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self.seen: set[tuple[str, str]] = set()
@@ -119,9 +125,12 @@ class SnapshotRows:
         for name in ("query", "user", "database", "queryid", "series"):
             values[name] = self._text(values[name] or "")
         values["key"] = self._keys.setdefault(key, key)
+        self.queryids.append(values["queryid"])
         self._counters.extend(counters)
-        for name, column in self.columns.items():
+        for name, column in self._columns.items():
             column.append(values.get(name))
+        if len(self._columns["key"]) == CHUNK:
+            self._frames.append(self._taken())
 
     def _text(self, text: str) -> str:
         """Clean a text; equal ones give one object."""
@@ -137,15 +146,22 @@ class SnapshotRows:
             self.problem("no-time", f"{count}: their order is known, their times are not")
         moments = (moment, name_instant_ms(self.source.name), self.source.mtime_ms)
         moment = next((each for each in moments if each is not None), None)
-        columns = self.columns
+        frame = pl.concat([*self._frames, self._taken()], rechunk=False)
         if self.part == 0:
-            columns["at_ms"] = [moment if at is None else at for at in columns["at_ms"]]
-        stem = clean(name_stem(self.source.name))
-        columns["series"] = [series or STEM + stem for series in columns["series"]]
-        height = len(columns["key"])
+            frame = frame.with_columns(pl.col("at_ms").fill_null(pl.lit(moment, pl.Int64)))
+        stem = STEM + clean(name_stem(self.source.name))
+        frame = frame.with_columns(
+            pl.when(pl.col("series") == "").then(pl.lit(stem)).otherwise("series").alias("series")
+        )
+        return Reading(rows={"snapshots": frame}, problems=self.problems)
+
+    def _taken(self) -> pl.DataFrame:
+        """Return what was collected since the last time as a frame, and let it go."""
+        columns, height = self._columns, len(self._columns["key"])
         counters = np.frombuffer(self._counters).reshape(height, -1) if height else np.empty((0, 1))
         schema = {name: dtype for name, dtype in SNAPSHOTS.schema.items() if name != "counters"}
         frame = pl.DataFrame(columns, schema=schema, strict=False).with_columns(
             pl.Series("counters", counters).arr.to_list()
         )
-        return Reading(rows={"snapshots": frame}, problems=self.problems)
+        self._columns, self._counters = {name: [] for name in columns}, array("d")
+        return frame
