@@ -65,8 +65,8 @@ class Unpack:
 
 
 def to_spark(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of ``frame`` with texts and bytes as Spark takes them. No value goes through ``pyarrow.array``: it would import
-    pandas, which takes a worker seconds."""
+    """Yield the rows of ``frame`` with texts and bytes as Spark takes them. No value goes through ``pyarrow.array``: it would
+    import pandas, which takes a worker seconds."""
     import pyarrow as pa
 
     types = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
