@@ -165,6 +165,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         _add_without_topology(inputs, at_ms, parameters.interval_ms, bool(observed.size), builder)
     if not builder.headline and builder.frames.get("brokers", BROKERS.empty()).height:
         builder.headline += summary.of_brokers(builder.frames["brokers"])
+    builder.findings[:0] = summary.dead_brokers(builder.frames.get("brokers", BROKERS.empty()))
     detail = detail_of(inputs, context, model, cluster, observed, fit, parameters)
     return _Standing(model, cluster, builder, detail)
 

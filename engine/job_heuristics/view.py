@@ -168,6 +168,7 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     bad = summary["jobs_critical"] + summary["jobs_severe"]
     level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
     share = f"{100 * wasted / used:.1f} %" if used else "-"
+    failed, killed = summary["jobs_failed"], summary["jobs_killed"]
     return (
         Headline(
             "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", short=("jobs", f"{summary['jobs']:,}")
@@ -189,9 +190,9 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
         ),
         Headline(
             "failed",
-            f"{summary['jobs_failed']:,}",
-            f"{summary['jobs_killed']} killed",
-            short=("failed", f"{summary['jobs_failed']:,}"),
+            f"{failed:,}",
+            f"and {killed:,} killed" if killed else "0 killed",  # not of them
+            short=("failed", f"{failed:,}"),
         ),
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from engine.own_files.settings import State
 from engine.problems import Problem
 from engine.views import Entry
@@ -134,6 +136,29 @@ def test_problems_screen(tmp_path: Path) -> None:
             await s.see("no view reads it")
             await s.press("escape")
             assert len(s.app.screen_stack) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("closed_first", [False, True])
+def test_a_first_result_has_the_keys_when_a_box_was_over_it(tmp_path: Path, closed_first: bool) -> None:
+    """Not a table of another tab, which is there but not on screen."""
+
+    async def story() -> None:
+        slow = FakeView()
+        slow.delay = 600.0
+        session = FakeSession([FakeView("first-view", "First view"), slow])
+        async with stage(tmp_path, (120, 40), session=session, view="first-view") as s:
+            await s.press("2", "exclamation_mark")
+            await s.see("no problems")
+            if closed_first:
+                await s.press("escape")
+            slow.delay = 0.0
+            s.app.client.request("fake-view", s.app.pane.parameters)
+            await s.until(lambda: s.app.pane.result is not None)
+            if not closed_first:
+                await s.press("escape")
+            assert s.app.focused is nodes(s.app)
 
     play(story)
 

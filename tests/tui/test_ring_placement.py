@@ -392,6 +392,20 @@ def test_a_map_of_many_shards_is_squeezed() -> None:
     assert squeeze(parts, 2000) == parts
 
 
+def test_the_map_names_nodes_by_what_tells_them_apart() -> None:
+    """Pods of the usual chart have names of 26 cells: cut at their end they are all alike."""
+    from engine.ring_placement.result.detail import NodeBar, ShardMapView
+    from tui.glyphs import BRAILLE
+
+    class Legend(ShardMap):
+        glyphs = BRAILLE  # no application runs here
+
+    nodes = tuple(NodeBar(f"pyroscope-segment-writer-{k}", "z", None, "down" if k == 2 else "") for k in range(12))
+    line = Legend()._legend(ShardMapView(nodes, (), (), (), "transient", (), flows=((2, 11, 1.0),)), 36, 36, 160)
+    text = "".join(part for part, _ in line)
+    assert "writer-2 " in text and "writer-11 " in text
+
+
 SCREENS = (
     {"map-80x24": (), "light-80x24": ("space",), "ansi-80x24": (), "failed-left-80x24": ("t",)},
     {"failed-80x24": ("space", "j", "j", "space")},

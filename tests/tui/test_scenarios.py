@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,25 @@ def test_the_palette_lists_scenarios(tmp_path: Path) -> None:
             await s.until(lambda: s.app.pane.parameters.limit == 50.0)
             await s.press("u")
             await s.until(lambda: s.app.pane.parameters.limit == 90.0)
+
+    play(story)
+
+
+def test_a_side_that_has_nothing_keeps_its_column(tmp_path: Path) -> None:
+    """What-ifs have tables of their own: all that differs is on one side then, and nothing said on which."""
+    view = FakeView()
+    compute = view.compute
+    view.compute = lambda *of: replace(compute(*of), summary={})  # type: ignore[method-assign]
+
+    async def story() -> None:
+        async with stage(tmp_path, (120, 30), session=FakeSession([view])) as s:
+            s.app.state.set("scenarios", "fake-view", "two", value={"fail": ["node-001", "node-002"]})
+            await s.press("B", *"defaults with two", "enter")
+            await s.see("node-002")
+            table = s.app.pane.levels[-1].query_one(LiveTable)
+            assert {"before", "after", "change"} <= {column.name for column in table.visible_columns()}
+            await s.press("escape", "B", *"two", "enter")
+            await s.see("no number differs")
 
     play(story)
 

@@ -65,7 +65,10 @@ WITHOUT: dict[str, tuple[str, ...]] = {
         "{folder}/$h/$(date +\\%s).prom; done",
         "*/5 * * * * kafka-topics.sh --bootstrap-server b1:9092 --describe > {folder}/topics.txt",
     ),
-    "job-heuristics": ("*/2 * * * * hdfs dfs -get -f /mr-history/done/$(date +\\%Y/\\%m/\\%d) {folder}/jobs/",),
+    "job-heuristics": (
+        "*/2 * * * * hdfs dfs -get -f /mr-history/done/$(date +\\%Y/\\%m/\\%d) {folder}/jobs/",
+        "*/2 * * * * hdfs dfs -get -f /spark-logs {folder}/jobs/",
+    ),
     "query-profile": (
         '* * * * * psql -Atc "\\copy (select now() captured_at, s.* from pg_stat_statements s) to '
         "'{folder}/pgss-$(date +\\%s).csv' csv header\"",
@@ -74,6 +77,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "run-comparison": ("*/10 * * * * gsutil -m rsync -r gs://BUCKET/logs/JOB {folder}/JOB",),
     "ring-placement": (
         "* * * * * curl -s -H 'Accept: application/json' http://DISTRIBUTOR:4040/ring-segment-writer -o {folder}/ring.json",
+        "* * * * * curl -s -H 'Accept: application/json' http://DISTRIBUTOR:8080/ingester/ring -o {folder}/ingester-ring.json",
     ),
 }
 """Lines of a crontab that get the same, or what Prometheus does not have, without one."""

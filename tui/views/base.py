@@ -19,7 +19,7 @@ from tui.views.zoom import Zooms
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
-from tui.widgets.sections import Sections, focus_first
+from tui.widgets.sections import Sections, focus_first, on_screen
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
@@ -292,7 +292,9 @@ class ViewPane(Zooms):
             self.query_one("#placeholder").display = False
             holder.display = True
             await holder.mount(root)
-            if self.display and (self.app.focused is None or self.app.focused in self.ancestors_with_self):
+            focused = self.screen.focused  # below a box, too; closing one may have focused a table of another tab
+            free = focused is None or focused in self.ancestors_with_self or not on_screen(focused)
+            if self.display and free:
                 focus_first(root)
         for draw in (self.show, *(level.show for level in self.levels[1:])):
             self._safely(draw, result)

@@ -46,7 +46,7 @@ class SideBySide(Level):
     def compose(self) -> ComposeResult:
         """Yield what is compared, and the table."""
         yield TextPanel(id="side-by-side-what")
-        yield LiveTable(name="side-by-side/numbers", id="side-by-side")
+        yield LiveTable(name="side-by-side/numbers", id="side-by-side", empty="no number differs")
 
     def show(self, result: Result) -> None:
         """Compare ``result`` with the other side."""
@@ -62,7 +62,12 @@ class SideBySide(Level):
         other = await self._compute(self.side)
         view = self.pane.view
         if other is not None and view is not None and self.is_attached:
-            self.query_one(LiveTable).show(side_by_side(view.tables, other, result), SIDES)
+            table = self.query_one(LiveTable)
+            if (
+                table.choice.columns is None
+            ):  # also those of a side that has nothing of what differs: that is the answer
+                table.choose(columns=tuple(column.name for column in SIDES.columns), remember=False)
+            table.show(side_by_side(view.tables, other, result), SIDES)
 
     def step_section(self, step: int) -> bool:
         """Step the moment of the other side instead of a section."""

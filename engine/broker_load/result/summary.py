@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control import balance, goals
@@ -11,6 +12,7 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import data_quality
+from engine.broker_load.model.topology import Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.result import Finding, Headline
@@ -56,6 +58,7 @@ def add(
     builder.summary |= {"violated_goals": len(violated), "violated_hard_goals": sum(v.hard for v in violated)}
     words = ", ".join(f"{resource} of broker {_some(ids)}" for resource, ids in over.items())
     _headline(model, builder, words)
+    builder.findings.extend(_leaderless(topology))
     builder.findings.extend(
         Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated", ("goals", (v.goal,)))
         for v in violated
@@ -75,6 +78,25 @@ def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[s
 def _some(ids: list[int]) -> str:
     """Return the first few ids."""
     return ", ".join(map(str, ids[:6])) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
+
+
+def _leaderless(topology: Topology) -> list[Finding]:
+    """Return a finding if partitions have no leader now: nobody can read or write them."""
+    rows = np.flatnonzero(topology.leader < 0)
+    if not rows.size:
+        return []
+    names = [f"{topology.topics[topology.topic[row]]}-{topology.partition[row]}" for row in rows[:3].tolist()]
+    text = ", ".join(names) + (f" and {rows.size - 3:,} more" if rows.size > 3 else "")
+    return [Finding("critical", "partitions without a leader", f"{rows.size:,} of {topology.size:,}: {text}")]
+
+
+def dead_brokers(brokers: pl.DataFrame) -> list[Finding]:
+    """Return a finding for each dead broker in rows of ``BROKERS``."""
+    dead = brokers.filter(pl.col("state") == "DEAD")["broker"].to_list()
+    return [
+        Finding("critical", f"broker {broker}", "dead: its replicas are offline", ("brokers", (broker,)))
+        for broker in dead
+    ]
 
 
 def of_brokers(brokers: pl.DataFrame) -> list[Headline]:

@@ -103,7 +103,7 @@ def _read(results: tuple[FleetResult, ...], context: Context) -> StoredJobs:
 
     def check(done: float) -> None:
         context.check()
-        context.progress(done, f"reading {len(results):,} fleet results")
+        context.progress(done, f"reading {len(results):,} fleet result{'s' if len(results) > 1 else ''}")
 
     return context.memo.value("fleet results", results, lambda: stored_jobs(results, check))
 
@@ -177,7 +177,7 @@ def _notes(
     results = stored.results
     newest = max(result.at_ms for result in results)
     many = f"{len(results):,} fleet results, the newest" if len(results) > 1 else "a fleet result,"
-    notes = [f"{stored.listing.height:,} jobs of {many} computed at {units.text('time_ms', newest, 16)}."]
+    notes = [f"{stored.listing.height:,} jobs of {many} computed at {units.moment(newest)}."]
     in_force = settings(parameters)
     other = sorted({key for result in results for key in DECIDING if result.parameters.get(key) != in_force[key]})
     if other:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -271,6 +272,7 @@ def test_new_days_appear_and_tables_are_no_files(written: Path, local: Result, t
     assert session.scan(final=True) == {"job-heuristics"} and session.status.files == 2
     second = session.compute("job-heuristics", JobParameters(), now_ms=NOW)
     assert "2 fleet results" in second.notes[0] and second.summary == first.summary
+    assert re.search(r"computed at \d{4}-\d\d-\d\d \d\d:", second.notes[0]), "results are kept for years"
     shutil.rmtree(day)
     session.scan(final=True)
     third = session.compute("job-heuristics", JobParameters(), now_ms=NOW)

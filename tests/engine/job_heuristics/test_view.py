@@ -14,7 +14,9 @@ from engine.output import export, report
 from engine.result import Result
 from engine.view import Context
 from sample_data.job_heuristics.make import FILES
-from tests.engine.job_heuristics.helper import inputs_below
+from sample_data.job_heuristics.plans import Shape, make
+from sample_data.job_heuristics.writer import text as history_text
+from tests.engine.job_heuristics.helper import inputs_below, inputs_of
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +94,12 @@ def test_a_history_too_large_for_upstream_says_so(inputs: Inputs, whole: Result)
     assert {other: words for other, words in over.items() if other != job} == {
         other: words for other, words in just.items() if other != job
     }
+
+
+def test_killed_jobs_are_named_beside_the_failed_ones() -> None:
+    """``1 (1 killed)`` would say that the one that failed was killed."""
+    shapes = [Shape("etl", "ann", "etl", 4, 1, state=state) for state in ("FAILED", "KILLED", "SUCCEEDED")]
+    jobs = [make(shape, number, 1_760_000_000_000, number) for number, shape in enumerate(shapes, 1)]
+    result = compute(inputs_of({f"/d/{job.file_name}": history_text(job) for job in jobs}))
+    failed = next(number for number in result.headline if number.label == "failed")
+    assert (failed.value, failed.basis) == ("1", "and 1 killed")

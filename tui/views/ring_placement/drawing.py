@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tui.views.ring_placement.replica_drawing import SIGNS, zone_lines
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Line, cut, harmless, join
+from tui.widgets.drawing.fragments import Line, cut_middle, harmless, join
 
 if TYPE_CHECKING:
     from engine.ring_placement.result.detail import ShardMapView
@@ -183,6 +183,10 @@ class ShardMap(Canvas):
             lines.append(self._legend(map_view, len(parts), shown, width))
         return lines
 
+    def _node_name(self, node: str) -> str:
+        """Return the id of a node, shortened where it does not tell nodes apart."""
+        return cut_middle(harmless(node), 24, self.glyphs.ellipsis)
+
     def _legend(self, map_view: ShardMapView, total: int, shown: int, width: int) -> Line:
         from engine import units
 
@@ -195,7 +199,7 @@ class ShardMap(Canvas):
         for index in lost[:LOST_SIGNS]:
             line.append((sign(index), owner_style(index)))
             if len(lost) <= LOST_NAMES:
-                line += [(" ", ""), (cut(harmless(map_view.nodes[index].id), 24), "struck")]
+                line += [(" ", ""), (self._node_name(map_view.nodes[index].id), "struck")]
             line.append(("  " if len(lost) <= LOST_NAMES else " ", ""))
         if len(lost) > LOST_SIGNS:
             line.append((f"and {len(lost) - LOST_SIGNS} more ", "dim"))
@@ -206,7 +210,7 @@ class ShardMap(Canvas):
             if taker < 0:
                 line += [(REJECTED, "critical"), (f" rejected {rate}  ", "severe")]
             else:
-                name = f" {cut(harmless(map_view.nodes[taker].id), 24)}" if width >= 100 else ""
+                name = f" {self._node_name(map_view.nodes[taker].id)}" if width >= 100 else ""
                 line += [(sign(taker), owner_style(taker)), (f"{name} +{rate}  ", "")]
         if len(line) == 1:
             line.append((f"{'a sign' if self.glyphs.ascii else 'sign and colour'} per owner, as in the table", "dim"))

@@ -1,0 +1,28 @@
+"""Findings of what is down now: they are the cause of most others and stand before them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.engine.broker_load.clusters import simple
+from tests.engine.broker_load.inputs import compute, read
+
+
+def test_dead_brokers_and_partitions_without_a_leader_stand_first(tmp_path: Path) -> None:
+    """Every goal counts as violated then, with one text: eight of them hid which broker it is."""
+    cluster = simple(tmp_path)
+    cluster.dead.add(3)
+    for number in range(4):
+        cluster.partition("lost", number, -1, "3", isr="", offline="3")
+    findings = compute(read(cluster.write())).findings
+    first = [(one.level, one.subject, one.row) for one in findings[:2]]
+    assert first == [
+        ("critical", "broker 3", ("brokers", (3,))),
+        ("critical", "partitions without a leader", None),
+    ]
+    assert findings[1].text.startswith("4 of ") and findings[1].text.endswith(": lost-0, lost-1, lost-2 and 1 more")
+
+
+def test_a_healthy_cluster_has_neither(tmp_path: Path) -> None:
+    findings = compute(read(simple(tmp_path).write())).findings
+    assert not [one for one in findings if one.level == "critical"]
