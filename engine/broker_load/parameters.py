@@ -62,7 +62,7 @@ class BrokerLoadParameters(Parameters, frozen=True):
         bool, option("Use the default entry (-1) for brokers that capacity.json does not name.")
     ] = True
     sampling_allow_cpu_capacity_estimation: Annotated[
-        bool, option("Use that entry's cores for samples too; else partitions led by such brokers have none.")
+        bool, option("Use that entry's cores for samples; else partitions led by such brokers have none.")
     ] = True
     min_valid_partition_ratio: Annotated[
         float, option("Share of partitions that must be valid in the windows partition_load uses.", low=0, high=1)

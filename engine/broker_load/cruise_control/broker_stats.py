@@ -48,14 +48,20 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
 
 
 def hosts(cluster: Cluster) -> pl.DataFrame:
-    """Return result table ``hosts``: sums of the brokers; CPU percentages add up, the disk percentage is made again."""
+    """Return result table ``hosts``: sums of the brokers; CPU percentages add up, the disk percentage is made again.
+
+    What a live broker has no capacity for is unknown of its host too: a sum of the others would look like the whole.
+    """
     topology = cluster.topology
     columns = load_columns(cluster, cluster.sums)
     frame = pl.DataFrame({"host": list(topology.hosts), "rack": list(topology.racks)} | columns)
-    frame = frame.with_columns(pl.Series("_cap", cluster.capacity("DISK")))
+    capacity = {"_cap": cluster.capacity("DISK"), "_unknown": np.isnan(cluster.capacity("CPU"))}
+    frame = frame.with_columns(pl.Series(name, value) for name, value in capacity.items())
     summed = [name for name in columns if name != "disk_pct"]
     grouped = frame.group_by("host", maintain_order=True).agg(
-        pl.col("rack").first(), *(pl.col(name).sum() for name in summed), pl.col("_cap").sum()
+        pl.col("rack").first(), *(pl.col(name).sum() for name in summed), pl.col("_cap").sum(), pl.col("_unknown").any()
     )
-    share = pl.when(pl.col("_cap") > 0).then(100.0 * pl.col("disk_mb") / pl.col("_cap"))
-    return HOSTS.sorted(HOSTS.frame(grouped.with_columns(share.alias("disk_pct")).drop("_cap")))
+    # To Polars a NaN is above 0.
+    share = pl.when((pl.col("_cap") > 0) & pl.col("_cap").is_not_nan()).then(100.0 * pl.col("disk_mb") / pl.col("_cap"))
+    whole = [pl.when(~pl.col("_unknown")).then(pl.col(name)).alias(name) for name in ("cores", "cpu_pct")]
+    return HOSTS.sorted(HOSTS.frame(grouped.with_columns(share.alias("disk_pct"), *whole).drop(list(capacity))))

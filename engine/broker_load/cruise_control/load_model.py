@@ -98,7 +98,9 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     entries = inputs.table("capacity")
     cpus = {int(final.index_of([broker])[0]): count for broker, count in past.node_cpus.items()}
     capacities = broker_capacity.resolve(entries, final, parameters.allow_capacity_estimation, cpus)
-    cores = capacities.sampling_cores(parameters.sampling_allow_cpu_capacity_estimation)
+    # Whether estimates may serve samples and whether they may serve the model are two questions in Cruise Control.
+    sampling_estimation = parameters.sampling_allow_cpu_capacity_estimation
+    cores = broker_capacity.resolve(entries, final, sampling_estimation, cpus).cores
     of_topology: dict[Topology, Floats] = {}
 
     def cores_of(one: Topology) -> Floats:

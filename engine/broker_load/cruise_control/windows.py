@@ -210,9 +210,10 @@ def aggregate(
             used.append(place)
     enough = bool(used) and not stand_in
     if not used:
-        # Cruise Control would refuse; the newest window is shown anyway, with a note.
-        used, valid = [0][: len(offered)], np.zeros(size, np.bool_)
-        for found in states[:1]:
+        # Cruise Control would refuse; the newest window with samples is shown anyway, with a note.
+        newest = next((place for place, window in enumerate(offered) if window.most), 0)
+        used, valid = [newest][: len(offered)], np.zeros(size, np.bool_)
+        for found in states[newest : newest + 1]:
             valid = np.ones(size, np.bool_) if found is None else (found != INVALID) & ((found == NONE) | (allowed > 0))
     return Aggregate(
         tuple(offered[place] for place in used),

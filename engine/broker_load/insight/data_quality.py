@@ -80,7 +80,7 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> 
             rows.append(("estimated-capacity", f"broker {topology.ids[index]}", 1, text))
     unknown = np.isnan(model.capacities.cores) & topology.alive
     for index in np.flatnonzero(unknown).tolist():
-        text = "no entry in capacity.json, and none may be estimated: its partitions have no samples"
+        text = "no entry in capacity.json may serve it: its percentages are unknown"
         rows.append(("unknown-capacity", f"broker {topology.ids[index]}", 1, text))
     who = model.history.identity
     rows.extend(

@@ -22,7 +22,7 @@ def racks(cluster: Cluster) -> pl.DataFrame:
     columns = load_columns(cluster, cluster.sums)
     summed = [name for name in columns if name not in ("disk_pct", "cpu_pct")]
     extra = {
-        "_cpu": np.where(topology.alive, np.nan_to_num(cluster.sums.of("CPU")), 0.0),
+        "_cpu": np.where(topology.alive, cluster.sums.raw("CPU"), 0.0),
         "_cpu_cap": cluster.capacity("CPU"),
         "_disk": np.where(topology.alive, cluster.sums.of("DISK"), 0.0),
         "_disk_cap": cluster.capacity("DISK"),
@@ -33,11 +33,13 @@ def racks(cluster: Cluster) -> pl.DataFrame:
     )
     shares = [
         pl.when(pl.col(f"_{name}_cap") > 0)
-        .then(100.0 * pl.col(f"_{name}") / pl.col(f"_{name}_cap"))
+        .then(100.0 * pl.col(f"_{name}").clip(lower_bound=0.0) / pl.col(f"_{name}_cap"))
         .alias(f"{name}_pct")
         for name in ("cpu", "disk")
     ]
-    return RACKS.sorted(RACKS.frame(grouped.with_columns(shares).drop(list(extra)).fill_nan(None)))
+    # Of a rack with a broker whose cores are unknown, the sum of the others would look like the whole.
+    cores = pl.when(pl.col("_cpu_cap").is_not_nan()).then(pl.col("cores"))
+    return RACKS.sorted(RACKS.frame(grouped.with_columns(cores, *shares).drop(list(extra)).fill_nan(None)))
 
 
 def topics(cluster: Cluster, reported: Mapping[str, float]) -> pl.DataFrame:
@@ -46,7 +48,7 @@ def topics(cluster: Cluster, reported: Mapping[str, float]) -> pl.DataFrame:
     count = len(topology.topics)
 
     def total(value: Floats) -> Floats:
-        return tally(topology.topic, across(np.where(loads.held, value, 0.0)), count)
+        return np.maximum(tally(topology.topic, across(np.where(loads.held, value, 0.0)), count), 0.0)
 
     led = any_of(loads.leads)
     cpu = np.maximum(np.nan_to_num(across(np.where(loads.leads, loads.cpu, 0.0))), 0.0)

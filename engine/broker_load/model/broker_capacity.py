@@ -28,10 +28,6 @@ class Capacities:
     log_dirs: tuple[str | None, ...]
     file: bool
 
-    def sampling_cores(self, allow_estimation: bool) -> Floats:
-        """Return the cores [B] that samples are made with: unknown where a capacity file's default entry may not serve."""
-        return self.cores if allow_estimation or not self.file else np.where(self.estimated, np.nan, self.cores)
-
 
 def resolve(
     rows: pl.DataFrame, topology: Topology, allow_estimation: bool, node_cpus: dict[int, int] | None = None

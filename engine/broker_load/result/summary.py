@@ -152,7 +152,7 @@ def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilde
     topology, total = model.topology, model.aggregate
     if not total.enough and topology.size:
         builder.notes.append(
-            "Cruise Control would answer: not enough valid windows; the newest window is shown all the same"
+            "Cruise Control would answer: not enough valid windows; the newest window with samples is shown all the same"
         )
     most = max((window.most for window in total.windows), default=0)
     if 0 < most < parameters.min_samples:

@@ -128,6 +128,11 @@ def test_windows_without_anything() -> None:
         offered = [window(5, [0, 3], [0, 3], [0, 3])]
         refused = windows.aggregate(offered, None, SECOND, 4, allowed, np.array([0, 0], np.int32))
         assert not refused.enough and refused.valid.tolist() == [False, allowed > 0] and len(refused.windows) == 1
+        later = [window(7, [0, 0], [0, 0], [0, 0]), window(6, [0, 0], [0, 0], [0, 0]), *offered]
+        shown = windows.aggregate(later, None, SECOND, 4, allowed, np.array([0, 0], np.int32))
+        assert [each.index for each in shown.windows] == [5] and shown.valid.tolist() == [False, allowed > 0]
+    silent = windows.aggregate([window(5, [0], [0], [0])], None, SECOND, 4, 1, np.array([0], np.int32))
+    assert [each.index for each in silent.windows] == [5] and not silent.enough and not silent.valid.any()
 
 
 def test_windows_that_leave_too_few_partitions_are_skipped() -> None:

@@ -97,11 +97,17 @@ def test_leader_without_cpu(tmp_path: Path) -> None:
 
 
 def test_cores_unknown_without_estimation(tmp_path: Path) -> None:
-    """The default entry serves only where estimation is allowed."""
+    """The default entry serves only where estimation is allowed; for samples and for the model that is asked separately."""
     made = simple(tmp_path)
     made.capacity["1"] = {"DISK": "1", "CPU": {"num.cores": "2"}, "NW_IN": "1", "NW_OUT": "1"}
     inputs = read(made.write())
-    assert skipped(compute(inputs, ("allow-capacity-estimation", "false"))) == {("u", 0): "cores-unknown"}
+    sampling, model = ("sampling-allow-cpu-capacity-estimation", "false"), ("allow-capacity-estimation", "false")
+    for options in ([sampling], [sampling, model]):
+        assert skipped(compute(inputs, *options)) == {("u", 0): "cores-unknown"}
+    refused = compute(inputs, model)
+    assert skipped(refused) == {}
+    cores = dict(refused.tables["brokers"].select("broker", "cores").iter_rows())
+    assert cores[1] == 2 and cores[2] is None
     allowed = compute(inputs)
     assert skipped(allowed) == {}
     estimated = dict(allowed.tables["brokers"].select("broker", "capacity_estimated").iter_rows())
