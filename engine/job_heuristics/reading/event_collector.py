@@ -279,39 +279,56 @@ def _am_started(to: Collector, seq: int, kind: str, e: AMStarted) -> None:
     )  # fmt: skip
 
 
+def _job(to: Collector, seq: int, job: str, *, parsed: bool = False) -> str | None:
+    """Return the job id of a record; None, and a problem, where it is none: the record is of the job named before it.
+
+    ``parsed``: Hadoop's parser reads the id of such records and throws."""
+    if job_of(job) == job:
+        return job
+    to.problem("bad-record", "a job id that names no job")
+    if parsed:
+        message = f"java.lang.IllegalArgumentException: JobId string : {clean(job, 100)} is not properly formed"
+        to.parser_error(seq, message)
+    return None
+
+
 def _submitted(to: Collector, seq: int, kind: str, e: JobSubmitted) -> None:
+    job = _job(to, seq, e.jobid, parsed=True)
     workflow = "/".join(filter(None, (plain(e.workflowId), plain(e.workflowName), plain(e.workflowNodeName))))
     to.job_event(
-        seq, kind, e.jobid, time_ms=e.submitTime, submit_ms=e.submitTime, name=plain(e.jobName),
+        seq, kind, job, time_ms=e.submitTime, submit_ms=e.submitTime, name=plain(e.jobName),
         user=plain(e.userName), queue=plain(e.jobQueueName), workflow=workflow or None,
     )  # fmt: skip
 
 
 def _queue(to: Collector, seq: int, kind: str, e: JobQueueChange) -> None:
-    to.job_event(seq, kind, e.jobid, queue=plain(e.jobQueueName))
+    to.job_event(seq, kind, _job(to, seq, e.jobid), queue=plain(e.jobQueueName))
 
 
 def _inited(to: Collector, seq: int, kind: str, e: JobInited) -> None:
+    job = _job(to, seq, e.jobid)
     to.job_event(
-        seq, kind, e.jobid, time_ms=e.launchTime, launch_ms=e.launchTime, maps=e.totalMaps, reduces=e.totalReduces,
+        seq, kind, job, time_ms=e.launchTime, launch_ms=e.launchTime, maps=e.totalMaps, reduces=e.totalReduces,
         uberized=e.uberized,
     )  # fmt: skip
 
 
 def _info(to: Collector, seq: int, kind: str, e: JobInfoChange) -> None:
-    to.job_event(seq, kind, e.jobid, submit_ms=e.submitTime, launch_ms=e.launchTime)
+    to.job_event(seq, kind, _job(to, seq, e.jobid), submit_ms=e.submitTime, launch_ms=e.launchTime)
 
 
 def _finished(to: Collector, seq: int, kind: str, e: JobFinished) -> None:
+    job = _job(to, seq, e.jobid, parsed=True)
     to.job_event(
-        seq, kind, e.jobid, time_ms=e.finishTime, finish_ms=e.finishTime, state="SUCCEEDED",
+        seq, kind, job, time_ms=e.finishTime, finish_ms=e.finishTime, state="SUCCEEDED",
         maps_finished=e.finishedMaps, reduces_finished=e.finishedReduces,
     )  # fmt: skip
 
 
 def _unsuccessful(to: Collector, seq: int, kind: str, e: JobUnsuccessfulCompletion) -> None:
+    job = _job(to, seq, e.jobid)
     to.job_event(
-        seq, kind, e.jobid, time_ms=e.finishTime, finish_ms=e.finishTime,
+        seq, kind, job, time_ms=e.finishTime, finish_ms=e.finishTime,
         state=plain(e.jobStatus) or kind.removeprefix("JOB_"), maps_finished=e.finishedMaps,
         reduces_finished=e.finishedReduces, diagnostics=plain(e.diagnostics),
     )  # fmt: skip

@@ -56,7 +56,7 @@ def size(value: int) -> str:
                 rounded = Decimal(value / unit).quantize(Decimal("0.01"), rounding=ROUND_HALF_EVEN)
             text = f"{rounded:,}"
             return f"{text.rstrip('0').rstrip('.')} {word}"
-    return f"{value} B"
+    return f"{value:,} B"
 
 
 def rate(value: float) -> str:

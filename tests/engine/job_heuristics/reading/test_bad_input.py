@@ -195,6 +195,18 @@ def test_conf_is_found_under_the_lying_name() -> None:
     assert result.tables["jobs"]["upstream_says"].to_list() == [""]
 
 
+@pytest.mark.parametrize("record", ["JobSubmitted", "JobInited", "JobFinished"])
+@pytest.mark.parametrize("odd", ["", "5", "job_1_x", "application_1760000000000_0007"])
+def test_a_job_id_that_is_none_makes_no_further_job(record: str, odd: str) -> None:
+    """Its record is of the job that the others name, and Hadoop's parser throws where it reads the id."""
+    sound = compute(text()).tables["jobs"].drop("upstream_says")
+    result = compute(re.sub(rf'({record}":{{"jobid":")[^"]*'.encode(), rb"\g<1>" + odd.encode(), text()))
+    assert [(p.kind, p.reason) for p in result.problems] == [("bad-record", "a job id that names no job")]
+    jobs = result.tables["jobs"]
+    assert jobs.drop("upstream_says").equals(sound)
+    assert jobs["upstream_says"].item().startswith("java.lang.IllegalArgumentException") == (record != "JobInited")
+
+
 def test_hostile_names() -> None:
     evil = "\x1b]0;owned\x07[bold red]" + "\u202e" + "x" * 1_000_000
     bad = plan(Shape(evil, "a\x1bnn", "q\u2028x", maps=1, reduces=0), 8, 1_760_000_000_000, 3)
