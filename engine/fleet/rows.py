@@ -36,7 +36,9 @@ def packed(frame: pl.DataFrame, table: Table, job: pl.Expr) -> pa.RecordBatch:
     place = pl.int_range(pl.len(), dtype=pl.Int64)
     buffer = io.BytesIO()
     frame.select(*table.schema.names(), job.alias(JOB), place.alias(PLACE)).write_ipc(buffer, compression="lz4")
-    value = pl.DataFrame({TABLE: table.name, HEIGHT: pl.Series([frame.height], dtype=pl.Int64), ROWS: buffer.getvalue()})
+    value = pl.DataFrame(
+        {TABLE: table.name, HEIGHT: pl.Series([frame.height], dtype=pl.Int64), ROWS: buffer.getvalue()}
+    )
     return next(to_spark(value))
 
 

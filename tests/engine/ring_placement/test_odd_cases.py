@@ -110,4 +110,9 @@ def test_newer_files_that_list_nothing_replace_older_ones() -> None:
     assert result.tables["placements"].select("dataset_shards", "bytes_per_s").rows() == [(1, 40.0)]
     assert "strategy" not in result.tables and not result.problems
     del files["2/placement_rules.binpb"], files["2/placement_stats.binpb"]
-    assert result_of(files).tables["placements"].select("dataset_shards", "bytes_per_s").rows() == [(4, 2), (4, 2), (4, 2), (4, 1)]
+    assert result_of(files).tables["placements"].select("dataset_shards", "bytes_per_s").rows() == [
+        (4, 2),
+        (4, 2),
+        (4, 2),
+        (4, 1),
+    ]
