@@ -116,3 +116,11 @@ def test_newer_files_that_list_nothing_replace_older_ones() -> None:
         (4, 2),
         (4, 1),
     ]
+
+
+@pytest.mark.parametrize("strategy", ["token-ring", "partition-ring", "segment-writer"])
+def test_a_ring_that_all_members_have_left_is_shown_with_its_load(strategy: str) -> None:
+    load = table([("t", 5, 40)], "tenant,token,bytes_per_s")
+    files = {"ring.json": page([Member("w-0", "LEFT", tokens=2)]), "keys.csv": load}
+    result = result_of(files, strategy=strategy)
+    assert result.tables["nodes"]["state"].to_list() == ["LEFT"] and result.headline
