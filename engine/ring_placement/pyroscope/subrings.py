@@ -15,6 +15,11 @@ from engine.ring_placement.pyroscope.hashing import jump
 
 TRIES = 6
 """Most distinct instances that a client tries for one request."""
+LONGEST_WALK = 256
+"""Positions of a key that are looked at one by one. The rest of a walk that passes a member with nearly all shards may be as long
+as the ring, so that each member's next shard is looked up instead."""
+_CELLS = 1 << 20
+"""Keys times members that are looked up at once: it bounds the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +149,61 @@ def first_distinct(
         filled[take] += 1
         step += 1
         keep = np.flatnonzero((filled < depth_here) & (step < length))
+        if step == LONGEST_WALK and len(keep):
+            left = here[keep]
+            out[left] = _by_member(ranges, rows[left], offsets[left].astype(np.int64), owner, usable, depth)
+            break
         if len(keep) < len(here):
             here, a, ts, c, ds, off = here[keep], a[keep], ts[keep], c[keep], ds[keep], off[keep]
             more_tenant, length, filled = more_tenant[keep], length[keep], filled[keep]
     return out
+
+
+def _by_member(
+    ranges: Subrings, rows: np.ndarray, offsets: np.ndarray, owner: np.ndarray, usable: np.ndarray, depth: int
+) -> np.ndarray:
+    """Find what ``first_distinct`` does by looking up where each member is met first, whatever lies between.
+
+    Time grows with keys times members, not with the shards.
+    """
+    counts = np.bincount(owner, minlength=len(usable))
+    of_member = np.split(np.argsort(owner, kind="stable"), np.cumsum(counts)[:-1])
+    members = np.flatnonzero(usable & (counts > 0))
+    out = np.full((len(rows), depth), -1, dtype=np.int32)
+    chunk = max(1, _CELLS // max(1, len(members)))
+    for start in range(0, len(rows), chunk):
+        part = slice(start, start + chunk)
+        spans = _spans(ranges, rows[part], offsets[part])
+        met = np.stack([_first_met(of_member[member], spans, ranges.total) for member in members], axis=1)
+        nearest = np.argsort(met, axis=1)[:, :depth]
+        found = np.take_along_axis(met, nearest, axis=1) < _NEVER
+        out[part, : nearest.shape[1]] = np.where(found, members[nearest], -1)
+    return out
+
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def _spans(ranges: Subrings, rows: np.ndarray, offsets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cut the walk of each key into runs of positions, (start, length) in walk order, on a ring laid out twice in a row."""
+    a, tenant, dataset = ranges.a[rows], ranges.tenant_size[rows], ranges.dataset_size[rows]
+    c = ranges.c[rows] - a
+    more_tenant, more_ring = levels(ranges.total, tenant, dataset)
+    spans = []
+    for start, length in ((c + offsets, dataset - offsets), (c, offsets), (c + dataset, more_tenant)):
+        start = start % tenant
+        unwrapped = np.minimum(length, tenant - start)
+        spans += [(a + start, unwrapped), (a, length - unwrapped)]
+    return [*spans, (a + tenant, more_ring)]
+
+
+def _first_met(own: np.ndarray, spans: list[tuple[np.ndarray, np.ndarray]], total: int) -> np.ndarray:
+    """Return after how many positions each walk meets one of ``own`` (ascending), ``_NEVER`` where it does not."""
+    own = np.concatenate([own, own + total, [2 * total + 1]])
+    met = np.full(len(spans[0][0]), _NEVER)
+    walked = np.zeros(len(met), dtype=np.int64)
+    for start, length in spans:
+        ahead = own[np.searchsorted(own, start)] - start
+        np.copyto(met, walked + ahead, where=(ahead < length) & (met == _NEVER))
+        walked += length
+    return met

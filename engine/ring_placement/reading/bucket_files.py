@@ -46,17 +46,18 @@ class PlacementRules(_PlacementFile):
 
     id = "placement-rules"
     title = "placement_rules.binpb from the bucket"
+    version = 2
     tables = (tables.RULES,)
     kind = "rules"
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one row per rule."""
+        """Read one row per rule; of a file without rules one of its time only, since it replaces older ones."""
         found = _Found(source.path)
+        rows: list[tuple[Any, ...]] = []
         try:
             rules = placement_rules(data, found.damaged)
         except WireError as error:
             return unreadable(source, "bad-protobuf", str(error), error.byte)
-        rows = []
         for rule in rules.datasets:
             tenant, name = found.name(rule.tenant), found.name(rule.name)
             if max(rule.tenant_limit, rule.dataset_limit) > 2**31:
@@ -64,6 +65,8 @@ class PlacementRules(_PlacementFile):
                 continue
             strategy = min(rule.load_balancing, 99)
             rows.append((tenant, name, rule.tenant_limit, rule.dataset_limit, strategy, rules.created_at))
+        if rules.created_at and not rules.datasets and not found.problems:
+            rows = [(*_NO_NAMES, None, None, None, rules.created_at)]
         return Reading({"rules": columns_of(tables.RULES, rows)}, found.problems)
 
 
@@ -72,11 +75,12 @@ class PlacementStats(_PlacementFile):
 
     id = "placement-stats"
     title = "placement_stats.binpb from the bucket"
+    version = 2
     tables = (tables.STATS,)
     kind = "stats"
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one row per dataset and shard entry."""
+        """Read one row per dataset and shard entry; of a file without datasets one of its time only."""
         found = _Found(source.path)
         try:
             stats = placement_stats(data, found.damaged)
@@ -94,9 +98,13 @@ class PlacementStats(_PlacementFile):
                     found.problem("too-many", f"more than {MOST_ENTRIES} shard entries: the rest is left out")
                 else:
                     rows.append((tenant, name, shard, found.name(owner), usage, dataset.std_dev, stats.created_at))
+        if stats.created_at and not stats.datasets and not found.problems:
+            rows = [(*_NO_NAMES, None, None, None, None, stats.created_at)]
         return Reading({"stats": columns_of(tables.STATS, rows)}, found.problems)
 
 
+_NO_NAMES = (None, None)
+"""Tenant and dataset of the row of a file that lists none."""
 MOST_ENTRIES = 1 << 20
 """Most shard entries of one file that are taken."""
 LONGEST_NAME = 512

@@ -123,8 +123,9 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
         lines.append(Headline("single failure", text, "of a node", "severe" if fatal else "ok", short))
     if summary["load_total"]:
         lines.append(Headline("load", load_text(s, summary["load_total"]), summary["load_unit"]))
-        hottest = s.outcome.nodes[int(np.argmax(s.outcome.after))]
-        lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f} × mean", hottest))
+        if s.outcome.nodes:  # all members may have left
+            hottest = s.outcome.nodes[int(np.argmax(s.outcome.after))]
+            lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f} × mean", hottest))
     elif s.after.share.any():
         lines.append(Headline("holds most", f"{summary['share_max_over_mean']:.2f}", "× mean share of keys"))
     if summary["moved_share"]:

@@ -184,7 +184,9 @@ def _tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
 
 
 def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.DataFrame:
-    """Return the rows of the one file with the latest ``created_at`` (ties: latest modified, then label) up to ``at_ms``."""
+    """Return the rows of the one file with the latest ``created_at`` (ties: latest modified, then label) up to ``at_ms``.
+
+    A file that lists nothing has a row without names: it takes the place of older ones, and gives none."""
     if not frame.height:
         return frame
     files = frame.group_by("file", maintain_order=True).agg(pl.col("created_at").max())
@@ -193,7 +195,8 @@ def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.D
         if at_ms is None or created <= at_ms * 1_000_000:
             info = inputs.files.get(number)
             ranked.append((created, info.mtime_ms if info else 0, info.label if info else "", number))
-    return frame.filter(pl.col("file") == (max(ranked)[3] if ranked else -1))
+    newest = max(ranked)[3] if ranked else -1
+    return frame.filter((pl.col("file") == newest) & pl.col("tenant").is_not_null())
 
 
 def _partition_shards(inputs: Inputs) -> dict[str, int]:

@@ -94,3 +94,33 @@ def test_the_newest_rules_count(stale: int) -> None:
     files = {f"{i}/placement_rules.binpb": write_rules(each) for i, each in enumerate(order)}
     result = result_of({"ring.json": page(THREE), "loads.csv": table([("t", "d", 40)]), **files})
     assert result.tables["placements"]["dataset_shards"].to_list() == [4] * 4
+
+
+def test_newer_files_that_list_nothing_replace_older_ones() -> None:
+    stats = (DatasetStats("t", "d", ((1, "w-0"),), (7,), 0),)
+    files = {
+        "ring.json": page(THREE),
+        "loads.csv": table([("t", "d", 40)]),
+        "1/placement_rules.binpb": write_rules(Rules(("t",), (Rule("t", "d", 0, 4, 1),), 3 * SECOND)),
+        "1/placement_stats.binpb": write_stats(DistributionStats(stats, 3 * SECOND)),
+        "2/placement_rules.binpb": write_rules(Rules((), (), 4 * SECOND)),
+        "2/placement_stats.binpb": write_stats(DistributionStats((), 4 * SECOND)),
+    }
+    result = result_of(files)
+    assert result.tables["placements"].select("dataset_shards", "bytes_per_s").rows() == [(1, 40.0)]
+    assert "strategy" not in result.tables and not result.problems
+    del files["2/placement_rules.binpb"], files["2/placement_stats.binpb"]
+    assert result_of(files).tables["placements"].select("dataset_shards", "bytes_per_s").rows() == [
+        (4, 2),
+        (4, 2),
+        (4, 2),
+        (4, 1),
+    ]
+
+
+@pytest.mark.parametrize("strategy", ["token-ring", "partition-ring", "segment-writer"])
+def test_a_ring_that_all_members_have_left_is_shown_with_its_load(strategy: str) -> None:
+    load = table([("t", 5, 40)], "tenant,token,bytes_per_s")
+    files = {"ring.json": page([Member("w-0", "LEFT", tokens=2)]), "keys.csv": load}
+    result = result_of(files, strategy=strategy)
+    assert result.tables["nodes"]["state"].to_list() == ["LEFT"] and result.headline

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
+from engine.ring_placement.pyroscope import subrings
 from engine.ring_placement.pyroscope.hashing import hex16, series_fingerprint
 from engine.ring_placement.pyroscope.keys import SPREAD
 from engine.ring_placement.pyroscope.placement import place
@@ -134,7 +136,10 @@ def test_pyroscopes_iterator() -> None:
         assert [nodes[p] for p in order] == one["candidates"], one["case"]
 
 
-def test_vectorised_walk_equals_the_plain_one() -> None:
+@pytest.mark.parametrize("longest", [1, 3, subrings.LONGEST_WALK])
+def test_vectorised_walk_equals_the_plain_one(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subrings, "LONGEST_WALK", longest)
+    monkeypatch.setattr(subrings, "_CELLS", 9)
     rng = np.random.default_rng(5)
     states = ("ACTIVE", "ACTIVE", "LEAVING", "JOINING")
     for _ in range(60):
@@ -163,3 +168,19 @@ def test_vectorised_walk_equals_the_plain_one() -> None:
             walk = [int(ring.owner[p]) for p in candidate_positions(ring.total, a, a + ts, c, c + ds, int(offset))]
             expected = [n for n in dict.fromkeys(walk) if ring.active[n]][:6]
             assert [n for n in chain[i].tolist() if n >= 0] == expected
+
+
+def test_a_walk_past_a_member_with_nearly_all_shards_is_not_as_long_as_the_ring() -> None:
+    ring = Ring.of(
+        [Member("a", "ACTIVE", tokens=1), Member("b", "ACTIVE", tokens=400_000), Member("c", "ACTIVE", tokens=1)]
+    )
+    keys = one_dataset_per_row([("t", f"d{i}", 0, 1, SPREAD, 0, 100) for i in range(20)])
+    ranges = keys.ranges(ring.total)
+    groups = keys.fold(ranges)
+    began = time.process_time()
+    chain = first_distinct(ranges, groups.datasets, groups.offsets, ring.owner, ring.active, 6)
+    assert time.process_time() - began < 2  # one by one: half a minute
+    tiny = {node: int(np.flatnonzero(ring.owner == node)[0]) for node in (0, 2)}
+    for found, dataset in zip(chain.tolist(), groups.datasets, strict=True):
+        start = int(ranges.c[dataset]) % ring.total
+        assert found == [1, *sorted(tiny, key=lambda node: (tiny[node] - start) % ring.total), -1, -1, -1]
