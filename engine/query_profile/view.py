@@ -84,14 +84,18 @@ VIEW = QueryProfile()
 
 
 def _sources(inputs: Inputs, parameters: QueryProfileParameters, context: Context) -> Sources:
-    """Find the workloads in the files; the attached table is not trained on unless there is nothing else."""
+    """Find the workloads in the files; the attached table is not trained on unless there is nothing else (a table without
+    the target is something: one from which nothing is learned)."""
     attachment, target, most = parameters.predict, parameters.target, parameters.max_intervals
     without = ("", 0) if attachment is None else (attachment.name.rsplit("/", 1)[-1], len(attachment.data))
 
     def find() -> Sources:
         context.progress(0.1, "joining snapshots")
         sources = find_sources(inputs, target, context, without, most)
-        return sources if sources.workloads or not without[0] else find_sources(inputs, target, context, most=most)
+        untaught = any(problem.kind == "missing-target" for problem in sources.problems)
+        if sources.workloads or untaught or not without[0]:
+            return sources
+        return find_sources(inputs, target, context, most=most)
 
     return context.memo.value("sources", (inputs.version, target, without, most), find)
 

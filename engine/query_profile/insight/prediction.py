@@ -111,7 +111,8 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
     if not keep.all():
         x, y, number, seconds = x[keep], y[keep], number[keep], seconds[keep]
         calls = calls[keep] if calls is not None else None
-    as_trained = rows.own and keep.all() and fits.used.all()
+    # fits hold no tiny times, which VividCortex' program takes as they are
+    as_trained = rows.own and keep.all() and fits.used.all() and not exactly
     values = fits.fitted(method) if as_trained else fits.predict(method, x, calls, seconds)
     scored = np.ones(len(y), bool) if exactly else np.isfinite(y)
     if rows.own and not exactly:

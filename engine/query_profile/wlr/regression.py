@@ -102,8 +102,12 @@ class Lines:
                 plain = block.min(initial=0.0) >= 0 and block.max(initial=0.0) < np.inf
             # an infinite time of a dropped class is no 0 * inf
             times = block if plain else np.where(present & use, block, 0.0)
+            # Intercept and slope * x of a class are added first, then the classes, as the program does: where all actuals are
+            # equal, the last bit decides what its last line says.
             with np.errstate(invalid="ignore", over="ignore"):
-                row = times @ slope + present @ intercept
+                terms = times * slope
+                terms += present * intercept
+                row = terms.sum(axis=1)
             if endless.any():
                 row[(present & endless).any(axis=1)] = np.inf
             predicted[rows] = row

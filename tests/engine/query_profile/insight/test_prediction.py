@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import polars as pl
 import pytest
 
 from engine.parameters import Attachment
@@ -52,3 +53,14 @@ def test_infinite_time_of_a_dropped_class() -> None:
     found = result.tables["predictions"]["predicted"].to_list()
     assert found == pytest.approx([6.926406926, 6.926406926, 13.722943723, 20.519480519], rel=1e-9)
     assert result.summary["mape"] == pytest.approx(0.5868686868686869, rel=1e-9)
+
+
+def test_the_program_takes_tiny_times_as_they_are() -> None:
+    # In the last row q.2 counts with its intercept, however short it ran.
+    data = b"q.1,q.2,user_us\n1,1,40\n1,2,48\n1,3,52\n1,6,60\n3,1e-303,40\n"
+    result = compute({"a.csv": data}, method="wlr", rules="upstream")
+    q2 = result.tables["classes"].row(by_predicate=pl.col("class") == "q.2", named=True)
+    q1 = result.tables["classes"].row(by_predicate=pl.col("class") == "q.1", named=True)
+    assert q2["n"] == 5 and q2["slope"] > 0 and q2["intercept"] > 0
+    predicted = max(q1["intercept"], 0) + 3 * q1["slope"] + q2["intercept"]
+    assert result.tables["predictions"]["predicted"][4] == pytest.approx(predicted, rel=1e-12)

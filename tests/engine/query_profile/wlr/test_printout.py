@@ -64,3 +64,27 @@ def test_the_slopes_ratio_has_its_sign_and_the_intercepts_has_none() -> None:
         f"{found['slope_stderr'] / found['slope']:.3g}",
         f"{found['intercept_stderr'] / found['intercept']:.3g}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "numbers"),
+    [
+        ("9,8,5 3,14,5 14,16,5", "Slope: -Inf T-stat: NaN Intercept: +Inf T-stat: NaN R^2 +Inf MAPE: 0.14"),
+        ("9,13,5 7,5,5 3,4,5", "Slope: NaN T-stat: NaN Intercept: NaN T-stat: NaN R^2 NaN MAPE: 0.041"),
+    ],
+)
+def test_where_all_actuals_are_equal_the_last_bits_of_predictions_show(rows: str, numbers: str) -> None:
+    """Two classes have one sum, whatever the order: the program adds intercept and slope * x of each before."""
+    table = "\n".join(["q.1,q.2,user_us", *rows.split(), ""]).encode()
+    result = compute({"a.csv": table}, method="wlr", rules="upstream")
+    text = VIEW.upstream(result, parse(VIEW.parameters, [])) or ""
+    assert text.splitlines()[-1] == numbers
+
+
+@pytest.mark.parametrize("choices", [{}, {"method": "wlr", "rules": "upstream"}], ids=str)
+def test_the_table_to_predict_does_not_teach_where_the_other_has_no_target(choices: dict[str, str]) -> None:
+    chosen = {**choices, "predict": OTHER}
+    result = compute({"a.csv": b"q.1,q.2\n1,2\n3,9\n", "other.csv": OTHER.data}, **chosen)
+    assert result.tables["classes"].height == 0
+    text = VIEW.upstream(result, parse(VIEW.parameters, list(chosen.items()))) or ""
+    assert text.splitlines()[1:3] == ["PREDICT 5 0", "PREDICT 8 0"] and text.splitlines()[-1] == ZEROS
