@@ -50,7 +50,7 @@ class CruiseControlText:
         """Read one answer to rows of the answer tables."""
         rows = AnswerRows(source)
         # A comprehension, which lets the screen's thread in between, as one call that lists millions of pairs does not.
-        lines = [(number, line) for number, line in enumerate(text_of(data).split("\n"), 1)]  # noqa: C416
+        lines = [(number, line) for number, line in enumerate(text_of(data).split("\n"), 1)]
         lines.reverse()
         goals: list[tuple[str, str]] = []
         summary: dict[str, Any] = {}
