@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Any
 
 import msgspec
@@ -56,6 +57,10 @@ KEYED = frozenset({"load-table", "key-table", "block"})
 """The kinds of files that grow with the number of keys."""
 MEMORY_PER_BYTE = 2.5
 """Bytes of memory for each byte of such a file: measured with 10 million keys, 1.3 of CSV with long names and 5.7 of Parquet."""
+BYTES_PER_PAIR = 48
+"""Bytes of memory for each pair of a ring's members, which may fail together: measured with 3,000 to 6,000 members, 40."""
+PAIRS_SHARE = 4
+"""Part of the memory that they may take: one in so many."""
 
 
 class RingPlacement:
@@ -80,15 +85,9 @@ class RingPlacement:
         cluster = state.cluster
         if cluster.ring is None and not any(x.height for x in (cluster.observed, cluster.stats, cluster.load)):
             raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
-        if cluster.ring is not None and not cluster.ring.strategy:
-            ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
-            why, kind = f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind"
-            if cluster.ring.component:
-                why, kind, ask = cluster.ring.why, f"of the {cluster.ring.component}", "it takes no writes"
-            made = _members_only(state, why, kind, ask)
-        elif cluster.ring is not None and lacks_tokens(cluster.ring):
-            hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
-            made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
+        missing = _not_placeable(cluster.ring, context.memory) if cluster.ring is not None else None
+        if missing is not None:
+            made = _members_only(state, *missing)
         elif cluster.ring is not None and cluster.ring.strategy != "segment-writer":
             made = _of_replicas(apply_scenario(state, parameters, context), parameters, context)
         else:
@@ -206,6 +205,25 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         summary["drift_pairs"] = int((frames["observed"]["drift"] != "").sum())
     headline = replica_summary.headline_of(s, summary)
     return _Made(summary, frames, headline, findings, notes, problems, replica_summary.ring_view(s, p, context))
+
+
+def _not_placeable(ring: RingFile, memory: int) -> tuple[str, str, str] | None:
+    """Return why nothing can be placed on ``ring``, what kind of ring it is, and the basis of that; None if all is there."""
+    if not ring.strategy:
+        if ring.component:
+            return ring.why, f"of the {ring.component}", "it takes no writes"
+        ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
+        return f"the kind of this ring is unknown ({ring.why}): {ask}", "of unknown kind", ask
+    kind = replica_summary.KIND_NAMES.get(ring.strategy, ring.strategy)
+    if lacks_tokens(ring):
+        hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
+        return hint, kind, f"{hint}; {ring.why}"
+    most = isqrt(memory // PAIRS_SHARE // BYTES_PER_PAIR)
+    if len(ring.members) > most:
+        count = len(ring.members)
+        why = f"the pairs of {count:,} members take more memory than there is: {most:,} members at most (memory-mb)"
+        return why, kind, f"{why}; {ring.why}"
+    return None
 
 
 def lacks_tokens(ring: RingFile) -> bool:

@@ -49,15 +49,19 @@ class CruiseControlText:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of the answer tables."""
         rows = AnswerRows(source)
-        lines = list(enumerate(text_of(data).split("\n"), 1))[::-1]
+        # A comprehension, which lets the screen's thread in between, as one call that lists millions of pairs does not.
+        lines = [(number, line) for number, line in enumerate(text_of(data).split("\n"), 1)]
+        lines.reverse()
         goals: list[tuple[str, str]] = []
         summary: dict[str, Any] = {}
         caption = ""
         while lines:
             _, line = lines.pop()
             stripped = line.strip()
+            if not stripped:
+                continue  # no pattern is asked about it: a file may have millions
             is_table = _read_table(rows, line, lines, caption)
-            caption = stripped or caption
+            caption = stripped
             if is_table:
                 continue
             if goal := _GOAL_CLIENT.match(stripped) or _GOAL_TEXT.search(line):

@@ -41,28 +41,27 @@ def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -
     return first // step * step + step * np.arange(count + 1)
 
 
-def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | None) -> Workload:
+FEWEST = 10
+"""Intervals that are kept, whatever memory they take."""
+
+
+def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | None, memory: int) -> Workload:
     """Sum ``part`` (rows of the ``interval_classes`` table) by class between ``edges`` (epoch ms; None: one interval per
-    file). ``name``: label of the workload; ``system``: its kind."""
+    file). ``name``: label of the workload; ``system``: its kind. The oldest intervals are left out where all metrics of all
+    classes would take more than ``memory`` bytes."""
+    interval, inside, start_ms, end_ms = _by_file(part) if edges is None or len(edges) < 2 else _between(part, edges)
+    notes = _not_counted(part, inside)
+    tables = max(1, sum(part[metric].count() > 0 for metric, _ in METRICS))
+    most = max(FEWEST, memory // (max(1, part["key"].n_unique()) * tables * 8))
+    if (gone := len(start_ms) - most) > 0:
+        notes = (*notes, left_out(gone, len(start_ms), "memory-mb"))
+        kept = ~inside | (interval >= gone)
+        part, interval, inside = part.filter(kept), interval[kept] - gone, inside[kept]
+        start_ms, end_ms = start_ms[gone:], end_ms[gone:]
+    count = len(start_ms)
     classes = part.unique("key", keep="first", maintain_order=True).with_row_index("index")
     index = part.join(classes.select("key", "index"), on="key", how="left", maintain_order="left")["index"].to_numpy()
     texts = classes.select("queryid", "query", "user", "database").rows()
-    if edges is not None and len(edges) > 1:
-        end = part["end_ms"].to_numpy()
-        timed = part["end_ms"].is_not_null().to_numpy()
-        interval = np.searchsorted(edges, np.where(timed, end, -1), side="left") - 1
-        inside = timed & (interval >= 0) & (interval < len(edges) - 1)
-        count = len(edges) - 1
-        start_ms, end_ms = edges[:-1].astype(np.int64), edges[1:].astype(np.int64)
-    else:
-        order = part.group_by(FILE, maintain_order=True).agg(pl.col("start_ms").min(), pl.col("end_ms").max())
-        order = order.sort("start_ms", FILE, nulls_last=True).with_row_index("interval")
-        numbers = part.join(order.select(FILE, "interval"), on=FILE, how="left", maintain_order="left")["interval"]
-        interval = numbers.to_numpy().astype(np.int64)
-        inside = np.ones(len(interval), bool)
-        count = order.height
-        start_ms = order["start_ms"].fill_null(-1).to_numpy().astype(np.int64)
-        end_ms = order["end_ms"].fill_null(-1).to_numpy().astype(np.int64)
     metrics: dict[str, np.ndarray] = {}
     for metric, _ in METRICS:
         values = part[metric].to_numpy().astype(float)
@@ -83,11 +82,38 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
         start_ms,
         end_ms,
         ("",) * count,
-        notes=_left_out(part, inside),
+        notes=notes,
     )
 
 
-def _left_out(part: pl.DataFrame, inside: np.ndarray) -> tuple[str, ...]:
+def left_out(gone: int, count: int, why: str) -> str:
+    """Word that only the newest intervals are looked at."""
+    return f"the oldest {gone:,} of {count:,} intervals are left out ({why})"
+
+
+Cut = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Of each row its interval and whether that counts; of each interval its begin and end (epoch ms, -1: not known)."""
+
+
+def _between(part: pl.DataFrame, edges: np.ndarray) -> Cut:
+    """Find the intervals between ``edges`` that entries end in."""
+    end = part["end_ms"].to_numpy()
+    timed = part["end_ms"].is_not_null().to_numpy()
+    interval = np.searchsorted(edges, np.where(timed, end, -1), side="left") - 1
+    inside = timed & (interval >= 0) & (interval < len(edges) - 1)
+    return interval, inside, edges[:-1].astype(np.int64), edges[1:].astype(np.int64)
+
+
+def _by_file(part: pl.DataFrame) -> Cut:
+    """Take each file for an interval."""
+    order = part.group_by(FILE, maintain_order=True).agg(pl.col("start_ms").min(), pl.col("end_ms").max())
+    order = order.sort("start_ms", FILE, nulls_last=True).with_row_index("interval")
+    numbers = part.join(order.select(FILE, "interval"), on=FILE, how="left", maintain_order="left")["interval"]
+    start_ms, end_ms = (order[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("start_ms", "end_ms"))
+    return numbers.to_numpy().astype(np.int64), np.ones(part.height, bool), start_ms, end_ms
+
+
+def _not_counted(part: pl.DataFrame, inside: np.ndarray) -> tuple[str, ...]:
     """Word how many entries are in no interval."""
     if inside.all():
         return ()

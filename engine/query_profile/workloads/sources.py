@@ -83,7 +83,8 @@ def find_sources(
     series = resources.of_single_hosts(series, problems)
     snapshots, logs = _snapshot_workloads(inputs, context, most), _logs(inputs)
     origins = [*(origin for _, origin in snapshots), *(log.origin for log in logs)]
-    cut = [(log.workload(resources.belonging(series, log.origin, origins), target), log.origin) for log in logs]
+    memory = context.memory // MEMORY_SHARE
+    cut = [(log.workload(resources.belonging(series, log.origin, origins), target, memory), log.origin) for log in logs]
     for work, origin in _distinguished([*snapshots, *cut]):
         workloads.append(resources.with_resource(work, origin, origins, series, target, problems))
     workloads = [_newest(work, most) for work in workloads]
@@ -97,11 +98,7 @@ def _newest(work: Workload, most: int) -> Workload:
     if count <= most:
         return work
     newest = work.rows(np.arange(count - most, count))
-    return replace(newest, notes=(*work.notes, _left_out(count - most, count, "max-intervals")))
-
-
-def _left_out(gone: int, count: int, why: str) -> str:
-    return f"the oldest {gone:,} of {count:,} intervals are left out ({why})"
+    return replace(newest, notes=(*work.notes, log_workloads.left_out(count - most, count, "max-intervals")))
 
 
 def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workload, Origin]]:
@@ -193,7 +190,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
             work = replace(work, notes=(*work.notes, listed_snapshots.NOTE))
         if gone := lengths[server] - len(between):
             why = "max-intervals" if len(between) == most else "memory-mb"
-            work = replace(work, notes=(*work.notes, _left_out(gone, lengths[server], why)))
+            work = replace(work, notes=(*work.notes, log_workloads.left_out(gone, lengths[server], why)))
         workloads.append((work, Origin(place, series.removeprefix(STEM), system)))
     return workloads
 
@@ -294,10 +291,10 @@ class _Log:
     system: str
     origin: Origin
 
-    def workload(self, series: Sequence[alignment.Series], target: str) -> Workload:
-        """Cut the log into intervals, at the samples of one of ``series`` where it has one."""
+    def workload(self, series: Sequence[alignment.Series], target: str, memory: int) -> Workload:
+        """Cut the log into intervals, at the samples of one of ``series`` where it has one, of ``memory`` bytes at most."""
         ends = log_workloads.edges(self.rows, series, target) if self.system == "slow-log" else None
-        return log_workloads.workload(self.rows, f"{self.system}: {self.title}", self.system, ends)
+        return log_workloads.workload(self.rows, f"{self.system}: {self.title}", self.system, ends, memory)
 
 
 def _logs(inputs: Inputs) -> list[_Log]:

@@ -1,43 +1,33 @@
-"""CSV with blank lines: they cost next to nothing, and line numbers stay true."""
+"""Blank lines of a printed answer: a file may have millions of them."""
 
 from __future__ import annotations
 
-import polars as pl
+from typing import Any
+
 import pytest
 
-from engine.broker_load.reading import tabular
-from engine.broker_load.reading.tabular import CsvRows
-from engine.reading import Reading, Source
-from engine.text import decode
+from engine.broker_load.reading import cruise_control_text
+from engine.reading import Source
 
-HEADER = b"time_ms,metric,broker,topic,partition,value\n"
-GOOD = b"1700000000000,ALL_TOPIC_BYTES_IN,1,,,5\n"
-
-
-def take(data: bytes) -> Reading:
-    """Read one file whole."""
-    return CsvRows().read(Source("/m.csv", "m.csv", 0, len(data)), data, None, True)
+ANSWER = (
+    "PARTITION LEADER FOLLOWERS CPU (%_CORES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"
+    "orders-3 7 [8] 1.0 10.0 2.0 3.0 4.0\n"
+)
 
 
-@pytest.mark.parametrize("blank", [b"\n", b"\r\n", b"  \n", b"\n\r\n\t\n"])
-def test_blank_lines_are_left_out_and_counted(blank: bytes) -> None:
-    made = take(HEADER + blank * 3 + GOOD + blank + b"bad\n" + GOOD + blank * 2)
-    count = blank.count(b"\n")
-    rows = made.rows["metrics"]
-    assert isinstance(rows, pl.DataFrame) and rows["value"].to_list() == [5.0, 5.0]
-    assert [problem.line for problem in made.problems] == [1 + 3 * count + 1 + count + 1]
-    assert made.state["lines"] == 4 + 6 * count
+def test_no_pattern_is_asked_about_a_blank_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    table = cruise_control_text._read_table
 
+    def noted(rows: Any, title: str, *rest: Any) -> bool:
+        asked.append(title)
+        return table(rows, title, *rest)
 
-def test_a_flood_of_line_ends_is_not_made_into_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A packed file of a few hundred KB may hold hundreds of MB of line ends."""
-    lengths: list[int] = []
+    monkeypatch.setattr(cruise_control_text, "_read_table", noted)
+    kind = cruise_control_text.CruiseControlText()
 
-    def counted(data: bytes) -> str:
-        lengths.append(len(data))
-        return decode(data)
+    def rows(text: str) -> dict[str, Any]:
+        return kind.read(Source("/in/a.txt", "a.txt", 0, len(text)), text.encode(), None, True).rows
 
-    monkeypatch.setattr(tabular, "decode", counted)
-    made = take(HEADER + b"\n" * 3_000_000 + GOOD)
-    assert made.state["lines"] == 3_000_002
-    assert max(lengths) < 200
+    assert rows("\n \n\t\n" * 50 + ANSWER + "\n" * 50) == rows(ANSWER)
+    assert asked == [ANSWER.split("\n")[0]] * 2

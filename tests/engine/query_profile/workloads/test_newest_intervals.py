@@ -71,3 +71,23 @@ def test_memory_bounds_the_intervals_with_a_note() -> None:
     found = profile(inputs(files()), Memo(), most=100, memory=50_000)
     assert 10 <= found.tables["intervals"].height < 39
     assert any("intervals are left out (memory-mb)" in note for note in found.notes)
+
+
+def slow_log(count: int) -> dict[str, bytes]:
+    """A log of ``count`` queries, each of a class and a minute of its own."""
+    entry = "# Query_time: 0.5  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1\nSET timestamp={};\nSELECT c{} FROM t;\n"
+    return {"slow.log": "".join(entry.format(1_767_603_600 + 60 * n, n) for n in range(count)).encode()}
+
+
+def test_memory_bounds_the_intervals_of_a_log_with_a_note() -> None:
+    """Each further query makes a class and an interval: their table grows with the square of the log."""
+    whole = profile(inputs(slow_log(300)), Memo(), most=1000)
+    assert whole.tables["intervals"].height >= 290
+    assert not any("left out" in note for note in whole.notes)
+    found = profile(inputs(slow_log(300)), Memo(), most=1000, memory=1_000_000)
+    kept = found.tables["intervals"].height
+    assert 10 <= kept < 150
+    assert any("intervals are left out (memory-mb)" in note for note in found.notes)
+    # Only classes of these intervals are listed, the newest ones.
+    assert set(found.tables["classes"]["class"]) < set(whole.tables["classes"]["class"])
+    assert "select c299 from t" in found.tables["classes"]["query"].to_list()
