@@ -54,7 +54,7 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
     append = False
-    version = 9
+    version = 10
     tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN, MACHINES)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -67,7 +67,7 @@ class MetricScrape:
             return Reading(consumed=len(data))
         file = prometheus.read(source, data, metric_names.LABELS, metric_names.NAMES)
         problems = list(file.problems)
-        series, names = _by_cluster(_series(file, source))
+        series, names = _by_cluster(_series(file, source), source, problems)
         facts = _facts(series)
         mapped = _mapped(series, source, problems)
         if facts.height:
@@ -172,7 +172,7 @@ def _with_ids(mapped: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
 
 
 MOST_CLUSTERS = 255
-"""Clusters that a file's labels can name; what is of more has no cluster."""
+"""Clusters of one file that are told apart; the series of those beyond are left out."""
 _OF_MACHINES = (
     raw_metrics.NODE_IDLE_SECONDS, raw_metrics.CONTAINER_CPU_SECONDS, raw_metrics.CONTAINER_CORES,
     raw_metrics.CONTAINER_QUOTA, raw_metrics.CONTAINER_PERIOD, raw_metrics.PROCESS_CPU_SECONDS,
@@ -198,11 +198,16 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
     return mapped
 
 
-def _by_cluster(series: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -> tuple[pl.DataFrame, list[str]]:
     """Add ``cluster``, the place from 1 of each series' cluster among the names that labels give (0: none), and return these."""
     name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.CLUSTERS)
     found = series.select(name.alias("name"))["name"]
-    names = found.drop_nulls().unique().sort().to_list()[:MOST_CLUSTERS]
+    names = found.drop_nulls().unique().sort().to_list()
+    if len(names) > MOST_CLUSTERS:
+        reason = f"series of {len(names):,} clusters: those beyond the first {MOST_CLUSTERS} names are left out"
+        known = (found.is_null() | (found <= names[MOST_CLUSTERS - 1])).to_numpy()
+        problems.append(Problem.at(source.path, "too-many-clusters", reason, count=int((~known).sum())))
+        series, found, names = series.filter(known), found.filter(known), names[:MOST_CLUSTERS]
     places = {one: place for place, one in enumerate(names, 1)}
     number = found.replace_strict(places, default=0, return_dtype=pl.UInt8) if names else pl.lit(0, pl.UInt8)
     return series.with_columns(number.alias("cluster")), names

@@ -88,6 +88,16 @@ def test_that_one_was_chosen_is_said(tmp_path: Path) -> None:
     assert not alone.problems and "cluster" not in alone.summary
 
 
+def test_more_clusters_than_are_told_apart_are_left_out_not_mixed_in(tmp_path: Path) -> None:
+    many = {f"c{number:03}": ("cluster", 1 + (number == 7), 1024.0) for number in range(260)}
+    every = inputs(tmp_path, answer(**many))
+    assert hosts(every) == (["c007-0", "c007-1"], 1.0)
+    problem = next(problem for problem in compute(every).problems if problem.kind == "too-many-clusters")
+    assert "260 clusters" in problem.reason and problem.count > 0
+    with pytest.raises(UnknownName):
+        compute(every, ("cluster", "c259"))
+
+
 def test_a_label_that_only_machines_have_names_no_cluster(tmp_path: Path) -> None:
     data = json.loads(answer(eu=("strimzi_io_cluster", 2, 1.0)))
     for cpu in ("0", "1"):
