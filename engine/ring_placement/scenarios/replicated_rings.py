@@ -238,7 +238,7 @@ def _topology(
 
 
 def _is_registered(m: Member) -> bool:
-    return m.state in PLACED_STATES or (m.state == "UNHEALTHY" and m.written != "LEFT")
+    return m.state in PLACED_STATES or (m.state == "UNHEALTHY" and not m.is_tombstone)
 
 
 def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
