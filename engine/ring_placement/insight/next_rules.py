@@ -8,6 +8,7 @@ import polars as pl
 
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.adaptive_placement import (
+    RULES_RETENTION_NS,
     DatasetStats,
     DistributionStats,
     Ruler,
@@ -23,6 +24,8 @@ from engine.ring_placement.scenarios.scenario_state import SegmentState
 STRATEGY_NAMES = {BY_FINGERPRINT: "fingerprint", ROUND_ROBIN: "round-robin"}
 NO_RULES = "no rules"
 """Stands for a strategy where the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope."""
+EXPIRED = "expired"
+"""Stands for the strategy of a dataset without stats whose rule is too old to be written again."""
 
 
 def strategy_table(state: SegmentState) -> pl.DataFrame:
@@ -40,15 +43,23 @@ def strategy_table(state: SegmentState) -> pl.DataFrame:
     usage = {(each.tenant, each.name): each for each in stored.datasets}
     now, corrected = (_next_rules(cluster, stats) for stats in (stored, true))
     rows = []
-    for key in now or usage:
+    for key in {**usage, **cluster.rules}:
         known, rule = usage.get(key), cluster.rules.get(key)
+        following = now.get(key)
         rows.append((
             *key, len(known.usage) if known else 0, integer_mean(known.usage) if known else None,
             known.std_dev if known else None, integer_std_dev(known.usage) if known else None,
-            rule.dataset_limit if rule else None, now[key].dataset_limit if now else None,
-            *(STRATEGY_NAMES.get(by[key].load_balancing, "fingerprint") if by else NO_RULES for by in (now, corrected)),
+            rule.dataset_limit if rule else None, following.dataset_limit if following else None,
+            *(_strategy_name(by, key) for by in (now, corrected)),
         ))  # fmt: skip
     return tables.STRATEGY.sorted(tables.STRATEGY.frame(columns_of(tables.STRATEGY, rows)))
+
+
+def _strategy_name(rules: dict[tuple[str, str], Rule], key: tuple[str, str]) -> str:
+    """Name the strategy of dataset ``key`` in the next ``rules``, or say why it has none."""
+    if key not in rules:
+        return EXPIRED if rules else NO_RULES
+    return STRATEGY_NAMES.get(rules[key].load_balancing, "fingerprint")
 
 
 def _stored_stats(rows: pl.DataFrame) -> DistributionStats:
@@ -71,6 +82,7 @@ def _next_rules(cluster: Cluster, stats: DistributionStats) -> dict[tuple[str, s
     created = loaded_at if isinstance(loaded_at, int) else stats.created_at
     ruler.load(Rules((), tuple(cluster.rules.values()), created))
     stats = replace(stats, created_at=max(stats.created_at, created + 1))  # the next tick: it is after the rules
+    ruler.expire(stats.created_at - RULES_RETENTION_NS)
     try:
         return {(rule.tenant, rule.name): rule for rule in ruler.build(stats).datasets}
     except ZeroDivisionError:

@@ -17,6 +17,8 @@ SECOND = 1_000_000_000
 """Nanoseconds of a second."""
 MAX_MULTIPLIER = 16
 """Largest factor by which growth within one burst window is amplified."""
+RULES_RETENTION_NS = 15 * 60 * SECOND
+"""How long the rule of a dataset without stats is kept: Pyroscope's default, which no file here says otherwise."""
 
 Shard = tuple[int, str]
 """A shard ID and its owner. A moved shard is two of these."""

@@ -52,6 +52,11 @@ class Member:
         """Whether it is in the ring without taking data as it should: neither ACTIVE nor a tombstone (LEFT)."""
         return self.state not in ("ACTIVE", "LEFT")
 
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it has left, however long ago: its ID is free. A minute after that its heartbeat makes it UNHEALTHY."""
+        return "LEFT" in (self.state, self.written)
+
     def at(self, now_ns: int, timeout_s: float) -> Member:
         """Return the member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
 

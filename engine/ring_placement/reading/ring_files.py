@@ -369,7 +369,6 @@ def looks_like_ring_desc(data: bytes) -> bool:
         name = data[at : at + length]
         return (
             0 < len(name) <= 512
-            and name.isascii()
             and name.decode().isprintable()
             and (data[at + length : at + length + 1] in (b"\x12", b""))
         )

@@ -145,7 +145,9 @@ def state_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     assert ring is not None
     notes = [f"ring: {ring.label} ({ring.kind}), {KIND_NAMES[replicated_ring(state).kind]}: {ring.why}"]
     if not state.placement.ring.members:
-        notes.append("empty ring: no registered member, every write and query fails")
+        # Writes to partitions do not touch ingesters.
+        fails = "query" if ring.partitions else "write and query"
+        notes.append(f"empty ring: no registered member, every {fails} fails")
     elif not ring.partitions and not state.placement.ring.total:
         notes.append("empty ring: no member has tokens, every write and query fails")
     notes += other_rings(ring)
@@ -156,7 +158,7 @@ def state_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
         notes.append(
             "the page hides the states of UNHEALTHY members: taken as ACTIVE, which matters to -o operation=write"
         )
-    if not ring.members and ring.partitions:
+    if not ring.lists_members and ring.partitions:
         notes.append("no ring of ingesters: the owners of partitions are taken to be healthy")
     hidden = [m.id for m in ring.members if m.tokens and m.values is None]
     if hidden:

@@ -91,7 +91,7 @@ def _next_id(s: SegmentScenario, memo: Memo) -> dict[str, Any]:
     placed = s.planned.ring.members
     in_ring = set(s.planned.ring.ids)
     members = (*s.members, *(() if s.padded else s.live.members))
-    others = [m for m in members if m.id not in in_ring and m.state != "LEFT"]
+    others = [m for m in members if m.id not in in_ring and not m.is_tombstone]
     best, best_changed, plain, plain_changed = memo.value(
         "next ID", s.planned_key, lambda: best_next_id(placed, others), keep=KEEP
     )

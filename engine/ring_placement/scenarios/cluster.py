@@ -45,7 +45,8 @@ class RingFile:
     """The ring in use: the label of its file, the kind of file, its own time (ns), its members as written, and how many
     ``others`` there are. ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and
     ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings; ``component``: whose ring it
-    is, where that takes no writes; ``times_ms``: of the rings of this kind that the files hold, ascending."""
+    is, where that takes no writes; ``times_ms``: of the rings of this kind that the files hold, ascending; ``lists_members``:
+    whether it is a ring of members, if perhaps an empty one, and not of partitions alone."""
 
     label: str
     kind: str
@@ -60,6 +61,7 @@ class RingFile:
     labels: tuple[str, ...] = ()
     component: str = ""
     times_ms: tuple[int, ...] = ()
+    lists_members: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +281,7 @@ def choose_ring(
         row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why,
         partitions[1] if partitions else (), partitions[0] if partitions else "",
         tuple(sorted({row["label"] for row in everything})), _component(row), tuple(times_ms),
+        not row["is_partitions"],
     )  # fmt: skip
     return chosen, several
 

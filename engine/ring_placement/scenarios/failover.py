@@ -16,6 +16,8 @@ from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.scenarios.strategy import Layout, Outcome
 
+_NO_GROUPS = np.empty(0, dtype=np.int64)
+
 
 def member_mask(ring: Layout, ids: Iterable[str]) -> np.ndarray:
     """Return for each ring member whether it is among ``ids`` (bool)."""
@@ -61,12 +63,16 @@ def count_touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int
     return int(some.sum()), int(fully.sum()), int(tenants.sum())
 
 
-def _mean_tries(placement: Placement, hit: np.ndarray, tries: np.ndarray) -> float:
-    weight = placement.groups.weight
-    total = float(placement.groups.total)
-    if total > 0:
-        return 1.0 + float(((tries - 1) * weight[hit].astype(np.float64)).sum()) / total
-    return 1.0 + float((tries - 1).sum()) / len(weight) if len(weight) else 1.0
+def _mean_tries(placement: Placement, hit: np.ndarray = _NO_GROUPS, tries: np.ndarray = _NO_GROUPS) -> float:
+    """Return the attempts per request, weighted by load, or by group where there is none. ``tries``: those of the groups
+    ``hit``; each other group takes one, or none where no instance may receive it."""
+    weight = placement.groups.weight.astype(np.float64)
+    if not weight.any():
+        weight = np.ones(len(weight))
+    if not len(weight):
+        return 1.0 if placement.ring.total > 0 else 0.0
+    more = ((tries - 1) * weight[hit]).sum() - weight[placement.receivers < 0].sum()
+    return float(1.0 + more / weight.sum())
 
 
 def transient_outcome(placement: Placement, down: np.ndarray) -> Outcome:
@@ -231,6 +237,7 @@ def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] =
         datasets_touched=datasets,
         datasets_fully_on_down=fully,
         tenants_touched=tenants,
+        mean_tries=_mean_tries(after),
         shards=after.ring.total,
     )
 

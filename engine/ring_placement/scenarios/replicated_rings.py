@@ -46,7 +46,8 @@ class ReplicatedRing:
     """The strategy (see ``strategy.Strategy``). ``listed``: IDs of the members of the files; ``partitions``: of a partition
     ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing;
     ``tenant_shards`` and ``partition_shards``: of a tenant that no file names; ``without_le``: whether series are placed without
-    that label; ``kept``: rows of recent topologies, since heartbeats and loads change all the time and topologies seldom."""
+    that label; ``lists_members``: whether the files have a ring of members; ``kept``: rows of recent
+    topologies, since heartbeats and loads change all the time and topologies seldom."""
 
     tenants: Tenants
     partition_sizes: np.ndarray
@@ -66,6 +67,7 @@ class ReplicatedRing:
     tenant_shards: int = 0
     partition_shards: int = 0
     without_le: bool = False
+    lists_members: bool = True
 
     @classmethod
     def of(
@@ -99,12 +101,12 @@ class ReplicatedRing:
             OPERATIONS[p.operation], OPERATIONS[reads], int(p.lookback), now_ns // 10**9, is_spread,
             notes, "partition-ring" if is_partition else "token-ring",
             {} if kept is None else kept, spread_zones, settings.tenant_shards or 0, settings.partition_shards or 0,
-            without_le,
+            without_le, ring.lists_members,
         )  # fmt: skip
 
     def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
-        """Return the members, or without any those that the partitions name as owners, taken to be healthy."""
-        if members or self.partitions is None:
+        """Return the members, or without a ring of members those that the partitions name as owners, taken to be healthy."""
+        if self.lists_members or self.partitions is None:
             return members
         owners = sorted({owner for p in self.partitions.partitions for owner in p.owners})
         return tuple(Member(owner, "ACTIVE", "", 0) for owner in owners)
@@ -236,7 +238,7 @@ def _topology(
 
 
 def _is_registered(m: Member) -> bool:
-    return m.state in PLACED_STATES or (m.state == "UNHEALTHY" and m.written != "LEFT")
+    return m.state in PLACED_STATES or (m.state == "UNHEALTHY" and not m.is_tombstone)
 
 
 def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:

@@ -270,7 +270,7 @@ def _scaled(
     placed = [m for m in members if m.placed]
     ids = {m.id for m in placed}
     # The ID of a tombstone is free again; that of a silent member, or of one in another zone, is not.
-    others = [m for m in (*members, *state.members) if m.id not in ids and m.state != "LEFT"]
+    others = [m for m in (*members, *state.members) if m.id not in ids and not m.is_tombstone]
     scaled = scale_members(placed, size, _digits(members, size) if padded else 0, others)
     added = tuple(m.id for m in scaled if m.id not in ids)
     remaining = {m.id for m in scaled}

@@ -75,6 +75,21 @@ def test_the_next_rules_stand_beside_those_in_force() -> None:
     ]
 
 
+def test_rules_older_than_the_retention_have_expired() -> None:
+    at = 1_795_217_515 - 15 * 60
+    switched = (Rule("t", "absent", 0, 5, 2), Rule("t", "even", 0, 40, 2))
+    old, just_in_time = (Rules(("t",), switched, created * SECOND) for created in (at - 1, at))
+    assert _strategy("overrides: {}\n", just_in_time)[:2] == [
+        ("absent", 0, 5, 5, "round-robin", "round-robin"),
+        ("even", 2, 40, 40, "round-robin", "round-robin"),
+    ]
+    # Neither the limit nor the switch to round-robin outlives the rule.
+    assert _strategy("overrides: {}\n", old)[:2] == [
+        ("absent", 0, 5, None, "expired", "expired"),
+        ("even", 2, 40, 7, "fingerprint", "fingerprint"),
+    ]
+
+
 def test_without_stored_rules_the_first_ones_are_shown() -> None:
     assert _strategy("overrides: {}\n", Rules((), (), 0)) == [
         ("even", 2, None, 7, "fingerprint", "fingerprint"),

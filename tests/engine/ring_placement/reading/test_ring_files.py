@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.formats.protobuf import write_bytes, write_packed, write_varint
 from engine.parameters import parse
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member
@@ -52,6 +53,17 @@ def test_ring_files(ring: str, ending: str) -> None:
     assert dict(zip(nodes["instance"], nodes["tokens"], strict=True)) == {
         m["id"]: len(m["tokens"] or ()) for m in page["shards"]
     }
+
+
+def test_a_binary_ring_is_known_whatever_the_script_of_its_first_id() -> None:
+    names = ["инжестор-0", "w-1"]
+    desc = b"".join(
+        write_bytes(1, write_bytes(1, name.encode()) + write_bytes(2, write_packed(6, [7 + at])))
+        for at, name in enumerate(names)
+    )
+    packed = write_varint(len(desc)) + bytes([60 << 2, len(desc) - 1]) + desc  # one literal
+    result = VIEW.compute(inputs({"1-segment-writer-ring": packed}), RingParameters(now="0"), Context(now_ms=0))
+    assert sorted(result.tables["nodes"]["instance"]) == sorted(names) and not result.problems
 
 
 def test_stale_without_a_time() -> None:

@@ -180,3 +180,17 @@ def test_two_rings_of_unknown_kind_are_both_named() -> None:
     data = mimir.page(mimir.ingesters(), START_S).replace(b"ingester", b"node")
     result = VIEW.compute(inputs({"a.json": data, "b.json": data}), RingParameters(), Context(now_ms=0))
     assert result.summary["strategy"] == "" and "1 other ring not used" in " ".join(result.notes)
+
+
+def test_owners_are_taken_to_be_healthy_only_without_a_ring_of_ingesters() -> None:
+    partitions = {"partitions": {"0": {"tokens": [7], "state": 2}}, "owners": {"ingester-0": {"state": 1}}}
+    alone = {"partitions.json": json.dumps(partitions).encode()}
+    for files, readers, reads_ok in (
+        (alone, ["ingester-0"], True),
+        (alone | {"ring.json": b'{"ingesters": {}}'}, [], False),
+        (alone | {"ring.json": b'{"shards": [], "now": "2026-11-20T23:32:00Z"}'}, [], False),
+    ):
+        result = VIEW.compute(inputs(files), RingParameters(), Context(now_ms=0))
+        assert result.tables["partitions"]["readers"].to_list() == [readers]
+        assert result.summary["reads_ok"] == reads_ok and result.summary["write_lost_share"] == 0
+        assert ("every query fails" in " ".join(result.notes)) != reads_ok

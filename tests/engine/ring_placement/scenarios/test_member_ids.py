@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import polars as pl
 import pytest
 
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.scenarios.member_ids import best_next_id, pad_ids, scale_members
-from tests.engine.ring_placement.cases import computed, even, table
+from tests.engine.ring_placement.cases import computed, even, result_of, table
 
 
 def test_shards_that_scale_steps_move() -> None:
@@ -70,6 +72,18 @@ def test_new_nodes_take_no_id_that_is_in_use() -> None:
     assert "w-7" in ids and grown.summary["total_shards"] == 28
     home = computed(cluster, loads, ("home-zone", "z"))
     assert home.summary["next_id"] == "w-6"
+
+
+@pytest.mark.parametrize("seconds_ago", [5, 600])
+def test_the_id_of_a_tombstone_is_free_however_old_it_is(seconds_ago: int) -> None:
+    now = 1_795_217_515
+    entries = {f"w-{i}": {"timestamp": now, "tokens": [i + 1]} for i in range(3)}
+    entries["w-3"] = {"timestamp": now - seconds_ago, "state": 4, "tokens": [9]}
+    files = {"ring.json": json.dumps({"ingesters": entries}).encode()}
+    result = result_of(files, now=str(now), scale=4)
+    rows = sorted(result.tables["nodes"].select("instance", "state").rows())
+    assert rows == [(f"w-{i}", "ACTIVE") for i in range(4)]
+    assert result_of(files, now=str(now)).summary["next_id"] == "w-3"
 
 
 def test_padding_keeps_the_scenario() -> None:
