@@ -75,7 +75,8 @@ class _Interrupted(Exception):
 
 @dataclass(slots=True)
 class Folder:
-    """One directory as last seen: its identity and the files and directories in it by name."""
+    """One directory as last seen: its identity and the files and directories in it by name. ``tables``: whether it has
+    folders ``table=NAME``."""
 
     path: str
     root: int
@@ -83,6 +84,7 @@ class Folder:
     files: dict[str, Stat] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
+    tables: bool = False
 
 
 @dataclass(slots=True)
@@ -291,6 +293,8 @@ class Scanner:
                     self.folders[path] = folder  # with what was found so far
                     raise _Interrupted
                 name = entry.name
+                if self._of_writer(path, name):
+                    continue
                 old = files.get(name)
                 hidden = old is None and self._names.ignored(name)
                 if hidden and self._names.ignored_folder(name):
@@ -318,8 +322,17 @@ class Scanner:
             del files[name]
             changes.gone.add(join + name)
         folder.folders, folder.links = _without_tables(folders), links
+        folder.tables = any(name.startswith(TABLE) for name in folders)
         self.folders[path] = folder
         return folder
+
+    def _of_writer(self, path: str, name: str) -> bool:
+        """Whether ``name`` in the folder ``path`` is Spark's own beside the manifest of a fleet result: ``_SUCCESS`` and
+        such."""
+        if not name.startswith("_") or os.path.basename(path) != MANIFEST:
+            return False
+        above = self.folders.get(os.path.dirname(path))
+        return above is not None and above.tables
 
     def _kind(self, entry: os.DirEntry[str], root: int) -> str:
         """Return ``folder``, ``link`` (to a folder), ``file``, ``unwanted`` or ``other``. Raises OSError."""
@@ -400,7 +413,11 @@ class Scanner:
                 return any(self._names.ignored_folder(part) for part in parts) or self._arrived(parent, changes)
             folder = self.folders[place]
             path = os.path.join(place, name)
-        if self._names.ignored_folder(name) or (self._names.ignored(name) and not os.path.isdir(path)):
+        if (
+            self._of_writer(folder.path, name)
+            or self._names.ignored_folder(name)
+            or (self._names.ignored(name) and not os.path.isdir(path))
+        ):
             return True
         try:
             status = os.lstat(path)
@@ -444,6 +461,9 @@ class Scanner:
             if path == parent:
                 return False
         known, name = self.folders[parent], os.path.basename(path)
+        if self._of_writer(parent, name):
+            return True
+        known.tables = known.tables or name.startswith(TABLE)
         if name not in _without_tables({*known.folders, name}):
             return True
         if path in self.folders or path in self.root_identities or name in known.files or name in known.links:
