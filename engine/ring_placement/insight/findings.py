@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine import units
 from engine.problems import Problem
 from engine.result import Finding, Level
 from engine.ring_placement.parameters import RingParameters
@@ -149,7 +150,7 @@ def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
     reasons = []
     lost = sweep.rejected_bytes[k] - s.planned.rejected
     if lost > 0:
-        reasons.append(f"{round(lost)} B/s rejected although other nodes are alive")
+        reasons.append(f"{units.text('bytes_per_s', lost)} rejected although other nodes are alive")
     if s.capacity_array is not None:
         is_over = s.planned.loads > s.capacity_array
         is_over[list(sweep.down[k])] = False
@@ -158,8 +159,9 @@ def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
             reasons.append(f"{more} more node{'s' if more > 1 else ''} over capacity")
             hottest = sweep.worst[k]
             if not is_over[hottest]:
-                rate = f"{round(sweep.worst_load[k])} B/s of {s.capacity_array[hottest]:.0f}"
-                reasons[-1] += f", hottest {s.planned.ring.ids[hottest]} with {rate}"
+                load, size = sweep.worst_load[k], s.capacity_array[hottest].item()
+                rates = f"{units.text('bytes_per_s', load)} of {units.text('bytes_per_s', size)}"
+                reasons[-1] += f", hottest {s.planned.ring.ids[hottest]} with {rates}"
     return reasons
 
 
