@@ -293,11 +293,9 @@ class Scanner:
                     self.folders[path] = folder  # with what was found so far
                     raise _Interrupted
                 name = entry.name
-                if self._of_writer(path, name):
-                    continue
                 old = files.get(name)
                 hidden = old is None and self._names.ignored(name)
-                if hidden and self._names.ignored_folder(name):
+                if self._of_writer(path, name) or (hidden and self._names.ignored_folder(name)):
                     continue
                 try:
                     kind = self._kind(entry, root)
