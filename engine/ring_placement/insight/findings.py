@@ -20,6 +20,7 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one
 from engine.ring_placement.scenarios.sweep_totals import Sweep, receiving_members, worst_case
+from engine.tables import Kind
 from engine.view import Context
 
 MAX_NAMED = 50
@@ -60,7 +61,7 @@ def findings_of(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, c
     findings += survival_findings(s, p, context)
     findings += _unhealthy(s)
     findings += _drift_findings(observed, ring)
-    return [*findings, *overloads(s, " B/s")]
+    return [*findings, *overloads(s, "bytes_per_s")]
 
 
 def _unhealthy(s: SegmentScenario) -> list[Finding]:
@@ -74,7 +75,7 @@ def _unhealthy(s: SegmentScenario) -> list[Finding]:
     return findings
 
 
-def overloads(s: Scenario[Any], unit: str) -> list[Finding]:
+def overloads(s: Scenario[Any], kind: Kind) -> list[Finding]:
     """List the nodes above their capacity: those that are so before anything fails, and those that the scenario's failure
     overloads."""
     if not s.capacity or not s.comparable:
@@ -85,10 +86,10 @@ def overloads(s: Scenario[Any], unit: str) -> list[Finding]:
         if limit is None:
             continue
         if load > limit:
-            text = f"carries {round(load)}{unit} before anything fails, its capacity is {limit}{unit}"
+            text = f"carries {units.text(kind, load)} before anything fails, its capacity is {units.text(kind, limit)}"
             findings.append(Finding("severe", name, text, ("nodes", (name,))))
         elif s.down and after > limit:
-            text = f"carries {round(after)}{unit} in the scenario, its capacity is {limit}{unit}"
+            text = f"carries {units.text(kind, after)} in the scenario, its capacity is {units.text(kind, limit)}"
             findings.append(Finding("moderate", name, text, ("nodes", (name,))))
     return findings
 
