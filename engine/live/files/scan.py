@@ -13,7 +13,7 @@ import fnmatch
 import os
 import re
 import stat as modes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.live.files.paths import below, canonical, inside, relative
@@ -85,6 +85,14 @@ class Folder:
     folders: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
     tables: bool = False
+
+
+def of_writer(folders: Mapping[str, Folder], path: str, name: str) -> bool:
+    """Whether ``name`` in the folder ``path`` is Spark's own beside the manifest of a fleet result: ``_SUCCESS`` and such."""
+    if not name.startswith("_") or os.path.basename(path) != MANIFEST:
+        return False
+    above = folders.get(os.path.dirname(path))
+    return above is not None and above.tables
 
 
 @dataclass(slots=True)
@@ -224,7 +232,7 @@ class Scanner:
             del self.singles[path]
             changes.gone.add(path)
         for path in self.folders.keys() - seen:
-            self._drop(path, changes)
+            changes.gone.update(os.path.join(path, name) for name in self.folders.pop(path).files)
         self.problems |= self._left_out.problems(self.roots, self._settings)
 
     def _single(self, root: str, status: os.stat_result, changes: Changes) -> None:
@@ -234,10 +242,6 @@ class Scanner:
 
     def _unreadable(self, path: str, error: OSError) -> None:
         self.problems[path] = Problem.at(path, "unreadable", f"{error.strerror or error}")
-
-    def _drop(self, path: str, changes: Changes) -> None:
-        folder = self.folders.pop(path)
-        changes.gone.update(os.path.join(path, name) for name in folder.files)
 
     def _walk(
         self,
@@ -295,7 +299,7 @@ class Scanner:
                 name = entry.name
                 old = files.get(name)
                 hidden = old is None and self._names.ignored(name)
-                if self._of_writer(path, name) or (hidden and self._names.ignored_folder(name)):
+                if of_writer(self.folders, path, name) or (hidden and self._names.ignored_folder(name)):
                     continue
                 try:
                     kind = self._kind(entry, root)
@@ -323,14 +327,6 @@ class Scanner:
         folder.tables = any(name.startswith(TABLE) for name in folders)
         self.folders[path] = folder
         return folder
-
-    def _of_writer(self, path: str, name: str) -> bool:
-        """Whether ``name`` in the folder ``path`` is Spark's own beside the manifest of a fleet result: ``_SUCCESS`` and
-        such."""
-        if not name.startswith("_") or os.path.basename(path) != MANIFEST:
-            return False
-        above = self.folders.get(os.path.dirname(path))
-        return above is not None and above.tables
 
     def _kind(self, entry: os.DirEntry[str], root: int) -> str:
         """Return ``folder``, ``link`` (to a folder), ``file``, ``unwanted`` or ``other``. Raises OSError."""
@@ -411,11 +407,8 @@ class Scanner:
                 return any(self._names.ignored_folder(part) for part in parts) or self._arrived(parent, changes)
             folder = self.folders[place]
             path = os.path.join(place, name)
-        if (
-            self._of_writer(folder.path, name)
-            or self._names.ignored_folder(name)
-            or (self._names.ignored(name) and not os.path.isdir(path))
-        ):
+        scratch = of_writer(self.folders, folder.path, name) or self._names.ignored_folder(name)
+        if scratch or (self._names.ignored(name) and not os.path.isdir(path)):
             return True
         try:
             status = os.lstat(path)
@@ -459,10 +452,8 @@ class Scanner:
             if path == parent:
                 return False
         known, name = self.folders[parent], os.path.basename(path)
-        if self._of_writer(parent, name):
-            return True
         known.tables = known.tables or name.startswith(TABLE)
-        if name not in _without_tables({*known.folders, name}):
+        if of_writer(self.folders, parent, name) or name not in _without_tables({*known.folders, name}):
             return True
         if path in self.folders or path in self.root_identities or name in known.files or name in known.links:
             return False
