@@ -106,7 +106,7 @@ class StatusModel:
         return [(text, style) for applies, text, style in facts if applies]
 
     def _times(self, pane: ViewPane | None) -> tuple[str, str, str]:
-        """Return in words the moment on screen, the moment that was asked for if it is another, and how old the data are."""
+        """Return in words the moment on screen, the moment that was asked for if it is another, and how old the files are."""
         if pane is None:
             return "", "", ""
         newest = pane.result.newest_ms if pane.result is not None else None
@@ -118,9 +118,9 @@ class StatusModel:
 
 
 def _age(seconds: float) -> str:
-    """Return in words how old the data are; or that their files were written at a time that is yet to come, so that one of the
-    clocks is wrong and the age is not known."""
+    """Return in words how old the files are, whatever the times of the data in them (a copy is new); or that they were written
+    at a time that is yet to come, so that one of the clocks is wrong and the age is not known."""
     age = units.age(seconds)
     if age == "ahead":
-        return f"data dated {units.age(-seconds)} ahead"
-    return "data now" if age == "now" else f"data {age} old"
+        return f"files dated {units.age(-seconds)} ahead"
+    return "files new" if age == "now" else f"files {age} old"

@@ -224,6 +224,7 @@ def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outc
     # From what was just written: unpacking and summing up in one stage would start a second Python worker beside the first.
     listing = _written(spark, LISTING, order).coalesce(1)
     _save(listing.mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
+    outcome.rows[ROLLUP.name] = _written(spark, ROLLUP, order).count()
     # Last, for a result is one once it has a manifest. A literal: rows made here would pass through a Python worker of their own.
     manifest = spark.range(1).select(F.lit(json.dumps(_manifest(order, outcome))).alias("manifest"))
     manifest.coalesce(1).write.mode("overwrite").text(f"{order.folder}/manifest")

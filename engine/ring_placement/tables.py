@@ -373,7 +373,8 @@ COMPARISON = Table("comparison", "The same keys and the same departures under ot
 
 TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario does to them", (
     _id("tenant", "Tenant ID", priority=0),
-    _count("shard_size", "Configured shard size or tenant limit, 0 = the whole ring", title="shard", width=6, priority=0),
+    _count("shard_size", "Limit of the tenant's shards (its shard size) as configured; 0 = no limit, the whole ring",
+           title="limit", width=6, priority=0),
     Column("load", pl.Float64, "Load before replication", kind="number", priority=1),
     _ratio("write_lost_share", "Share of its keys (segment writers: of its load) that cannot be written in the scenario",
            title="writes lost", width=11,

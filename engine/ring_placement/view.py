@@ -40,7 +40,7 @@ from engine.ring_placement.result.layout_tables import member_table, node_table,
 from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.segment_tenants import segment_tenant_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
-from engine.ring_placement.result.sweep_tables import sweep_of, sweep_table
+from engine.ring_placement.result.sweep_tables import sweep_note, sweep_of, sweep_table
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
@@ -143,7 +143,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
     state, memo = s.live, context.memo
     cluster = state.cluster
     context.check()
-    notes = [*state_notes(s, p), *cluster.notes, *s.notes]
+    notes = [*sweep_note(s, p), *state_notes(s, p), *cluster.notes, *s.notes]
     problems = [*s.problems, *many_shards(state)]
     frames = {
         "nodes": node_table(s),
@@ -169,7 +169,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
 def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> _Made:
     """Make the answers of a token ring or a partition ring."""
     context.check()
-    notes = [*replica_summary.state_notes(s, p), *s.live.cluster.notes, *s.notes]
+    notes = [*sweep_note(s, p), *replica_summary.state_notes(s, p), *s.live.cluster.notes, *s.notes]
     problems = [*s.problems, *token_problems(s.live)]
     frames = {
         "nodes": replica_tables.node_table(s, context),

@@ -122,7 +122,7 @@ def test_readme_shows_what_feeds_prints(name: str, capsys: pytest.CaptureFixture
         assert command in printed
     for ask in feeds.ASKS.get(name, ())[:1]:
         assert feeds.one_week(ask, "http://prometheus:9090", "/var/metrics") in readme
-    for line in feeds.WITHOUT.get(name, ()):
+    for line in (*feeds.WITHOUT.get(name, ()), *feeds.ONCE.get(name, "").splitlines()):
         assert line.format(folder="/var/metrics") in printed and line.format(folder="/var/metrics") in readme
 
 

@@ -76,6 +76,7 @@ def test_the_tables_are_those_of_a_report(
     )
     assert_equal(out / "day=2026-01-02", report)
     assert outcome.linked and outcome.rows["jobs"] == report.tables["jobs"].height
+    assert outcome.rows["rollup"] == report.tables["rollup"].height
     assert steps[0] == "reading" and "writing" in steps
     manifest = (out / "day=2026-01-02" / "manifest").glob("*.txt")
     assert re.search(r'"loadlens": "[\d.]+', "".join(path.read_text() for path in manifest))

@@ -25,7 +25,7 @@ def test_first_result_reaches_the_screen(tmp_path: Path) -> None:
             text = s.text()
             assert "total 42.0 GB" in text and "worst" in text and "97.3%" in text
             assert "mode plain" in text
-            assert "data 3 s" in text and "3 files" in text
+            assert "files 3 s" in text and "3 files" in text
             assert s.app.focused is nodes(s.app)
 
     play(story)
@@ -37,8 +37,8 @@ def test_data_from_a_time_that_is_yet_to_come_are_called_so(tmp_path: Path) -> N
     async def story() -> None:
         async with stage(tmp_path, (120, 24)) as s:
             for clock_s, text in (
-                (NOW - 30, "data now"), (NOW - 3600, "data dated 59 min ahead"), (NOW + 3600, "data 1 h old"),
-                (NOW - 86_400, "data dated 23 h ahead"), (0, "data dated 20"),
+                (NOW - 30, "files new"), (NOW - 3600, "files dated 59 min ahead"), (NOW + 3600, "files 1 h old"),
+                (NOW - 86_400, "files dated 23 h ahead"), (0, "files dated 20"),
             ):  # fmt: skip
                 s.app.status.clock = lambda clock_s=clock_s: clock_s
                 s.app.update_status()

@@ -9,6 +9,7 @@ import pytest
 
 from engine.broker_load.view import VIEW
 from sample_data.broker_load.make import write
+from tests.engine.broker_load.clusters import simple
 from tests.tui.fakes import SIZES, Stage, compare, opened, play, settle, still
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.broker_load.pane import FAILURES, REGRESSION, ROLLING, WHAT_IF
@@ -137,6 +138,24 @@ def test_killing_a_broker_shows_who_takes_over_and_can_be_undone(cluster: Path, 
             await s.press("u")
             await s.until(lambda: "failover_brokers" not in s.app.pane.result.tables)
             await s.see("Space kills")
+
+    play(story)
+
+
+def test_a_broker_that_is_dead_already_cannot_be_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "dead"
+    folder.mkdir()
+    made = simple(folder)
+    made.dead = {3}
+    made.write()
+    still(folder)
+
+    async def story() -> None:
+        async with screen(folder, tmp_path) as s:
+            assert table(s, "#bl-brokers").row["state"] == "DEAD"
+            await s.press("space")
+            await s.see("broker 3 is already dead")
+            assert not s.app.pane.parameters.fail
 
     play(story)
 

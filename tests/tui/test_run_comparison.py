@@ -165,11 +165,15 @@ def test_one_key_shows_only_worse_then_better_then_where_modes_disagree(tmp_path
             whole = table.window.height
             found = s.app.pane.result
             disagree = found.tables["metrics"]["disagree"].fill_null(False).sum()
-            for expected in (found.summary["worse"], found.summary["better"], disagree):
+            for word, expected in (
+                ("worse", found.summary["worse"]), ("better", found.summary["better"]), ("disagree", disagree),
+            ):  # fmt: skip
                 await s.press("m")
                 await s.until(lambda expected=expected: table.window.height == expected)
                 assert 0 < expected < whole
+                await s.see(f"Metrics {word} only")
             await s.press("m")
+            await s.until(lambda: " only   Runs" not in s.text())
             assert table.choice.filter == ""
             assert table.window.height == whole
 

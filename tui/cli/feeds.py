@@ -81,6 +81,8 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     ),
 }
 """Lines of a crontab that get the same, or what Prometheus does not have, without one."""
+ONCE = {"job-heuristics": "mkdir -p {folder}/jobs"}
+"""What must be done before those lines run: ``hdfs dfs -get`` makes no folder."""
 
 
 def print_feeds(arguments: argparse.Namespace) -> int:
@@ -98,6 +100,8 @@ def lines(view: str, address: str | None, folder: str) -> list[str]:
     elif asks:
         out += _asked(asks, _base(address or "http://prometheus:9090"), folder)
         out += ["", "# What Prometheus does not have, or all of it without one (lines of a crontab):"]
+    if view in ONCE:
+        out += ["# once:", ONCE[view].format(folder=folder), "# lines of a crontab:"]
     without = WITHOUT.get(view, (f"# copy its files to {{folder}}: docs/views/{view}.md says which it reads",))
     out += [f"# {line.format(folder=folder)}" if asks else line.format(folder=folder) for line in without]
     return [*out, "", f"# then: loadlens {folder}, or: loadlens report {view} {folder}"]

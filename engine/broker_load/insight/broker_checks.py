@@ -74,7 +74,8 @@ def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[s
             if cluster.sums.replicas[index] > cluster.sums.leaders[index]:
                 reasons.append("followers' CPU is derived from their leaders' brokers")
         if skipped[index]:
-            reasons.append(f"{skipped[index]} led partitions without a sample")
+            led = f"{skipped[index]} led partition{'s' if skipped[index] > 1 else ''}"
+            reasons.append(f"{led} without a sample in the newest round")
         if not reasons:
             reasons.append("CPU that the weights do not explain")
         out.append("; ".join(reasons))

@@ -24,6 +24,8 @@ _HEADER = r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s.*PartitionCount:\s
 _SEEN = re.compile(rb"^[ \t]*Topic:[ \t]*\S+[ \t]+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
 _MIN_ISR = r"(?:^|[\s,:])min\.insync\.replicas=([0-9]{1,6})"
 _TOPIC_ID = r"\sTopicId:\s*([A-Za-z0-9_-]{1,40})\s"
+_LOGGED = r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (?:TRACE|DEBUG|INFO|WARN) "
+"""Lines of log4j that are no error: the tool warns of its settings before it answers."""
 _UNCLEAN = r"(?:^|[\s,:])unclean\.leader\.election\.enable=(true|false)"
 
 
@@ -38,7 +40,7 @@ class TopicDescription:
     id = "topic-description"
     title = "kafka-topics --describe"
     append = False
-    version = 3
+    version = 4
     tables: tuple[Table, ...] = (TOPOLOGY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -53,6 +55,7 @@ class TopicDescription:
         open_end = raw[-1].strip() != ""
         frame = pl.DataFrame({"raw": pl.Series("raw", raw, dtype=pl.String)}).with_row_index("line", offset=1)
         frame = frame.filter(pl.col("raw").str.strip_chars() != "")
+        frame = frame.filter(~pl.col("raw").str.contains(_LOGGED))
         rows = frame.with_columns(pl.col("raw").str.extract_groups(_ROW).alias("p")).unnest("p")
         other = rows.filter(pl.col("topic").is_null()).select("line", "raw")
         rows = rows.filter(pl.col("topic").is_not_null())

@@ -62,30 +62,49 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
         )
         for row in lost
     )
+    stops = [row for row in single if row["survivable"] and row["under_min_isr"]]
+    if stops:
+        most = max(stops, key=lambda row: row["under_min_isr"])
+        text = f"{len(stops)} of {len(single)} single failures would stop producers with acks=all, most: "
+        text += f"{most['failure']}, {_under(most)}"
+        builder.findings.append(Finding("moderate", "min.insync.replicas", text, ("failures", (most["failure"],))))
     percents = [row["headroom_pct"] for row in single if row["headroom_pct"] is not None]
     builder.summary["unsurvivable_single_failures"] = len(lost)
     builder.summary["n_plus_1_headroom_pct"] = min(percents) if percents else None
     if single:
         worst = rows[0]
         text = f"{len(lost)} of {len(single)} not survivable" if lost else "each survivable"
+        if stops and not lost:
+            text = f"{len(stops)} of {len(single)} under min ISR"
         builder.summary["worst_single_failure"] = f"{worst['failure']}: {_in_words(worst)}"
         builder.headline.append(
-            Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok")
+            Headline("single failure", text, f"worst: {worst['failure']}", _level(not lost, len(stops)))
         )
 
 
 def _badness(row: dict[str, Any]) -> tuple[float, ...]:
     room = math.inf if row["headroom_pct"] is None else row["headroom_pct"]
-    return -row["leaderless"], -row["over"], -row["newly_over"], room, -row["under_min_isr"], -row["moved"]
+    return -row["leaderless"], -row["over"], -row["newly_over"], -row["under_min_isr"], room, -row["moved"]
+
+
+def _level(survivable: bool, under: int) -> Level:
+    """Return how bad a failure is: where partitions fall ``under`` min.insync.replicas, producers with acks=all stop."""
+    return "severe" if not survivable else "moderate" if under else "ok"
 
 
 def _in_words(row: dict[str, Any]) -> str:
-    """Return what a failure does: leaderless partitions, brokers over capacity, and how near the nearest is."""
+    """Return what a failure does: partitions without a leader or in-sync replicas, brokers over capacity, and how near the
+    nearest is."""
     words = [plural(row["leaderless"], "partition") + " without a leader"] if row["leaderless"] else []
+    words += [_under(row)] if row["under_min_isr"] else []
     words.append(_over(row))
     if row["worst"]:
         words.append(f"headroom {row['headroom_pct']:.1f} % ({row['worst']})")
     return "; ".join(words)
+
+
+def _under(row: dict[str, Any]) -> str:
+    return plural(row["under_min_isr"], "partition") + " under min ISR"
 
 
 def _over(row: dict[str, Any]) -> str:
@@ -150,16 +169,27 @@ def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: Res
     outcome = _outcome(cluster, aftermath, names, parameters)
     builder.summary |= {"failed_brokers": ids}
     builder.summary |= {f"failover_{n}": outcome[n] for n in _OUTCOME}
-    builder.summary["failover"] = (
-        f"{_in_words(outcome)}; {outcome['moved']} leaders move, {outcome['under_min_isr']} under min ISR"
-    )
-    level: Level = "ok" if outcome["survivable"] else "severe"
-    text = f"{outcome['leaderless']} leaderless, {_over(outcome)}"
-    basis = f"{outcome['moved']} leaders move, {outcome['under_min_isr']} under min ISR"
+    dead = [int(i) for i in cluster.topology.ids[failed & ~cluster.topology.alive].tolist()]
+    if dead:
+        builder.notes.append(f"fail: already dead: {', '.join(map(str, dead))}")
+    _tell(outcome, names, len(ids), bool(ids) and dead == ids, builder)
+
+
+def _tell(outcome: dict[str, Any], names: str, count: int, dead: bool, builder: ResultBuilder) -> None:
+    """Add in words what the failure of the ``count`` brokers ``names`` does; ``dead``: all of them are so already."""
+    under = outcome["under_min_isr"]
+    basis = f"{outcome['moved']} leaders move" + ("" if under else ", 0 under min ISR")
+    builder.summary["failover"] = f"{_in_words(outcome)}; {basis}"
+    level = _level(outcome["survivable"], under)
+    text = f"{outcome['leaderless']} leaderless, " + (f"{under} under min ISR, " if under else "") + _over(outcome)
+    if dead:
+        builder.summary["failover"] = text = "already dead"
+        basis, level = "nothing more changes", "moderate"
+    elif level != "ok":
+        why = "producers with acks=all stop: " if outcome["survivable"] else "not survivable: "
+        builder.findings.append(Finding(level, f"failure of {names}", why + _in_words(outcome)))
     # First, as what was just asked: a narrow screen shows the first entries only.
-    builder.headline.insert(0, Headline(f"if {names} fail" + ("" if len(ids) > 1 else "s"), text, basis, level))
-    if not outcome["survivable"]:
-        builder.findings.append(Finding("severe", f"failure of {names}", "not survivable: " + _in_words(outcome)))
+    builder.headline.insert(0, Headline(f"if {names} fail" + ("" if count > 1 else "s"), text, basis, level))
 
 
 def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:

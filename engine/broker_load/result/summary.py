@@ -123,7 +123,7 @@ def _headline(model: Model, builder: ResultBuilder, over: str) -> None:
         Headline(
             "brokers",
             f"{int(topology.alive.sum())}/{topology.brokers} alive",
-            f"{topology.size} partitions",
+            plural(topology.size, "partition"),
             "critical" if summary["dead_brokers"] else "ok",
         ),
         Headline(
@@ -142,7 +142,7 @@ def _headline(model: Model, builder: ResultBuilder, over: str) -> None:
         Headline(
             "coverage",
             f"{summary['monitored_partitions_percentage']:.1f} %",
-            f"{skipped} partitions without a sample",
+            f"{plural(skipped, 'partition')} without a sample",
             "moderate" if skipped else "ok",
         ),
     ]

@@ -123,6 +123,14 @@ FAILOVER_MIN_ISR = Table(
 
 _AFTER = {"cpu_pct", "disk_mb", "disk_pct", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs",
           "leaders", "replicas"}  # fmt: skip
+_KEPT = {"cpu_pct", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs", "leaders"}
+
+
+def _after(column: Column) -> Column:
+    if column.name not in _KEPT:
+        return replace(column, **_ON_SCREEN.get(column.name, {}))
+    meaning = column.meaning + " A failed broker keeps that of its replicas, as followers; the screen has a dash."
+    return replace(column, meaning=meaning, **_ON_SCREEN.get(column.name, {}))
 
 
 def _before(column: Column) -> Column:
@@ -148,7 +156,7 @@ FAILOVER_BROKERS = Table(
     "failover_brokers",
     "Broker loads after the failure, and before it in the columns ending in _before.",
     (
-        *(replace(column, **_ON_SCREEN.get(column.name, {})) for column in (*WHO, *LOAD)),
+        *(_after(column) for column in (*WHO, *LOAD)),
         number("nw_out_physical_kbs", "Network out without the fetches of failed followers.", KBS, title="phys. out",
             width=13, priority=2),
         *(_before(c) for c in LOAD if c.name in _AFTER),

@@ -13,7 +13,7 @@ import fnmatch
 import os
 import re
 import stat as modes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.live.files.paths import below, canonical, inside, relative
@@ -75,7 +75,8 @@ class _Interrupted(Exception):
 
 @dataclass(slots=True)
 class Folder:
-    """One directory as last seen: its identity and the files and directories in it by name."""
+    """One directory as last seen: its identity and the files and directories in it by name. ``tables``: whether it has
+    folders ``table=NAME``."""
 
     path: str
     root: int
@@ -83,6 +84,15 @@ class Folder:
     files: dict[str, Stat] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
+    tables: bool = False
+
+
+def of_writer(folders: Mapping[str, Folder], path: str, name: str) -> bool:
+    """Whether ``name`` in the folder ``path`` is Spark's own beside the manifest of a fleet result: ``_SUCCESS`` and such."""
+    if not name.startswith("_") or os.path.basename(path) != MANIFEST:
+        return False
+    above = folders.get(os.path.dirname(path))
+    return above is not None and above.tables
 
 
 @dataclass(slots=True)
@@ -222,7 +232,7 @@ class Scanner:
             del self.singles[path]
             changes.gone.add(path)
         for path in self.folders.keys() - seen:
-            self._drop(path, changes)
+            changes.gone.update(os.path.join(path, name) for name in self.folders.pop(path).files)
         self.problems |= self._left_out.problems(self.roots, self._settings)
 
     def _single(self, root: str, status: os.stat_result, changes: Changes) -> None:
@@ -232,10 +242,6 @@ class Scanner:
 
     def _unreadable(self, path: str, error: OSError) -> None:
         self.problems[path] = Problem.at(path, "unreadable", f"{error.strerror or error}")
-
-    def _drop(self, path: str, changes: Changes) -> None:
-        folder = self.folders.pop(path)
-        changes.gone.update(os.path.join(path, name) for name in folder.files)
 
     def _walk(
         self,
@@ -293,7 +299,7 @@ class Scanner:
                 name = entry.name
                 old = files.get(name)
                 hidden = old is None and self._names.ignored(name)
-                if hidden and self._names.ignored_folder(name):
+                if of_writer(self.folders, path, name) or (hidden and self._names.ignored_folder(name)):
                     continue
                 try:
                     kind = self._kind(entry, root)
@@ -318,6 +324,7 @@ class Scanner:
             del files[name]
             changes.gone.add(join + name)
         folder.folders, folder.links = _without_tables(folders), links
+        folder.tables = any(name.startswith(TABLE) for name in folders)
         self.folders[path] = folder
         return folder
 
@@ -400,7 +407,8 @@ class Scanner:
                 return any(self._names.ignored_folder(part) for part in parts) or self._arrived(parent, changes)
             folder = self.folders[place]
             path = os.path.join(place, name)
-        if self._names.ignored_folder(name) or (self._names.ignored(name) and not os.path.isdir(path)):
+        scratch = of_writer(self.folders, folder.path, name) or self._names.ignored_folder(name)
+        if scratch or (self._names.ignored(name) and not os.path.isdir(path)):
             return True
         try:
             status = os.lstat(path)
@@ -444,7 +452,8 @@ class Scanner:
             if path == parent:
                 return False
         known, name = self.folders[parent], os.path.basename(path)
-        if name not in _without_tables({*known.folders, name}):
+        known.tables = known.tables or name.startswith(TABLE)
+        if of_writer(self.folders, parent, name) or name not in _without_tables({*known.folders, name}):
             return True
         if path in self.folders or path in self.root_identities or name in known.files or name in known.links:
             return False

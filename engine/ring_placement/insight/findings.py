@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine import units
 from engine.problems import Problem
 from engine.result import Finding, Level
 from engine.ring_placement.parameters import RingParameters
@@ -19,6 +20,7 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one
 from engine.ring_placement.scenarios.sweep_totals import Sweep, receiving_members, worst_case
+from engine.tables import Kind
 from engine.view import Context
 
 MAX_NAMED = 50
@@ -59,7 +61,7 @@ def findings_of(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, c
     findings += survival_findings(s, p, context)
     findings += _unhealthy(s)
     findings += _drift_findings(observed, ring)
-    return [*findings, *overloads(s, " B/s")]
+    return [*findings, *overloads(s, "bytes_per_s")]
 
 
 def _unhealthy(s: SegmentScenario) -> list[Finding]:
@@ -73,7 +75,7 @@ def _unhealthy(s: SegmentScenario) -> list[Finding]:
     return findings
 
 
-def overloads(s: Scenario[Any], unit: str) -> list[Finding]:
+def overloads(s: Scenario[Any], kind: Kind) -> list[Finding]:
     """List the nodes above their capacity: those that are so before anything fails, and those that the scenario's failure
     overloads."""
     if not s.capacity or not s.comparable:
@@ -84,10 +86,10 @@ def overloads(s: Scenario[Any], unit: str) -> list[Finding]:
         if limit is None:
             continue
         if load > limit:
-            text = f"carries {round(load)}{unit} before anything fails, its capacity is {limit}{unit}"
+            text = f"carries {units.text(kind, load)} before anything fails, its capacity is {units.text(kind, limit)}"
             findings.append(Finding("severe", name, text, ("nodes", (name,))))
         elif s.down and after > limit:
-            text = f"carries {round(after)}{unit} in the scenario, its capacity is {limit}{unit}"
+            text = f"carries {units.text(kind, after)} in the scenario, its capacity is {units.text(kind, limit)}"
             findings.append(Finding("moderate", name, text, ("nodes", (name,))))
     return findings
 
@@ -149,7 +151,7 @@ def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
     reasons = []
     lost = sweep.rejected_bytes[k] - s.planned.rejected
     if lost > 0:
-        reasons.append(f"{round(lost)} B/s rejected although other nodes are alive")
+        reasons.append(f"{units.text('bytes_per_s', lost)} rejected although other nodes are alive")
     if s.capacity_array is not None:
         is_over = s.planned.loads > s.capacity_array
         is_over[list(sweep.down[k])] = False
@@ -158,8 +160,9 @@ def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
             reasons.append(f"{more} more node{'s' if more > 1 else ''} over capacity")
             hottest = sweep.worst[k]
             if not is_over[hottest]:
-                rate = f"{round(sweep.worst_load[k])} B/s of {s.capacity_array[hottest]:.0f}"
-                reasons[-1] += f", hottest {s.planned.ring.ids[hottest]} with {rate}"
+                load, size = sweep.worst_load[k], s.capacity_array[hottest].item()
+                rates = f"{units.text('bytes_per_s', load)} of {units.text('bytes_per_s', size)}"
+                reasons[-1] += f", hottest {s.planned.ring.ids[hottest]} with {rates}"
     return reasons
 
 

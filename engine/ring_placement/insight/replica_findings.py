@@ -30,7 +30,7 @@ UNEVEN = 1.35
 def findings_of(s: ReplicatedScenario, context: Context) -> list[Finding]:
     """List all findings, of the planned ring before the scenario's failure; overload of the scenario."""
     findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
-    return [*findings, *overloads(s, "")]
+    return [*findings, *overloads(s, "number" if s.live.cluster.tenants.is_count else "bytes_per_s")]
 
 
 def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:

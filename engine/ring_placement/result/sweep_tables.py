@@ -19,7 +19,7 @@ from engine.view import Context
 
 def sweep_of(s: Scenario[P], p: RingParameters, context: Context) -> Sweep:
     """Compute the sweep that the parameters ask for, or return it from the memo."""
-    regime = "left" if p.regime != "transient" and p.sweep != "leaving" else "transient"
+    regime = "transient" if s.live.strategy.kind != "segment-writer" or p.sweep == "leaving" else p.regime
     key = (s.planned_key, p.sweep, regime, p.capacity, p.cores, p.random_size, p.draws, p.seed)
 
     def step(fraction: float) -> None:
@@ -36,6 +36,20 @@ def sweep_of(s: Scenario[P], p: RingParameters, context: Context) -> Sweep:
         return s.live.strategy.sweep(s.planned, p.sweep, downs, regime, s.capacity_array, step)
 
     return context.memo.value("sweep", key, make, keep=KEEP)
+
+
+def sweep_note(s: Scenario[P], p: RingParameters) -> list[str]:
+    """Say of which regime the sweep's rows are, where it is not the one in force."""
+    if (
+        p.sweep
+        and p.sweep != "leaving"
+        and p.regime in ("left", "returned")
+        and s.live.strategy.kind != "segment-writer"
+    ):
+        return [f"sweep: members that fail and stay registered, not those of the regime {p.regime}"]
+    if p.sweep == "leaving" and p.regime != "transient":
+        return [f"sweep: nodes that are LEAVING, not those of the regime {p.regime}"]
+    return []
 
 
 def sweep_table(s: Scenario[P], p: RingParameters, sweep: Sweep, memo: Memo) -> pl.DataFrame:

@@ -1,7 +1,8 @@
 """Sweeps on a ring of segment writers: the totals of all single failures, all pairs or given sets at once, exact.
 
 Regime A (all members still in the ring) follows from joint histograms of each group's first candidates; regime B (they have
-left) of a regular ring places the keys only once; everything else is computed scenario by scenario.
+left) of a regular ring places the keys only once; everything else is computed scenario by scenario. Regime C (they are
+back) follows from regime B.
 """
 
 from __future__ import annotations
@@ -301,6 +302,31 @@ def _cells(placement: Placement, n: int) -> tuple[np.ndarray, np.ndarray]:
     received = placement.receivers >= 0
     cell = placement.groups.datasets[received].astype(np.int64) * n + placement.receivers[received]
     return sum_cells(cell, placement.groups.weight[received])
+
+
+def back_again(left: Sweep, placement: Placement, capacity: np.ndarray | None) -> Sweep:
+    """Turn a sweep of departures from ``placement`` (regime B) into one of what happens when they are back (regime C).
+
+    The layout is as it was, so that every scenario has the same loads, and what had moved away moves back: what others take
+    over and what was rejected meanwhile. ``capacity``: bytes per second per ring member, or None.
+    """
+    sweep = Sweep(left.ids)
+    receives = receiving_members(placement)
+    for down in left.down:
+        sweep.add_loads(down, placement.loads, receives, capacity)
+    count = len(left.down)
+    sweep.rejected_bytes, sweep.rerouted_bytes = [placement.rejected] * count, [0] * count
+    sweep.moved_bytes = [
+        moved - (rejected - placement.rejected)
+        for moved, rejected in zip(left.moved_bytes, left.rejected_bytes, strict=True)
+    ]
+    sweep.needless_moved_bytes = [
+        max(0, moved - placement.loads[list(down)].sum().item())
+        for moved, down in zip(sweep.moved_bytes, left.down, strict=True)
+    ]
+    for name in TOTALS[4:]:  # shards, datasets and tenants differ by the same ones both ways
+        setattr(sweep, name, getattr(left, name))
+    return sweep
 
 
 def one_by_one(

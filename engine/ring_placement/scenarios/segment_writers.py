@@ -18,7 +18,7 @@ from engine.ring_placement.pyroscope.subrings import TRIES
 from engine.ring_placement.scenarios.cluster import Cluster
 from engine.ring_placement.scenarios.failover import count_touched, fail_members, place_without, relayout_outcome
 from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, conform
-from engine.ring_placement.scenarios.segment_sweeps import every_node, every_pair, one_by_one
+from engine.ring_placement.scenarios.segment_sweeps import back_again, every_node, every_pair, one_by_one
 from engine.ring_placement.scenarios.strategy import Check, Outcome
 from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
 
@@ -64,6 +64,8 @@ class SegmentWriters:
         step: Step,
     ) -> Sweep:
         """Sweep failing sets. One node LEAVING sends its keys where its crash would, without the failed try."""
+        if regime == "returned":
+            return back_again(self.sweep(placement, kind, downs, "left", limits, step), placement, limits)
         if kind in ("nodes", "leaving"):
             return every_node(placement, regime, limits, step)
         if kind == "pairs":

@@ -80,3 +80,25 @@ def test_what_an_interrupted_scan_says_is_true(tmp_path: Path, after: int, monke
     assert {Path(path).name for path in gone} == {"1.log"}
     assert {Path(path).name for path in first.changed.keys() | second.changed.keys()} == {"2.log", "new.log"}
     assert not first.changed.keys() & second.changed.keys() and not scanner.scan()
+
+
+def test_what_spark_writes_beside_a_manifest_is_not_looked_at(tmp_path: Path) -> None:
+    """Full look and hints agree; the same names elsewhere are files like others."""
+    result, other = tmp_path / "day=1", tmp_path / "other" / "manifest"
+    for folder in (result / "table=jobs", result / "manifest" / "_temporary" / "0", other):
+        folder.mkdir(parents=True)
+        (folder / "part.txt").write_bytes(b"x")
+    manifest = result / "manifest"
+    (manifest / "part.txt").write_bytes(b"x")
+    written = [folder / "_SUCCESS" for folder in (manifest, manifest.parent, other)]
+    for path in written:
+        path.touch()
+    scanner = scan.Scanner([str(tmp_path)], LiveSettings())
+    wanted = {str(path) for path in (manifest / "part.txt", *written[1:], other / "part.txt")}
+    assert scanner.scan().changed.keys() == wanted
+    (manifest / "_temporary" / "0" / "more.txt").touch()
+    (manifest / "_started").touch()
+    (manifest / "_logs").mkdir()
+    hints = [manifest / "_temporary" / "0" / "more.txt", manifest / "_started", manifest / "_logs", written[0]]
+    assert not scanner.look(map(str, hints))
+    assert not scanner.scan()

@@ -53,27 +53,37 @@ def load_bar(kind: Kind, capacity: str = "", more: str = "", over: str = "") -> 
 
 def moved(before: str, kind: Kind, bars: bool = False, over: str = "") -> Renderer:
     """Draw before and after in one cell: ``38.4→52.1``, with a bar (of 100) of the part that was there and the part that came
-    where ``bars``; one number where nothing changed. It is red where the row's breaches have ``over``."""
+    where ``bars``; one number where nothing changed. It is red where the row's breaches have ``over``. A failed broker has
+    nothing afterwards, whatever the model leaves it (its replicas, as followers)."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
+        after = _after_failure(cell)
         room = 13 if not bars else min(cell.width, 12)
         half = (room - 1) // 2
-        first, second = (
-            shown(cell, kind, value, half).removesuffix("%") for value in (cell.row.get(before), cell.value)
-        )
+        first, second = (shown(cell, kind, value, half).removesuffix("%") for value in (cell.row.get(before), after))
         text = second if first == second else f"{first}{cell.glyphs.arrow}{second}"
         if len(text) > min(room, cell.width):
-            text = shown(cell, kind, cell.value, cell.width)
+            text = shown(cell, kind, after, cell.width)
         label = fit(text, min(room, cell.width), "right")
         style = "severe" if over and over in str(cell.row.get("breaches") or "") else "" if first == second else "title"
         if not bars or cell.width - room < 4:
             return [(fit(label, cell.width, "right"), style)]
         left = cell.width - room - 1
-        now = bar(cell.value, 100.0, left, cell.glyphs)
+        now = bar(after, 100.0, left, cell.glyphs)
         then = len(bar(cell.row.get(before), 100.0, left, cell.glyphs).rstrip())
         return [(now[:then], "bar"), (now[then:], "bar2"), (" " + label, style)]
 
     return render
+
+
+def _after_failure(cell: Cell) -> Any:
+    """Return the cell's value, None of a broker that has failed in the scenario."""
+    return None if cell.row.get("state") == "FAILED" else cell.value
+
+
+def survivors(kind: Kind) -> Renderer:
+    """Draw a number of the brokers that have not failed in the scenario."""
+    return lambda cell: [(fit(shown(cell, kind, _after_failure(cell), cell.width), cell.width, "right"), "")]
 
 
 def leaders_cell(cell: Cell) -> Sequence[Fragment]:
@@ -195,6 +205,8 @@ AFTER_CELLS: dict[str, Any] = {
     "nw_out_kbs": moved("nw_out_kbs_before", "number", over="NW_OUT"),
     "nw_out_physical_kbs": moved("nw_out_physical_kbs_before", "number"),
     "leaders": moved("leaders_before", "count"),
+    "follower_nw_in_kbs": survivors("number"),
+    "pnw_out_kbs": survivors("number"),
 }
 TOPIC_CELLS: dict[str, Any] = {f"{name}_share_pct": load_bar("percent") for name in ("cpu", "nw_in", "nw_out", "disk")}
 FAILURE_CELLS: dict[str, Any] = {

@@ -219,7 +219,7 @@ class Pane(ViewPane):
         table.show(matrix, spec if table.spec is None or spec.columns != table.spec.columns else table.spec)
 
     def _what_if(self, result: Result) -> None:
-        facts = what_if.facts(self.parameters, result.summary)
+        facts = what_if.facts(self.parameters, result)
         (title, first, second), place, count = what_if.page(result, self.page)
         if count > 1 and what_if.asked(self.parameters):
             facts.insert(0, ("shown", f"{title} ({place} of {count}; y shows the next)", "key"))
@@ -317,6 +317,10 @@ class Pane(ViewPane):
 
     def action_kill(self) -> None:
         """Kill the broker or rack under the cursor, or bring it back."""
+        word = self._under_cursor()
+        if self.result is not None and word not in self.parameters.fail and what_if.is_dead(self.result, word):
+            self.notify(f"broker {word} is already dead", severity="warning", timeout=3)
+            return
         self._toggle("fail")
 
     def action_demote(self) -> None:

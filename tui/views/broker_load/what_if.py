@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from engine.broker_load.parameters import BrokerLoadParameters
     from engine.result import Result
 
@@ -28,13 +26,19 @@ def asked(parameters: BrokerLoadParameters) -> bool:
     return any(getattr(parameters, name) != value for name, value in NEUTRAL.items())
 
 
+def is_dead(result: Result, word: str | None) -> bool:
+    """Return whether ``word`` of the parameter ``fail`` is the id of a broker that is dead already."""
+    rows = result.tables["brokers"]
+    return any(str(broker) == word for broker in rows.filter(rows["state"] == "DEAD")["broker"])
+
+
 def page(result: Result, number: int) -> tuple[tuple[str, str, str], int, int]:
     """Return the page to show, counted modulo those that have a table, its place from 1 and how many there are."""
     pages = [one for one in PAGES if one[1] in result.tables] or [PAGES[0]]
     return pages[number % len(pages)], number % len(pages) + 1, len(pages)
 
 
-def facts(parameters: BrokerLoadParameters, summary: Mapping[str, Any]) -> list[Fact]:
+def facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact]:
     """Return what is asked and what comes of it; without a what-if the keys that begin one."""
     if not asked(parameters):
         return [("Space kills the broker under the cursor, i demotes, v applies a plan, a adds.", "", "dim")]
@@ -49,15 +53,15 @@ def facts(parameters: BrokerLoadParameters, summary: Mapping[str, Any]) -> list[
         count = parameters.add_brokers
         words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
         shown.append(("added", words, "ok"))
-    if "failover_moved" in summary:
-        shown.append(("outcome", summary["failover"], "ok" if summary["failover_survivable"] else "severe"))
+    if "failover" in result.summary:  # then it is the first of the headline too
+        shown.append(("outcome", result.summary["failover"], result.headline[0].level))
     return shown
 
 
 def worst_failure(result: Result) -> list[Fact]:
-    """Return the worst single failure in words, coloured by whether it can be survived."""
+    """Return the worst single failure in words, coloured as in the headline."""
     worst = result.summary.get("worst_single_failure")
     if not worst:
         return []
-    lost = result.summary.get("unsurvivable_single_failures")
-    return [("worst loss", worst, "severe" if lost else "ok")]
+    level = next(one.level for one in result.headline if one.label == "single failure")
+    return [("worst loss", worst, level)]

@@ -34,7 +34,7 @@ from tui.views.run_comparison.thresholds import STEP, field_of, threshold_contro
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment
 from tui.widgets.facts import Facts
-from tui.widgets.sections import Sections
+from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 TABLES = ("runs", "groups", "change_points", "missing")
 """Result tables of the sections behind the metrics, in order."""
 GROUPED = ("resource", "verb", "scope", "test", "kind", "bucket")
-ONLY = ("verdict=different effect=worse", "verdict=different effect=better", "disagree=yes")
-"""Filters that the key for only worse goes through."""
+ONLY = {
+    "verdict=different effect=worse": "worse", "verdict=different effect=better": "better", "disagree=yes": "disagree",
+}  # fmt: skip
+"""Filters that the key for only worse goes through, and the word for each on screen."""
 MODES = ("statistical", "published", "upstream")
 
 
@@ -184,6 +186,7 @@ class Pane(RunChoice):
             runs = result.detail.axis.runs
             self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
         self._tests = short_ends(result.tables["metrics"].get_column("test").unique().to_list())
+        self.mark_only()
         self._fill(result, self.query_one("#sections", Sections).chosen)
 
     def _fill(self, result: Result, section: int) -> None:
@@ -351,10 +354,17 @@ class Pane(RunChoice):
             if term in kept:
                 kept, before = " ".join(kept.replace(term, "").split()), term
         # Only the statistical mode compares itself with the benchmark tool.
-        terms = ONLY if self.parameters.mode == "statistical" else ONLY[:2]
+        terms = tuple(ONLY) if self.parameters.mode == "statistical" else tuple(ONLY)[:2]
         following = dict(zip(("", *terms), (*terms, ""), strict=True)).get(before, "")
         table.choose(filter=" ".join(part for part in (kept, following) if part))
         self.query_one("#sections", Sections).choose(0)
+
+    @on(LiveTable.Chosen)
+    def mark_only(self) -> None:
+        """Say behind the section's title which metrics are shown only, on any screen."""
+        kept = self.query_one("#metrics", LiveTable).choice.filter
+        word = next((word for term, word in ONLY.items() if term in kept), "")
+        self.query_one("#sections > TitleBar", TitleBar).mark(0, word and f"{word} only", "key")
 
     def action_review(self) -> None:
         """Copy the line for a review."""

@@ -161,8 +161,10 @@ def test_a_counter_that_was_reset_counts_from_zero(tmp_path: Path) -> None:
 
 
 def test_describe_with_log_lines_spaces_and_a_cut_end(tmp_path: Path) -> None:
+    """A warning of the tool's log is no problem, an error is one."""
     (tmp_path / "d.txt").write_text(
         "[2026-01-01 00:00:00,000] WARN something (org.apache.kafka.clients.NetworkClient)\n"
+        "[2026-01-01 00:00:00,001] ERROR timed out (org.apache.kafka.tools.TopicCommand)\n"
         "Topic: t     TopicId: x PartitionCount: 3      ReplicationFactor: 2    Configs: min.insync.replicas=2\n"
         "      Topic: t     Partition: 0    Leader: 1       Replicas: 1,2   Isr: 1,2\n"
         "      Topic: t     Partition: 1    Leader: none    Replicas: 2,1   Isr: \n"
@@ -170,6 +172,7 @@ def test_describe_with_log_lines_spaces_and_a_cut_end(tmp_path: Path) -> None:
     )
     inputs = read(tmp_path)
     assert {p.kind for p in inputs.problems} == {"stray-line", "cut-file"}
+    assert [(p.line, p.count) for p in inputs.problems if p.kind == "stray-line"] == [(2, 1)]
     rows = inputs.table("topology")
     assert rows.select("partition", "leader", "min_isr").rows() == [(0, 1, 2), (1, -1, 2)]
     state = compute(inputs)

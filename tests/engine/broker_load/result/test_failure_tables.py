@@ -69,6 +69,37 @@ def test_failures_are_sorted_by_all_thresholds_exceeded(tmp_path: Path) -> None:
     assert result.summary["worst_single_failure"].startswith(result.tables["failures"]["failure"][0])
 
 
+def test_partitions_under_min_isr_are_named_and_rank_before_headroom(tmp_path: Path) -> None:
+    """Producers with acks=all stop there, though no partition loses its leader."""
+    made = loaded(tmp_path, (40_000, 20_000, 5_000))
+    made.partition("sure", 0, 3, "3|2")
+    made.rate(3, "sure", KB, KB)
+    result = compute(read(made.write()), ("fail", "3"), ("min-insync-replicas", "2"))
+    first = result.headline[0]
+    assert (first.value, first.level) == ("0 leaderless, 3 under min ISR, 0 over capacity", "moderate")
+    single = next(one for one in result.headline if one.label == "single failure")
+    assert (single.value, single.level) == ("3 of 3 under min ISR", "moderate")
+    failures = result.tables["failures"]
+    assert failures["under_min_isr"].to_list() == [3, 3, 2]
+    assert failures["failure"][2] == "broker 1" and failures["headroom_pct"][2] < failures["headroom_pct"][0]
+    assert "3 partitions under min ISR" in result.summary["worst_single_failure"]
+    found = {one.subject: one for one in result.findings}
+    assert found["failure of 3"].level == found["min.insync.replicas"].level == "moderate"
+    assert "3 of 3 single failures would stop producers" in found["min.insync.replicas"].text
+
+
+def test_a_broker_that_is_dead_already_is_said_to_be(tmp_path: Path) -> None:
+    made = loaded(tmp_path, (40_000, 20_000, 5_000))
+    made.dead = {3}
+    result = compute(read(made.write()), ("fail", "3"))
+    first = result.headline[0]
+    assert (first.label, first.value, first.level) == ("if 3 fails", "already dead", "moderate")
+    assert result.summary["failover"] == "already dead" and "fail: already dead: 3" in result.notes
+    assert not any(one.subject == "failure of 3" for one in result.findings)
+    both = compute(read(made.folder), ("fail", "2,3"))
+    assert "leaderless" in both.headline[0].value and "fail: already dead: 3" in both.notes
+
+
 def test_right_sized_names_what_it_judges_and_the_brokers_over(result: Result) -> None:
     assert result.summary["provision_status"] == "RIGHT_SIZED"
     note = next(note for note in result.notes if "RIGHT_SIZED" in note)

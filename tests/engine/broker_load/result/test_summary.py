@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine.broker_load.clusters import simple
+from tests.engine.broker_load.clusters import KB, simple
 from tests.engine.broker_load.inputs import compute, read
 
 
@@ -26,3 +26,14 @@ def test_dead_brokers_and_partitions_without_a_leader_stand_first(tmp_path: Path
 def test_a_healthy_cluster_has_neither(tmp_path: Path) -> None:
     findings = compute(read(simple(tmp_path).write())).findings
     assert not [one for one in findings if one.level == "critical"]
+
+
+def test_one_partition_without_a_sample_is_one(tmp_path: Path) -> None:
+    """The reason speaks of the newest round alone, coverage of all that count."""
+    made = simple(tmp_path)
+    made.partition("v", 0, 1, "1")
+    made.rate(1, "v", 100 * KB, 100 * KB)
+    made.totals(1, 0.5, bytes_in=200 * KB, bytes_out=300 * KB)
+    result = compute(read(made.write()))
+    assert next(one.basis for one in result.headline if one.label == "coverage") == "1 partition without a sample"
+    assert "; 1 led partition without a sample in the newest round" in result.tables["brokers"]["residual_reason"][0]
