@@ -28,8 +28,8 @@ def asked(parameters: BrokerLoadParameters) -> bool:
 
 def is_dead(result: Result, word: str | None) -> bool:
     """Return whether ``word`` of the parameter ``fail`` is the id of a broker that is dead already."""
-    rows = result.tables["brokers"]
-    return any(str(broker) == word for broker in rows.filter(rows["state"] == "DEAD")["broker"])
+    rows = result.tables.get("brokers")
+    return rows is not None and any(str(broker) == word for broker in rows.filter(rows["state"] == "DEAD")["broker"])
 
 
 def page(result: Result, number: int) -> tuple[tuple[str, str, str], int, int]:
