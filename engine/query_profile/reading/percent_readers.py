@@ -16,7 +16,7 @@ from engine.formats import json_records
 from engine.formats.delimited import BOM
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.problems import Problem, not_utf8
-from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite
+from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite, part
 from engine.reading import Reading, Source, whole_lines
 from engine.text import decode
 
@@ -31,6 +31,7 @@ class Vmstat(HostKind):
 
     id = "vmstat"
     title = "vmstat -t"
+    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its two header lines, with a time column."""
@@ -64,7 +65,7 @@ class Vmstat(HostKind):
                 rows.problem("clock-backwards", "the time does not grow; the row is left out", number)
                 continue
             try:
-                row = {name: finite(value) for name, value in zip(names[:-1], fields, strict=False)}
+                row = {name: part(value) for name, value in zip(names[:-1], fields, strict=False)}
             except ValueError as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
@@ -79,7 +80,7 @@ class Sysstat(HostKind):
 
     id = "sysstat-json"
     title = "mpstat -o JSON, sadf -j"
-    version = 3
+    version = 4
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise JSON of sysstat with CPU load."""
@@ -119,7 +120,7 @@ class Sysstat(HostKind):
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
         """Add the samples of one host; ``date``: of those that have a time only."""
-        moments: list[tuple[int, str, float | None, dict[str, Any]]] = []
+        moments: list[tuple[int, str, float | None, dict[str, Any] | None]] = []
         day = 0
         before: int | None = None
         for sample in samples:
@@ -154,16 +155,15 @@ class Sysstat(HostKind):
             ) if isinstance(load, list) else None  # fmt: skip
             if every is None:
                 rows.problem("bad-record", "a sample without the load of all CPUs")
-                continue
             moments.append((at_ms, tool, interval, every))
         steps = sorted(b[0] - a[0] for a, b in pairwise(moments))
         usual = steps[len(steps) // 2] / 1000 if steps else None
         for index, (at_ms, tool, interval, load) in enumerate(moments):
             seconds = interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual)
-            if not seconds:
+            if load is None or not seconds:
                 continue
             try:
-                value = {name: finite(item) for name, item in load.items() if name != "cpu"}
+                value = {name: part(item) for name, item in load.items() if name != "cpu"}
             except (ValueError, TypeError) as error:
                 rows.problem("bad-number", f"{error}; the sample is left out")
                 continue
@@ -176,7 +176,7 @@ class SadfCsv(HostKind):
 
     id = "sadf-d"
     title = "sadf -d"
-    version = 2
+    version = 3
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its header."""
@@ -215,7 +215,7 @@ class SadfCsv(HostKind):
                 continue
             try:
                 seconds = finite(row["interval"])
-                value = {name[1:]: finite(text) for name, text in row.items() if name.startswith("%")}
+                value = {name[1:]: part(text) for name, text in row.items() if name.startswith("%")}
             except (ValueError, KeyError) as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
@@ -234,6 +234,7 @@ class DockerStats(HostKind):
 
     id = "docker-stats"
     title = "docker stats (JSON lines)"
+    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise JSON with a container and its CPU percentage."""
@@ -250,7 +251,7 @@ class DockerStats(HostKind):
                 continue
             try:
                 container = msgspec.json.decode(text)
-                percent = finite(str(container["CPUPerc"]).removesuffix("%"))
+                percent = part(str(container["CPUPerc"]).removesuffix("%"))
                 rows.host = str(container.get("Name") or container.get("Container") or "")
             except (*json_records.ERRORS, KeyError, TypeError, AttributeError, ValueError) as error:
                 rows.problem("bad-record", f"no line of docker stats: {json_records.reason(error)}", number)

@@ -76,3 +76,11 @@ def finite(text: Any) -> float:
     if not math.isfinite(value) or abs(value) > LARGEST:
         raise ValueError(f"{str(text)[:40]!r} is no counter")
     return value
+
+
+def part(text: Any) -> float:
+    """Parse a counter or percentage of resource use. Raises ValueError (TypeError) also for what is below 0."""
+    value = finite(text)
+    if value < 0:
+        raise ValueError(f"{str(text)[:40]!r} is below 0")
+    return value
