@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from engine.memory import available
 
-SMALL = 4 << 20
-"""Bytes that a reader is given in the session's own process at most: every reader is linear, so that takes a second
-at worst, and to start a process takes as long."""
+SMALL = 2 << 20
+"""Bytes that a reader is given in the session's own process at most. Every reader is linear, so that this much takes seconds
+at worst, and one call of C code, which holds the interpreter's lock, no longer than a person notices at the keys."""
 CPU_S = 10.0
 """Seconds of processor time for one call of a reader,"""
 CPU_S_PER_MB = 2.0
