@@ -81,7 +81,7 @@ def _some(ids: list[int]) -> str:
 
 
 def _leaderless(topology: Topology) -> list[Finding]:
-    """Return a finding if partitions have no leader now: nobody can read or write them."""
+    """Return a finding if partitions have no leader now: no client can read or write them."""
     rows = np.flatnonzero(topology.leader < 0)
     if not rows.size:
         return []
