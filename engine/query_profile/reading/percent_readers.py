@@ -120,7 +120,7 @@ class Sysstat(HostKind):
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
         """Add the samples of one host; ``date``: of those that have a time only."""
-        moments: list[tuple[int, str, float | None, dict[str, Any] | None]] = []
+        moments: list[tuple[int, str, float | None, dict[str, float]]] = []
         day = 0
         before: int | None = None
         for sample in samples:
@@ -148,24 +148,25 @@ class Sysstat(HostKind):
             if before is not None and at_ms <= before:
                 rows.problem("clock-backwards", "the time does not grow; the sample is left out")
                 continue
-            before = at_ms
             load = sample.get("cpu-load") or sample.get("cpu-load-all")
             every = next(
                 (c for c in load if isinstance(c, dict) and str(c.get("cpu")) in ("all", "-1")), None
             ) if isinstance(load, list) else None  # fmt: skip
             if every is None:
                 rows.problem("bad-record", "a sample without the load of all CPUs")
-            moments.append((at_ms, tool, interval, every))
-        steps = sorted(b[0] - a[0] for a, b in pairwise(moments))
-        usual = steps[len(steps) // 2] / 1000 if steps else None
-        for index, (at_ms, tool, interval, load) in enumerate(moments):
-            seconds = interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual)
-            if load is None or not seconds:
                 continue
             try:
-                value = {name: part(item) for name, item in load.items() if name != "cpu"}
+                value = {name: part(item) for name, item in every.items() if name != "cpu"}
             except (ValueError, TypeError) as error:
                 rows.problem("bad-number", f"{error}; the sample is left out")
+                continue
+            before = at_ms
+            moments.append((at_ms, tool, interval, value))
+        steps = sorted(b[0] - a[0] for a, b in pairwise(moments))
+        usual = steps[len(steps) // 2] / 1000 if steps else None
+        for index, (at_ms, tool, interval, value) in enumerate(moments):
+            seconds = interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual)
+            if not seconds:
                 continue
             rows.kind = tool
             rows.states(at_ms, _sysstat_states(value), seconds)
