@@ -11,7 +11,7 @@ from typing import Any
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.problems import not_utf8
-from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite, part
+from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite, non_negative
 from engine.query_profile.reading.snapshots import TIME_COLUMNS
 from engine.reading import Reading, Source
 from engine.text import decode
@@ -54,7 +54,7 @@ class CumulativeCsv(HostKind):
                 rows.problem("clock-backwards", "the time does not grow; the row is left out", line)
                 continue
             try:
-                numbers = {name: part(row[name]) for name in names if name.endswith("_us")}
+                numbers = {name: non_negative(row[name]) for name in names if name.endswith("_us")}
             except ValueError as error:
                 rows.problem("bad-number", f"{error}; the row is left out", line)
                 continue

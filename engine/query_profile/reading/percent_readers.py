@@ -16,7 +16,7 @@ from engine.formats import json_records
 from engine.formats.delimited import BOM
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.problems import Problem, not_utf8
-from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite, part
+from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite, non_negative
 from engine.reading import Reading, Source, whole_lines
 from engine.text import decode
 
@@ -65,7 +65,7 @@ class Vmstat(HostKind):
                 rows.problem("clock-backwards", "the time does not grow; the row is left out", number)
                 continue
             try:
-                row = {name: part(value) for name, value in zip(names[:-1], fields, strict=False)}
+                row = {name: non_negative(value) for name, value in zip(names[:-1], fields, strict=False)}
             except ValueError as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
@@ -156,7 +156,7 @@ class Sysstat(HostKind):
                 rows.problem("bad-record", "a sample without the load of all CPUs")
                 continue
             try:
-                value = {name: part(item) for name, item in every.items() if name != "cpu"}
+                value = {name: non_negative(item) for name, item in every.items() if name != "cpu"}
             except (ValueError, TypeError) as error:
                 rows.problem("bad-number", f"{error}; the sample is left out")
                 continue
@@ -216,7 +216,7 @@ class SadfCsv(HostKind):
                 continue
             try:
                 seconds = finite(row["interval"])
-                value = {name[1:]: part(text) for name, text in row.items() if name.startswith("%")}
+                value = {name[1:]: non_negative(text) for name, text in row.items() if name.startswith("%")}
             except (ValueError, KeyError) as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
@@ -252,7 +252,7 @@ class DockerStats(HostKind):
                 continue
             try:
                 container = msgspec.json.decode(text)
-                percent = part(str(container["CPUPerc"]).removesuffix("%"))
+                percent = non_negative(str(container["CPUPerc"]).removesuffix("%"))
                 rows.host = str(container.get("Name") or container.get("Container") or "")
             except (*json_records.ERRORS, KeyError, TypeError, AttributeError, ValueError) as error:
                 rows.problem("bad-record", f"no line of docker stats: {json_records.reason(error)}", number)

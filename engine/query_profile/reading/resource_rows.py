@@ -78,7 +78,7 @@ def finite(text: Any) -> float:
     return value
 
 
-def part(text: Any) -> float:
+def non_negative(text: Any) -> float:
     """Parse a counter or percentage of resource use. Raises ValueError (TypeError) also for what is below 0."""
     value = finite(text)
     if value < 0:

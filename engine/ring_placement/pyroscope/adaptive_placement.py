@@ -18,7 +18,7 @@ SECOND = 1_000_000_000
 MAX_MULTIPLIER = 16
 """Largest factor by which growth within one burst window is amplified."""
 RULES_RETENTION_NS = 15 * 60 * SECOND
-"""How long the rule of a dataset without stats is kept: Pyroscope's default, which no file here says otherwise."""
+"""How long the rule of a dataset without stats is kept: Pyroscope's default; no file that is read says another."""
 
 Shard = tuple[int, str]
 """A shard ID and its owner. A moved shard is two of these."""
