@@ -5,14 +5,13 @@ A contract test compares the pages with the code, so that they cannot go stale.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.tables import Table
+    pass
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -54,24 +53,19 @@ def tables() -> Iterator[str]:
     yield "# Tables and columns"
     yield (
         "\nWhat `loadlens report VIEW PATH --table NAME` prints, and what the tabs show. NaN and infinities are null in JSON,"
-        "\n64-bit ids are strings; the order of rows is defined. Each table names the module that makes its rows, and each"
-        "\ncolumn the modules that decide it.\n"
+        "\n64-bit ids are strings; the order of rows is defined.\n"
     )
     for entry in VIEWS:
         if not entry.ready:
             continue
-        yield f"## {entry.title} (`{entry.name}`)\n\nModules lie in `{'/'.join(entry.module.split('.')[:-1])}`."
+        yield f"## {entry.title} (`{entry.name}`)\n"
         if (HERE / "models" / f"{entry.name}.md").exists():
             yield f"What the system has, and its rules: [{entry.name}](../models/{entry.name}.md)."
         yield ""
         for table in entry.load().tables:
-            makers = ", ".join(f"`{maker.replace('.', '/')}`" for maker in table.makers)
-            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\nMade in {makers}.\n"
-            origins = _origins(table)
-            yield "| column | unit | meaning | decided in |\n|---|---|---|---|"
-            yield from (
-                f"| `{c.name}` | {_cell(c.unit)} | {_cell(c.meaning)} | {origins[c.name]} |" for c in table.columns
-            )
+            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n"
+            yield "| column | unit | meaning |\n|---|---|---|"
+            yield from (f"| `{c.name}` | {_cell(c.unit)} | {_cell(c.meaning)} |" for c in table.columns)
             yield ""
 
 
@@ -92,50 +86,11 @@ def files() -> Iterator[str]:
                 yield f"| {entry.name} | `{kind.id}` | {_cell(kind.title)} | {how} |"
 
 
-def modules() -> Iterator[str]:
-    """Yield the page of all rooms and modules of the views, from the first line of each docstring."""
-    from engine.views import VIEWS
-
-    yield "# Rooms and modules of the views"
-    yield (
-        "\nThe rooms of each view, lowest first: a module imports from its own room and from those before it. What belongs into"
-        "\nwhich kind of room stands in [CONTRIBUTING](../../CONTRIBUTING.md); which table comes from where in"
-        "\n[tables](tables.md).\n"
-    )
-    for entry in VIEWS:
-        package = HERE.parent.joinpath(*entry.module.split(".")[:-1])
-        yield f"## {entry.title} (`{package.relative_to(HERE.parent)}`)\n"
-        for room in importlib.import_module(entry.module.rpartition(".")[0]).ROOMS:
-            yield f"### `{room}/`\n\n{_first_line(package / room / '__init__.py')}\n"
-            yield "| module | content |\n|---|---|"
-            paths = sorted(path for path in (package / room).rglob("*.py") if path.name != "__init__.py")
-            for path in paths:
-                yield f"| `{path.relative_to(package / room)}` | {_cell(_first_line(path))} |"
-            yield ""
-
-
-def _origins(table: Table) -> dict[str, str]:
-    """Return the modules that decide each column of a result table, with the name of the function or field there."""
-    return {
-        column: ", ".join(
-            f"`{module.replace('.', '/')}`" + (f" (as `{name}`)" if name != column and not name.isupper() else "")
-            for module, name in modules.items()
-        )
-        for column, modules in table.origins().items()
-    }
-
-
-def _first_line(path: Path) -> str:
-    """Return the first line of a module's docstring."""
-    with path.open(encoding="utf-8") as file:
-        return file.readline().strip().strip('"').replace("``", "`")
-
-
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-PAGES = {"keys": keys, "settings": settings, "tables": tables, "files": files, "modules": modules}
+PAGES = {"keys": keys, "settings": settings, "tables": tables, "files": files}
 
 
 def pages() -> dict[Path, str]:

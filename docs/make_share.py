@@ -98,7 +98,7 @@ def whole() -> argparse.ArgumentParser:
 
 def words() -> dict[str, dict[str, str]]:
     """Return by view what its ``option`` (KEY=, or KEY=VALUE where the values are known) and its ``table`` may be."""
-    from engine.parameters import options
+    from engine.core.parameters import options
     from engine.views import VIEWS
 
     made = {}

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from engine.inputs import Inputs
-from engine.live.files.compression import PACKED
+from engine.core.compression import PACKED
+from engine.core.inputs import Inputs
+from engine.core.view import View
 from engine.live.files.scan import Names
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.follower import Follower
 from engine.live.options import LiveSettings
 from engine.live.store import Store
-from engine.view import View
 
 _DEVICE = 0
 

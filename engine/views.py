@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.view import View
+    from engine.core.view import View
 
 
 @dataclass(frozen=True, slots=True)

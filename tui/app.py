@@ -43,9 +43,9 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Choice
 
 if TYPE_CHECKING:
+    from engine.core.problems import Problem
     from engine.live.status import Status
     from engine.own_files.settings import Settings
-    from engine.problems import Problem
     from tui.engine_client import Opener
     from tui.views.base import ViewPane
 

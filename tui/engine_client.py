@@ -21,11 +21,11 @@ from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from engine.inputs import Inputs
+    from engine.core.inputs import Inputs
+    from engine.core.result import Result
+    from engine.core.view import View
     from engine.live.session import Session
     from engine.own_files.settings import Settings
-    from engine.result import Result
-    from engine.view import View
     from tui.overview.briefs import Briefs
 
     Opener = Callable[[Sequence[Path], Settings, str], tuple[Session, Mapping[str, View], Mapping[str, str]]]
@@ -341,7 +341,7 @@ class EngineClient:
         progress: Callable[[float, str], None] = lambda fraction, text: None,
     ) -> Computed | None:
         """Compute a request in the calling thread; return None if it was cancelled. Never raises."""
-        from engine.view import Cancelled, NoInput
+        from engine.core.view import Cancelled, NoInput
 
         session = self.session
         if session is None:

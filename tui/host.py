@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 if TYPE_CHECKING:
     from textual.dom import DOMNode
 
+    from engine.core.problems import Problem
     from engine.live.status import Status
-    from engine.problems import Problem
     from tui.actions import Action
     from tui.glyphs import Glyphs
     from tui.widgets.table.window import Choice

@@ -10,8 +10,8 @@ from textual.message import Message
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from engine.result import Result
-    from engine.view import View
+    from engine.core.result import Result
+    from engine.core.view import View
     from tui.overview.briefs import Brief
 
 

@@ -13,9 +13,9 @@ from tui.views.side_by_side import Side, SideBySide
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
+    from engine.core.result import Result
     from engine.own_files.scenarios import Scenarios
     from engine.own_files.settings import State
-    from engine.result import Result
     from tui.views.base import ViewPane
 
 
@@ -37,7 +37,7 @@ class ScenarioActions(OverviewActions):
             return
 
         def save(name: str | None) -> None:
-            from engine.parameters import BadOption
+            from engine.core.parameters import BadOption
 
             if name is None:
                 return
@@ -83,7 +83,7 @@ class ScenarioActions(OverviewActions):
 
     def _loaded(self, pane: ViewPane, name: str) -> Any:
         """Return the parameters of a scenario (the defaults for an empty name), or None after saying why there are none."""
-        from engine.parameters import BadOption
+        from engine.core.parameters import BadOption
 
         if not name:
             return pane.defaults
@@ -152,7 +152,7 @@ class ScenarioActions(OverviewActions):
 
     def _side(self, pane: ViewPane, words: str) -> Side:
         """Return what ``words`` name: a scenario, a moment, or both with @ between. Raises ValueError."""
-        from engine.parameters import BadOption
+        from engine.core.parameters import BadOption
 
         name, at, moment = words.strip().rpartition("@")
         if not at and (moment == "defaults" or moment in self._scenarios(pane).names()):
@@ -176,7 +176,7 @@ class ScenarioActions(OverviewActions):
             return
 
         async def compute(side: Side) -> Result | None:
-            from engine.view import Cancelled, NoInput
+            from engine.core.view import Cancelled, NoInput
 
             inputs = self.client.frozen_inputs(view)
             parameters = pane.parameters if side.parameters is None else side.parameters
@@ -191,7 +191,7 @@ class ScenarioActions(OverviewActions):
 
 def _moment_of(pane: ViewPane, typed: str) -> int:
     """Return the moment (epoch ms) that was typed; a time alone is on the day of the newest data. Raises ValueError."""
-    from engine import units
+    from engine.core import units
 
     newest = pane.result.newest_ms if pane.result is not None else None
     of_day = units.time_of_day(typed, newest) if newest is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine import units
+from engine.core import units
 
 if TYPE_CHECKING:
     from engine.live.session import Session

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from engine import units
+from engine.core import units
 
 if TYPE_CHECKING:
+    from engine.core.problems import Problem
     from engine.own_files.settings import Settings
-    from engine.problems import Problem
     from tui.engine_client import EngineClient
     from tui.glyphs import Glyphs
     from tui.source import Source
@@ -46,7 +46,7 @@ class StatusModel:
 
     def all_problems(self) -> tuple[Problem, ...]:
         """Return every problem of settings, live path, inputs and results, equal ones folded."""
-        from engine.problems import fold
+        from engine.core.problems import fold
 
         session = self._client.session
         live = session.problems if session is not None else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from engine.parameters import Attachment, Parameters, option
+from engine.core.parameters import Attachment, Parameters, option
 
 MODES = ("upstream", "corrected", "regression")
 """Values of ``mode``; upstream: as Cruise Control computes loads."""

@@ -38,11 +38,11 @@ from engine.broker_load.result.detail import Detail, detail_of
 from engine.broker_load.result.gauges import GAUGES
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.result import Finding, Headline, Level, Result, Trend
+from engine.core.tables import Table
+from engine.core.view import Context, NoInput
 from engine.output.report import instant
-from engine.result import Finding, Headline, Level, Result, Trend
-from engine.tables import Table
-from engine.view import Context, NoInput
 
 
 @dataclass(frozen=True, eq=False)

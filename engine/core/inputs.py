@@ -8,8 +8,8 @@ from functools import cached_property
 
 import polars as pl
 
-from engine.live.files.compression import PACKED
-from engine.problems import Problem
+from engine.core.compression import PACKED
+from engine.core.problems import Problem
 
 FILE = "file"
 """Name of the column (UInt32) that the store adds to every input table: the id of the file that gave the row."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from engine.own_files.bounded_read import read_bounded
+from engine.core.bounded_read import read_bounded
 
 
 class Attachment(msgspec.Struct, frozen=True):

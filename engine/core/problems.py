@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from engine.text import clean
+from engine.core.text import clean
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from engine.problems import Problem, Problems
-from engine.tables import Rows, Table
+from engine.core.problems import Problem, Problems
+from engine.core.tables import Rows, Table
 
 HEAD = 8192
 """Bytes (after decompression) that recognition sees at most."""

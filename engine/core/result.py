@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from engine.problems import Problem, fold
+from engine.core.problems import Problem, fold
 
 Level = Literal["", "ok", "low", "moderate", "severe", "critical"]
 LEVELS: tuple[Level, ...] = ("", "ok", "low", "moderate", "severe", "critical")

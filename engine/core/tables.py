@@ -90,12 +90,6 @@ class Table:
     """A declared table: its columns in order, the ``key`` columns that name a row, and its defined row ``order``
     (column names, ``-`` in front for descending; always total, so that equal data print equally).
 
-    A result table also names where its cells come from, by modules of its view (``insight.failover``): ``made_in`` makes the
-    rows (several modules, with blanks between, where other files or modes give rows in another way); ``rules`` are the
-    modules that decide columns, each with the names of those, or "" for all others. A module that has another name for a
-    column says so: ``column=name``, the name of its function, field or constant. A column that none of them names is
-    decided where the rows are made.
-
     ``seldom``: rows of this input table are read once and then seldom, so that only the newest of many stay in memory.
     """
 
@@ -105,8 +99,6 @@ class Table:
     key: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     title: str = ""
-    made_in: str = ""
-    rules: Mapping[str, str] = field(default_factory=dict, compare=False)
     seldom: bool = False
     schema: pl.Schema = field(init=False, repr=False, compare=False)
     """Polars schema of the table; do not change it."""
@@ -116,21 +108,6 @@ class Table:
         """Compute the schema once: the live path needs it often."""
         object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
         object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
-
-    @property
-    def makers(self) -> tuple[str, ...]:
-        """The modules that make the rows."""
-        return tuple(self.made_in.split())
-
-    def origins(self) -> dict[str, dict[str, str]]:
-        """Return for each column the modules that decide it, each with the name that it has there."""
-        named: dict[str, dict[str, str]] = {column.name: {} for column in self.columns}
-        for module, columns in self.rules.items():
-            for text in columns.split():
-                name, _, inside = text.partition("=")
-                named[name][module] = inside or name
-        others = [module for module, columns in self.rules.items() if not columns] or self.makers
-        return {name: modules or dict.fromkeys(others, name) for name, modules in named.items()}
 
     def column(self, name: str) -> Column:
         """Return the column called ``name``. Raises KeyError."""

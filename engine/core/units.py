@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.tables import Kind
+    from engine.core.tables import Kind
 
 NOTHING = "–"
 """Shown for a missing value."""

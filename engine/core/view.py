@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from engine.incremental import Memo
-from engine.inputs import Inputs
-from engine.parameters import Parameters
-from engine.reading import FileKind
-from engine.result import Level, Result
-from engine.tables import Table
+from engine.core.incremental import Memo
+from engine.core.inputs import Inputs
+from engine.core.parameters import Parameters
+from engine.core.reading import FileKind
+from engine.core.result import Level, Result
+from engine.core.tables import Table
 
 
 class Cancelled(Exception):
@@ -24,7 +24,7 @@ class Context:
 
     ``now_ms``: the time of day (epoch ms; compute never asks a clock). ``at_ms``: compute on the data as they were then;
     None is live. ``memo``: lives as long as the session and holds values and partial results that save time
-    (``engine.incremental``); a result must be equal with an empty one. ``stop``: asked by ``check`` between pieces of long
+    (``engine.core.incremental``); a result must be equal with an empty one. ``stop``: asked by ``check`` between pieces of long
     work. ``progress``: called with a fraction 0-1 and what is being done. ``memory``: bytes that this program may take; what a
     view leaves out for that, a note says.
     """

@@ -9,9 +9,9 @@ from typing import Literal
 
 import polars as pl
 
-from engine import units
-from engine.result import Finding, Headline, Level, Result
-from engine.tables import Column, Table
+from engine.core import units
+from engine.core.result import Finding, Headline, Level, Result
+from engine.core.tables import Column, Table
 
 Change = Literal["new", "worse", "better", "gone"]
 """What became of a finding, or of the level of a headline number."""

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from engine.own_files.settings import State
 
 if TYPE_CHECKING:
-    from engine.result import Finding, Headline, Result
+    from engine.core.result import Finding, Headline, Result
 
 KEPT = 200
 """Findings of a view that are kept, the worst ones."""
@@ -32,7 +32,7 @@ class LastLooks:
     def before(self, view: str, parameters: Any) -> tuple[int, Result] | None:
         """Return when (epoch ms) the operator last looked at ``view`` under these parameters in an earlier run, and a result
         with the findings and levels of then; None the second time, and if there was no such look."""
-        from engine.result import Finding, Headline, Result
+        from engine.core.result import Finding, Headline, Result
 
         saved = self._before.pop(view, None)
         if not isinstance(saved, dict) or saved.get("parameters") != _digest(parameters):

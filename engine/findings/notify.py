@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from engine import units
-from engine.parameters import Parameters, option
+from engine.core import units
+from engine.core.parameters import Parameters, option
 
 NEVER = 99
 """Rank above every level."""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from engine import __version__
+from engine.core.inputs import FILE, Inputs
+from engine.core.problems import Problem
+from engine.core.result import Result
+from engine.core.view import Context, NoInput
 from engine.documents import Document, inputs
 from engine.fleet.rows import LINKS, packed
-from engine.inputs import FILE, Inputs
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PER_JOB, PROBLEMS
 from engine.job_heuristics.tables.insight import LISTING
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
-from engine.problems import Problem
-from engine.result import Result
-from engine.view import Context, NoInput
 
 if TYPE_CHECKING:
     import pyarrow as pa

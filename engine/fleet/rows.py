@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

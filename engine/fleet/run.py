@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from engine import __version__, units
+from engine import __version__
+from engine.core import units
+from engine.core.tables import Table
 from engine.fleet.batches import BATCH, Work
 from engine.fleet.job_key import PATTERN, ROLLING, components
 from engine.fleet.rows import HEIGHT, JOB, LINKS, PLACE, ROWS, SCHEMA, TABLE, Unpack, ddl, to_spark
@@ -24,7 +26,6 @@ from engine.job_heuristics.tables.fleet_result import FINDINGS, WRITTEN
 from engine.job_heuristics.tables.insight import LISTING, ROLLUP
 from engine.live.options import LiveSettings
 from engine.output import report
-from engine.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,7 +28,7 @@ from typing import TypeVar
 import msgspec
 import polars as pl
 
-from engine.text import clean
+from engine.core.text import clean
 
 PATIENCE_S = 60.0
 """Seconds after which decoding a file is given up."""

@@ -62,7 +62,7 @@ LABEL = 120
 
 
 def readable(query: str) -> str:
-    """Write a statement on one line with single blanks, also for what ``engine.text.clean`` made of line ends and tabs."""
+    """Write a statement on one line with single blanks, also for what ``engine.core.text.clean`` made of line ends and tabs."""
     return " ".join(query.replace("·", " ").split())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.parameters import Attachment, Parameters, option
+from engine.core.parameters import Attachment, Parameters, option
 
 
 class JobParameters(Parameters, frozen=True, kw_only=True):

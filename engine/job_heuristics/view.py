@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from engine import units
+from engine.core import units
+from engine.core.parameters import Parameters
+from engine.core.problems import Problem, fold
+from engine.core.result import TREND_LENGTH, Headline, Level, Result, Trend
+from engine.core.tables import Table
+from engine.core.view import Context, NoInput
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.gauges import GAUGES
 from engine.job_heuristics.tables import insight as insight_tables
 from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.job_heuristics.tables.spark_result import SPARK_TABLES
-from engine.parameters import Parameters
-from engine.problems import Problem, fold
-from engine.result import TREND_LENGTH, Headline, Level, Result, Trend
-from engine.tables import Table
-from engine.view import Context, NoInput
 
 if TYPE_CHECKING:
-    from engine.inputs import Inputs
+    from engine.core.inputs import Inputs
+    from engine.core.reading import FileKind
     from engine.job_heuristics.dr_elephant import heuristic_conf
-    from engine.reading import FileKind
 
 # What computes and what reads is imported when it is needed: who only asks what the view is does not wait for it.
 

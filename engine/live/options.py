@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.parameters import Parameters, option
+from engine.core.parameters import Parameters, option
 
 
 class LiveSettings(Parameters, frozen=True, kw_only=True):

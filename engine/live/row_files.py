@@ -15,7 +15,7 @@ from typing import IO
 
 import polars as pl
 
-from engine.problems import Problem
+from engine.core.problems import Problem
 
 FILE_BYTES = 1 << 30
 """Size from which on a file takes no more rows: few files are open, and space is free again in pieces of this size."""

@@ -12,8 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.incremental import Memo
-from engine.inputs import Inputs
+from engine.core.incremental import Memo
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem, fold
+from engine.core.result import Result
+from engine.core.text import clean
+from engine.core.view import Context, View
 from engine.live.cache.cache_session import CacheSession
 from engine.live.cache.location import make_rows_folder
 from engine.live.files.file_stats import FileStats
@@ -23,17 +27,13 @@ from engine.live.files.tracked_file import TrackedFile
 from engine.live.files.watch import Watcher
 from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower
+from engine.live.memory import limit
 from engine.live.options import LiveSettings
 from engine.live.pool.reading_pool import ReadingPool
 from engine.live.row_files import RowFiles
 from engine.live.status import RootStatus, Status
 from engine.live.store import Store
 from engine.live.visits import Progress, Visits
-from engine.memory import limit
-from engine.problems import Problem, fold
-from engine.result import Result
-from engine.text import clean
-from engine.view import Context, View
 
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.inputs import FILE
+from engine.core.inputs import FILE
+from engine.core.tables import Parts, Rows, Table, height_of
 from engine.live.row_files import RowFile, RowFiles
-from engine.tables import Parts, Rows, Table, height_of
 
 MERGE_ROWS = 50_000
 """Rows of a merged chunk at most (or a 32nd of the table): a merge copies, which must not be noticed."""

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from engine.live.files.compression import PACKED
+from engine.core.compression import PACKED
+from engine.core.text import clean
+from engine.core.view import View
 from engine.live.files.scan import Scanner
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.files.watch import GIVES_WAY_S
@@ -18,8 +20,6 @@ from engine.live.pool.guard import Answer, Guard
 from engine.live.pool.merge import Batch, Merger
 from engine.live.pool.reading_pool import WORTH_LATE, ReadingPool, module_of, start
 from engine.live.pool.tasks import FileTask
-from engine.text import clean
-from engine.view import View
 
 BATCH_FILES = 1000
 """Files whose rows become one piece of the store, at most."""

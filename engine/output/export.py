@@ -12,10 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from engine import units
-from engine.result import LEVELS, Finding, Level
-from engine.tables import Table
-from engine.text import clean, harmless, harmless_json
+from engine.core import units
+from engine.core.result import LEVELS, Finding, Level
+from engine.core.tables import Table
+from engine.core.text import clean, harmless, harmless_json
 
 _BATCH = 10_000
 """Rows turned into Python objects at a time: bounds memory and how long the interpreter lock is held."""

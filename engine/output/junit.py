@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from engine.result import LEVELS, Finding, Level
-from engine.text import harmless
+from engine.core.result import LEVELS, Finding, Level
+from engine.core.text import harmless
 
 Outcome = Literal["passed", "failure", "skipped"]
 

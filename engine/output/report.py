@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
-from engine import __version__, units
+from engine import __version__
+from engine.core import units
+from engine.core.parameters import Attachment, Parameters, options
+from engine.core.problems import Problem
+from engine.core.result import Result, TooLarge
+from engine.core.text import harmless, harmless_json
+from engine.core.units import iso as iso
+from engine.core.view import View
 from engine.output import export
-from engine.parameters import Attachment, Parameters, options
-from engine.problems import Problem
-from engine.result import Result, TooLarge
-from engine.text import harmless, harmless_json
-from engine.units import iso as iso
-from engine.view import View
 
 
 def instant(text: str) -> int:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from engine import units
-from engine.result import Result
-from engine.tables import Column, Table
+from engine.core import units
+from engine.core.result import Result
+from engine.core.tables import Column, Table
 
 MOST_ROWS = 5_000
 """Of tables with more rows only their number is compared: they are too long to compare by eye."""

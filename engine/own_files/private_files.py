@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.own_files.bounded_read import read_bounded
+from engine.core.bounded_read import read_bounded
 
 _OTHERS = 0o077
 """Rights of group and others."""

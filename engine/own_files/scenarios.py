@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.core.parameters import Attachment, BadOption, Parameters, options, parse
 from engine.own_files.settings import State
-from engine.parameters import Attachment, BadOption, Parameters, options, parse
 
 LONGEST = 60
 """Most characters in the name of a scenario."""

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from engine.core.bounded_read import read_bounded
+from engine.core.parameters import BadOption, Parameters, option, options, parse
+from engine.core.problems import Problem
 from engine.findings.notify import NotifySettings, Threshold
 from engine.live.options import LiveSettings
-from engine.own_files.bounded_read import read_bounded
 from engine.own_files.private_files import (
     locked,
     make_folder,
@@ -26,8 +28,6 @@ from engine.own_files.private_files import (
     replace_file,
     why_not_writable,
 )
-from engine.parameters import BadOption, Parameters, option, options, parse
-from engine.problems import Problem
 
 CONFIG_VARIABLE = "LOADLENS_CONFIG"
 """Environment variable that names another settings file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 MATRIX = Table(
     "matrix",
@@ -155,22 +155,6 @@ CLASSES = Table(
     ),
     key=("class",),
     title="Query classes",
-    made_in="result.result_tables insight.grouping",
-    rules={
-        "insight.profile": (
-            "y_total=total y_low=interval y_high=interval x_total cost_per_time=costs "
-            "cost_per_call=costs"
-        ),
-        "insight.grouping": "y_total=sums y_low y_high y_share active_cpus x_share latency_us disagreement members",
-        "wlr.regression": "n r2 slope slope_stderr intercept intercept_stderr intercept_stderr_correct",
-        "insight.all_methods": "y_default=total y_wlr=total y_ols=total y_nnls=total y_ratio=total flag=no_spread",
-        "estimators.attribution": "y_low=low y_high=high y_default=Attribution",
-        "workloads.workload": "verb",
-        "workloads.deltas": (
-            "class queryid calls=NAMES rows=NAMES errors=NAMES io_us=NAMES lock_us=NAMES "
-            "cpu_measured_us=NAMES user database query"
-        ),
-    },
 )  # fmt: skip
 
 PREDICTIONS = Table(
@@ -184,7 +168,6 @@ PREDICTIONS = Table(
     key=("row",),
     order=("row",),
     title="Predictions",
-    made_in="insight.prediction",
 )
 
 INTERVALS = Table(
@@ -209,15 +192,6 @@ INTERVALS = Table(
     key=("row",),
     order=("row",),
     title="Intervals",
-    made_in="result.result_tables",
-    rules={
-        "workloads.workload": "row=Workload seconds used x",
-        "workloads.windows": "window",
-        "workloads.deltas": "start_ms end_ms reason=reasons",
-        "workloads.log_workloads": "start_ms end_ms reason=reasons",
-        "workloads.matrices": "reason=reasons",
-        "workloads.resources": "y reason",
-    },
 )
 
 METHODS_SIDE_BY_SIDE = Table(
@@ -235,11 +209,6 @@ METHODS_SIDE_BY_SIDE = Table(
     ),
     key=("method",),
     title="Methods",
-    made_in="insight.method_comparison",
-    rules={
-        "insight.all_methods": "attributed=total background",
-        "insight.profile": "unattributed",
-    },
 )
 
 COMPARISON = Table(
@@ -263,15 +232,6 @@ COMPARISON = Table(
     ),
     key=("class",),
     title="Comparison",
-    made_in="insight.window_comparison",
-    rules={
-        "insight.window_comparison": (
-            "x_before=x_ x_now=x_ calls_before=calls_ calls_now=calls_ latency_before_us=latency_ "
-            "latency_now_us=latency_ y_before=y_ y_now=y_ y_change y_change_low y_change_high"
-        ),
-        "workloads.workload": "class=classes x_before=x x_now=x calls_before=calls calls_now=calls",
-        "insight.all_methods": "y_before=Fits y_now=Fits y_change=Fits y_change_low=Fits y_change_high=Fits",
-    },
 )
 
 WHAT_IF = Table(
@@ -289,13 +249,6 @@ WHAT_IF = Table(
     ),
     key=("class",),
     title="What if",
-    made_in="result.result_tables",
-    rules={
-        "workloads.deltas": "class",
-        "insight.whatif": (
-            "faster saved saved_low=low saved_high=high utilisation=before utilisation_after=after latency_factor"
-        ),
-    },
 )
 
 SOURCES = Table(
@@ -312,10 +265,4 @@ SOURCES = Table(
     ),
     key=("source",),
     title="Sources",
-    made_in="result.result_tables",
-    rules={
-        "workloads.sources": "source kind intervals chosen=choose",
-        "workloads.resources": "resource=with_resource",
-        "workloads.workload": "classes usable=used",
-    },
 )

@@ -10,8 +10,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from engine.inputs import Inputs
-from engine.problems import Problem
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem
+from engine.core.result import Headline, Result, Trend
+from engine.core.view import Context, NoInput
 from engine.query_profile import tables
 from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.insight import method_comparison, prediction, window_comparison
@@ -31,8 +33,6 @@ from engine.query_profile.workloads import windows
 from engine.query_profile.workloads.role_names import named, names_of
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload
-from engine.result import Headline, Result, Trend
-from engine.view import Context, NoInput
 
 FITS_KEPT = 4
 """Number of workloads and parameters whose fits stay in memory, so that switching back is immediate."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal, get_args
 
+from engine.core.parameters import Parameters, option
+from engine.core.units import parse_size
 from engine.formats.timestamps import epoch_ns
-from engine.parameters import Parameters, option
-from engine.units import parse_size
 
 Regime = Literal["transient", "unhealthy", "left", "returned"]
 """What the ring knows of a failure: A not noticed yet; heartbeats too old, but still registered (segment writers are gone

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 
 def _id(name: str, meaning: str, **hints: Any) -> Column:
@@ -190,23 +190,7 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
     Column("out", pl.Boolean, "Whether its state before the scenario is neither ACTIVE nor LEFT; such nodes stand first",
            kind="flag", priority=5, hidden=True),
 ), key=("instance",), order=("-out", "-load_before", "instance"), title="Nodes",
-   made_in="result.layout_tables result.replica_tables",
-    rules={
-        "reading": "instance",
-        "pyroscope.ring": "state out",
-        "scenarios.failover": "load_before=before load_after=after added=before",
-        "scenarios.scenario_state": "capacity down",
-        "insight.receivers": "over_mean=against headroom=against over_capacity=against",
-        "insight.fates": "fate",
-        "scenarios.cluster": "zone tokens load_observed=written address heartbeat_ms=heartbeat_s",
-        "insight.replica_facts": (
-            "replica_share=share tenants largest_tenants=largest "
-            "worst_partner=partners pair_lost_share=partners"
-        ),
-        "scenarios.replicated_rings": "load_before=before load_after=after",
-        "dskit.token_ring": "ownership token_ranges",
-        "result.layout_tables": "added=load_before",
-    })  # fmt: skip
+    )  # fmt: skip
 
 SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _count("shard", "Shard ID, 1-based", priority=0),
@@ -216,12 +200,7 @@ SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _rate("load_after", "Load under this shard ID in the scenario", title="load after", priority=2),
     _id("stored_by", "Instance that takes most of it in the scenario; null if it is rejected", title="stored by"),
 ), key=("shard",), order=("shard",), title="Shards",
-   made_in="result.layout_tables",
-    rules={
-        "pyroscope.ring": "shard=total instance=owner instance_before=owner",
-        "pyroscope.placement": "load_before=shard_loads load_after=shard_loads",
-        "insight.receivers": "stored_by",
-    })  # fmt: skip
+    )  # fmt: skip
 
 PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
     _id("tenant", "Tenant ID", priority=0),
@@ -248,16 +227,7 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
 ), key=("tenant", "dataset", "fingerprint", "offset", "token"),
    order=("tenant", "dataset", "fingerprint", "offset", "shard", "token"),
    title="Placements",
-   made_in="result.placements_table result.replica_tables",
-    rules={
-        "reading": "tenant dataset fingerprint token",
-        "scenarios.segment_writers": "bytes_per_s=_weights limits_from",
-        "pyroscope.subrings": "offset=offsets_of shard=positions candidates=first_distinct shard_before=positions",
-        "pyroscope.limits": "tenant_shards=tenant_limit dataset_shards=dataset_limit",
-        "pyroscope.ring": "instance=owner instance_before=owner",
-        "insight.replica_facts": "replicas max_errors error partition lost",
-        "insight.receivers": "stored_by=takers",
-    })  # fmt: skip
+    )  # fmt: skip
 
 TOTALS = (
     _rate("rejected_bytes", "Load no instance takes", title="rejected", priority=0),
@@ -286,17 +256,7 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
     _text("zone", "The zone that fails, in a sweep of zones", width=10, priority=1),
     *TOTALS,
 ), key=("rank",), order=("rank",), title="Sweep",
-   made_in="result.sweep_tables",
-    rules={
-        "scenarios.segment_sweeps": (
-            "down rejected_bytes rerouted_bytes moved_bytes needless_moved_bytes "
-            "shards_with_changed_owner datasets_with_changed_shard_set datasets_touched "
-            "datasets_fully_on_down tenants_touched worst_instance=worst worst_load"
-        ),
-        "scenarios.scenario_state": "zone=zones",
-        "scenarios.replica_sweeps": "write_lost_share tenants_write_lost tenants_read_lost",
-        "scenarios.sweep_totals": "rank=order max_over_mean coefficient_of_variation nodes_over_capacity",
-    })  # fmt: skip
+    )  # fmt: skip
 
 OBSERVED = Table("observed", "What nodes really have by stats, metrics and block footers: pairs of shard or tenant and node", (
     _text("source", "stats, usage, sent, ingest, blocks or series", width=6, priority=0),
@@ -314,11 +274,7 @@ OBSERVED = Table("observed", "What nodes really have by stats, metrics and block
            "where the source does not say", kind="flag", priority=2),
 ), key=("source", "tenant", "dataset", "shard", "instance"),
    order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed",
-   made_in="insight.drift", rules={
-        "reading": "tenant dataset shard instance",
-       "scenarios.load_sources": "source instance=members bytes",
-       "insight.drift": "instance=addresses expected computed drift in_range",
-   })  # fmt: skip
+    )  # fmt: skip
 
 STRATEGY = Table(
     "strategy", "Rule of each dataset in force and next, its spread as stored and corrected, and the strategy with either", (
@@ -337,15 +293,7 @@ STRATEGY = Table(
           title="Pyroscope", width=11, priority=0),
     _text("corrected_chooses", "Strategy by the corrected value", title="corrected", width=11, priority=0),
 ), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy",
-   made_in="insight.next_rules",
-    rules={
-        "reading": "tenant dataset",
-        "pyroscope.adaptive_placement": (
-            "mean=integer_mean std_dev_stored=build std_dev=integer_std_dev target "
-            "upstream_chooses=_strategy corrected_chooses=_strategy"
-        ),
-        "insight.next_rules": "std_dev_stored=std_dev limit=dataset_limit",
-    })  # fmt: skip
+    )  # fmt: skip
 
 EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and each candidate with what becomes of it", (
     _count("step", "Order", width=4, priority=0),
@@ -354,10 +302,7 @@ EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and eac
     _text("value", "Its value", width=18, priority=0),
     _text("note", "Why", priority=1),
 ), key=("step",), order=("step",), title="Explain",
-   made_in="view", rules={
-       "insight.explain": "",
-       "insight.replica_explain": "what name value note",
-   })  # fmt: skip
+    )  # fmt: skip
 
 COMPARISON = Table("comparison", "The same keys and the same departures under other algorithms", (
     _text("algorithm", "Algorithm", priority=0),
@@ -367,9 +312,7 @@ COMPARISON = Table("comparison", "The same keys and the same departures under ot
     _ratio("max_over_mean", "Largest load over mean load afterwards", title="max/mean", priority=0),
     _ratio("coefficient_of_variation", "Standard deviation over mean afterwards", title="cv", priority=1),
 ), key=("algorithm",), order=("algorithm",), title="Comparison",
-   made_in="insight.alternatives", rules={
-       "scenarios.failover": "moved_bytes needless_moved_bytes",
-   })  # fmt: skip
+    )  # fmt: skip
 
 TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario does to them", (
     _id("tenant", "Tenant ID", priority=0),
@@ -394,17 +337,7 @@ TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario
     Column("read_partitions", pl.List(pl.Int64), "Partitions that its queries need", kind="text", title="read partitions",
            priority=4),
 ), key=("tenant",), order=("-write_lost_share", "reads_ok", "-load", "tenant"), title="Tenants",
-   made_in="result.replica_tables result.segment_tenants",
-    rules={
-        "reading": "tenant",
-        "insight.replica_facts": "write_lost_load=lost_load instances_down spread=spreads instances read_instances",
-        "scenarios.replica_rows": (
-            "shard_size=sizes load=loads write_lost_share reads_ok instances=shards "
-            "read_instances=reads partitions=shards read_partitions=reads"
-        ),
-        "dskit.shuffle_shards": "instances=shard",
-        "result.segment_tenants": "load write_lost_share instances instances_down",
-    })  # fmt: skip
+    )  # fmt: skip
 
 PARTITIONS = Table("partitions", "Partitions, their owners, and who answers queries in the scenario", (
     _count("partition", "Partition ID", priority=0),
@@ -417,13 +350,7 @@ PARTITIONS = Table("partitions", "Partitions, their owners, and who answers quer
     Column("changed_ms", pl.Int64, "Last change of its state", kind="time_ms", title="state since", priority=2),
     Column("locked", pl.Boolean, "Whether its state may not change", kind="flag", priority=3),
 ), key=("partition",), order=("partition",), title="Partitions",
-   made_in="result.replica_tables",
-    rules={
-        "reading": "partition changed_ms=changed_s locked",
-        "dskit.partition_ring": "state owners",
-        "scenarios.replica_rows": "readers=answering_owners",
-        "insight.replica_facts": "share=partition_loads load=partition_loads",
-    })  # fmt: skip
+    )  # fmt: skip
 
 RESTART = Table("restart", "A rolling restart step by step: the worst node, or zone, of each step", (
     _count("step", "Order", width=4, priority=0),
@@ -434,7 +361,7 @@ RESTART = Table("restart", "A rolling restart step by step: the worst node, or z
     _count("tenants_write_lost", "Tenants that lose some writes", title="lose writes", priority=0),
     _count("tenants_read_lost", "Tenants whose queries fail", title="lose reads", priority=0),
 ), key=("step",), order=("step",), title="Restart",
-   made_in="insight.rolling_restart")  # fmt: skip
+   )  # fmt: skip
 
 SIZES = Table("sizes", "The tenant that is explained at other shard sizes", (
     _count("shard_size", "Shard size", priority=0),
@@ -446,10 +373,7 @@ SIZES = Table("sizes", "The tenant that is explained at other shard sizes", (
            priority=0),
     Column("configured", pl.Boolean, "Whether it is the size in force", kind="flag", priority=0),
 ), key=("shard_size",), order=("shard_size",), title="Shard sizes",
-   made_in="insight.replica_explain",
-    rules={
-        "insight.replica_explain": "shard_size=sizes pair_lost_share=lost worst_pair=_worst_pair safe=safe_loss",
-    })  # fmt: skip
+    )  # fmt: skip
 
 RESULTS = (
     NODES,

@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from engine import units
-from engine.inputs import Inputs
-from engine.problems import Problem, fold
-from engine.result import Finding, Headline, Level, Result, Trend
+from engine.core import units
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem, fold
+from engine.core.result import Finding, Headline, Level, Result, Trend
+from engine.core.view import Context, NoInput
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
 from engine.ring_placement.insight.alternatives import comparison_table
@@ -51,7 +52,6 @@ from engine.ring_placement.scenarios.scenario_state import (
     live_state,
     replicated_ring,
 )
-from engine.view import Context, NoInput
 
 KEYED = frozenset({"load-table", "key-table", "block"})
 """The kinds of files that grow with the number of keys."""
@@ -64,7 +64,7 @@ PAIRS_SHARE = 4
 
 
 class RingPlacement:
-    """The view (see ``engine.view.View``)."""
+    """The view (see ``engine.core.view.View``)."""
 
     name = "ring-placement"
     title = "Ring placement"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
-from engine.parameters import Parameters, option
+from engine.core.parameters import Parameters, option
 
 MODES = ("statistical", "published", "upstream")
 """Whose rules decide: our statistics, the published description's, or those of perf-tests' benchmark tool."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 MEASUREMENTS = Table(
     "measurements",
@@ -140,23 +140,6 @@ METRICS = Table(
     ),
     key=_METRIC_ORDER,
     order=_METRIC_ORDER,
-    made_in="result.result_tables",
-    rules={
-        "perf_tests.comparison": "ratio p_value matched upstream_matched=matched",
-        "perf_tests.published": "ratio similarity matched",
-        "insight.evidence": "ratio p_value ratio_low=low ratio_high=high spread_p cliffs_delta evidence",
-        "insight.mutes": "muted",
-        "insight.regressions": "effect regression",
-        "insight.statistical": "matched q_value verdict=words changed runs_needed spread_q disagree=disagrees",
-        "runs.directions": "direction",
-        "runs.samples": (
-            "row=count n_left=sizes n_right=sizes mean_left=means mean_right=means median_left=medians "
-            "median_right=medians runs_left=runs_behind runs_right=runs_behind"
-        ),
-        **_NAMES,
-        "perf_tests.pool": f"{_NAMES['perf_tests.pool']} pooled=pool_as_benchmark_tool",
-        "result.comparison_rows": "verdict=_words",
-    },
 )
 
 RUNS = Table(
@@ -184,13 +167,6 @@ RUNS = Table(
     ),
     key=("job", "run"),
     order=("job", "-number", "run"),
-    made_in="result.result_tables",
-    rules={
-        "runs.layout": "job run number",
-        "runs.selection": "side order=Sides",
-        "insight.influence": "influence badness outliers bad",
-        "runs.runs": "",
-    },
 )
 
 MISSING = Table(
@@ -205,11 +181,6 @@ MISSING = Table(
     ),
     key=_METRIC_ORDER,
     order=_METRIC_ORDER,
-    made_in="result.result_tables",
-    rules={
-        "runs.samples": "side=sizes n=sizes",
-        **_NAMES,
-    },
 )
 
 CHANGE_POINTS = Table(
@@ -231,14 +202,6 @@ CHANGE_POINTS = Table(
     ),
     key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "along", "index"),
     order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "along", "index"),
-    made_in="result.result_tables",
-    rules={
-        "insight.change_points": (
-            "along index job=axes_by_job run time_ms mean_before=points mean_after=points "
-            "change=points p_value=points inside"
-        ),
-        **{module: columns.replace(" kind", "") for module, columns in _NAMES.items()},
-    },
 )
 
 GROUPS = Table(
@@ -258,10 +221,4 @@ GROUPS = Table(
     ),
     key=("by", "group"),
     order=("-worse", "-different", "-metrics", "group"),
-    made_in="insight.groups",
-    rules={
-        "insight.statistical": "different equivalent undecided missing",
-        "insight.regressions": "worse",
-        "insight.groups": "different worse equivalent undecided missing",
-    },
 )

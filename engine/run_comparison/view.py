@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.parameters import Parameters
+from engine.core.reading import FileKind
+from engine.core.result import Level, Result
+from engine.core.tables import Table
+from engine.core.view import Context, NoInput
 from engine.output.junit import Suite
-from engine.parameters import Parameters
-from engine.reading import FileKind
-from engine.result import Level, Result
 from engine.run_comparison.insight.unit_aware_pooling import pool_by_unit
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
 from engine.run_comparison.perf_tests.pool import BenchmarkKey, has_readable_report, pool_as_benchmark_tool
@@ -33,8 +35,6 @@ from engine.run_comparison.runs.runs import Runs, find_runs, name_problems, unre
 from engine.run_comparison.runs.samples import Samples
 from engine.run_comparison.runs.selection import Sides, choose_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
-from engine.tables import Table
-from engine.view import Context, NoInput
 
 
 class RunComparison:

@@ -19,11 +19,11 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import CAPACITY, INPUTS, METRICS, TOPOLOGY
 from engine.broker_load.view import VIEW
-from engine.incremental import Memo
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.core.incremental import Memo
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.parameters import parse
+from engine.core.view import Context
 from engine.live.store import Store
-from engine.parameters import parse
-from engine.view import Context
 from tests.bench.line import Line, best
 
 START_MS = 1_700_000_040_000

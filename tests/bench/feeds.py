@@ -19,8 +19,8 @@ import msgspec
 
 from engine.broker_load.reading.metric_scrape import MetricScrape
 from engine.broker_load.tables.inputs import METRICS
-from engine.reading import Source
-from engine.tables import Parts
+from engine.core.reading import Source
+from engine.core.tables import Parts
 from tests.bench.line import Line
 
 SIZES = tuple(int(text) for text in os.environ.get("LOADLENS_BENCH_FEED_MB", "125,500").split(","))

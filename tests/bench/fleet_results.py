@@ -11,13 +11,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.result import HEURISTICS
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.view import Context
 from tests.bench._fleet_results import write
 from tests.bench.line import Line, best
 from tests.tui.terminal import Terminal

@@ -23,6 +23,7 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.result import Result
 from engine.fleet import batches
 from engine.fleet import run as fleet_run
 from engine.job_heuristics.parameters import JobParameters
@@ -30,7 +31,6 @@ from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.result import Result
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, make
 from tests.bench.job_heuristics import SMALL, large, many

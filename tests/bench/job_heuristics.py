@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.inputs import FileInfo, Inputs
+from engine.core.inputs import FileInfo, Inputs
+from engine.core.reading import Source
+from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.live.store import Store
-from engine.reading import Source
-from engine.view import Context
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
 from tests.bench.line import Line, best

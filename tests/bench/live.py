@@ -17,11 +17,11 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.reading import Reading, Source
+from engine.core.tables import Column, Table
 from engine.live.files.scan import Scanner
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.reading import Reading, Source
-from engine.tables import Column, Table
 from tests.bench.line import Line, best
 
 ROWS = Table(

@@ -21,11 +21,11 @@ import polars as pl
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.inputs import INPUTS
 from engine.broker_load.view import VIEW
-from engine.incremental import Memo
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.core.incremental import Memo
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.view import Context
 from engine.live.row_files import RowFiles
 from engine.live.store import Store
-from engine.view import Context
 from tests.bench.broker_load import START_MS, synthetic
 from tests.bench.line import Line
 

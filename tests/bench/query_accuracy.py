@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.core.reading import Source
 from engine.query_profile.estimators import attribution, estimate, posterior, shrinkage
 from engine.query_profile.estimators.attribution import Attribution, attribute
 from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.reading.wlr_csv import WlrCsv
-from engine.reading import Source
 from tests.bench._query_scenarios import (
     REFERENCE,
     REMEDIED,

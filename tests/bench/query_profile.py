@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.inputs import Inputs
-from engine.parameters import parse
+from engine.core.inputs import Inputs
+from engine.core.parameters import parse
+from engine.core.reading import Source
+from engine.core.view import Context
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
 from engine.query_profile.wlr.regression import Sums
-from engine.reading import Source
-from engine.view import Context
 from tests.bench.line import Line, best
 from tests.engine.query_profile.builders import inputs
 

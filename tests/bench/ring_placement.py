@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member, Ring
@@ -21,7 +22,6 @@ from engine.ring_placement.scenarios.replica_sweeps import PairSums
 from engine.ring_placement.scenarios.scenario_state import apply_scenario, live_state
 from engine.ring_placement.scenarios.segment_sweeps import every_node, every_pair
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from tests.bench.line import Line, best
 
 NODES = 200

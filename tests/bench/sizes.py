@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from engine.views import entry

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import polars as pl
 
-from engine.inputs import Inputs
-from engine.parameters import Attachment, Parameters, option
-from engine.problems import Problem, fold
-from engine.reading import Reading, Source
-from engine.result import Finding, Headline, Level, Result
-from engine.tables import Column, Table
-from engine.text import clean, decode
-from engine.view import Context, NoInput, UnknownName
+from engine.core.inputs import Inputs
+from engine.core.parameters import Attachment, Parameters, option
+from engine.core.problems import Problem, fold
+from engine.core.reading import Reading, Source
+from engine.core.result import Finding, Headline, Level, Result
+from engine.core.tables import Column, Table
+from engine.core.text import clean, decode
+from engine.core.view import Context, NoInput, UnknownName
 
 NUMBERS = Table(
     "numbers",

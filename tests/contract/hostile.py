@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from engine.reading import HEAD, FileKind
+from engine.core.reading import HEAD, FileKind
 from tests.contract.file_samples import SAMPLES
 from tests.contract.samples import play
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+from engine.core.view import View
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.view import View
 from engine.views import VIEWS
 
 FED = tuple(entry.name for entry in VIEWS if entry.ready)

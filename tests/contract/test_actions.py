@@ -12,8 +12,8 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
+from engine.core.result import Headline
 from engine.own_files.settings import Settings, State
-from engine.result import Headline
 from engine.views import VIEWS, Entry
 from tests.tui.fakes import Stage, frame, screen_lines
 from tui import actions

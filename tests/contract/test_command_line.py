@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine import views
-from engine.parameters import bound
+from engine.core.parameters import bound
 from tui.__main__ import main
 from tui.cli.arguments import command_of, parser
 

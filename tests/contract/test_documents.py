@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.inputs import Inputs
+from engine.core.reading import FileKind
+from engine.core.view import Context, View
 from engine.documents import Document, inputs
-from engine.inputs import Inputs
-from engine.reading import FileKind
-from engine.view import Context, View
 from tests.contract.samples import FED, opened, play, view
 
 NOW = 1_800_000_000_000

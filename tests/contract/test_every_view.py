@@ -11,14 +11,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from engine.incremental import Memo
-from engine.inputs import Inputs
+from engine.core.incremental import Memo
+from engine.core.inputs import Inputs
+from engine.core.parameters import options
+from engine.core.reading import HEAD
+from engine.core.result import LEVELS, Result
+from engine.core.text import clean
+from engine.core.view import Context, NoInput
 from engine.output import report
-from engine.parameters import options
-from engine.reading import HEAD
-from engine.result import LEVELS, Result
-from engine.text import clean
-from engine.view import Context, NoInput
 from tests.contract.samples import FED, opened, play, view
 
 NOW = 1_800_000_000_000

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.parameters import parse
+from engine.core.result import Result
 from engine.formats.prometheus import text
 from engine.output.exposition import MOST, to_prometheus
-from engine.parameters import parse
-from engine.result import Result
 from engine.views import VIEWS
 from tests.contract.samples import FED, opened, play, view
 from tui.__main__ import main

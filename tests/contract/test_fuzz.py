@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.problems import Problem
-from engine.reading import FileKind, Reading, Source
-from engine.tables import Column, Table
+from engine.core.problems import Problem
+from engine.core.reading import FileKind, Reading, Source
+from engine.core.tables import Column, Table
 from engine.views import VIEWS
 from tests.fuzz import samples
 from tests.fuzz.attempt import Attempts, Failure, Input, read, stretched

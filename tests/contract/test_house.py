@@ -1,8 +1,9 @@
-"""The limits that keep the house in order: few rooms, small rooms, small modules and classes."""
+"""The limits that keep the house in order: one story a module, short functions, small classes, and no growth unpaid."""
 
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,37 +11,81 @@ import pytest
 from tests.contract.house import packages, rooms
 
 ROOT = Path(__file__).parents[2]
-ROOMS, FILES, MODULE_LINES, CLASS_LINES = 6, 12, 500, 350
+MODULE_LINES, CLASS_LINES = 500, 600
+PRODUCT_STATEMENTS = 56_455
+"""Statements of ``engine`` and ``tui``: lower it when something is deleted; raise it only in a commit that says which
+feature pays for it. Functions are held to 60 statements by ruff."""
+TO_SPLIT = {"Dashboard", "Pane", "LiveTable"}
+NAMED_IN_STRINGS = {"engine.job_heuristics.dr_elephant.mapreduce", "engine.job_heuristics.dr_elephant.spark"}
+NAMED_IN_STRINGS |= {"engine.job_heuristics.insight.heuristics"}
+"""What this round still has to mend."""
 SOURCES = sorted(path for part in ("engine", "tui", "sample_data") for path in (ROOT / part).rglob("*.py"))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("package", packages())
-def test_a_view_has_few_rooms_and_none_is_a_hall(package: str) -> None:
+def test_every_folder_of_a_view_is_a_declared_room(package: str) -> None:
     folder = ROOT / package.replace(".", "/")
-    assert len(rooms(package)) <= ROOMS
-    assert {path.name for path in folder.iterdir() if path.is_dir()} - {"__pycache__", "tables"} == set(rooms(package))
-    allowed = {"__init__.py", "view.py", "parameters.py", "tables.py"}
-    assert {path.name for path in folder.glob("*.py")} <= allowed
-    for path in folder.iterdir():
-        if path.is_dir():
-            modules = [each for each in path.glob("*.py") if each.name != "__init__.py"]
-            assert len(modules) <= FILES, f"{path.name} holds {len(modules)} modules"
+    folders = {path.name for path in folder.iterdir() if path.is_dir()} - {"__pycache__", "tables"}
+    assert folders == set(rooms(package))
 
 
-def test_modules_and_classes_stay_small() -> None:
-    long = []
-    for path in SOURCES:
-        text = path.read_text(encoding="utf-8")
-        if text.count("\n") < CLASS_LINES:
-            continue
-        if text.count("\n") > MODULE_LINES:
-            long.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
-        long += [
-            f"{path.relative_to(ROOT)}: class {node.name} of {node.end_lineno - node.lineno + 1} lines"
-            for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.ClassDef) and node.end_lineno and node.end_lineno - node.lineno >= CLASS_LINES
-        ]
-    assert not long, "\n".join(long)
+def test_modules_are_one_story() -> None:
+    lengths = {path.relative_to(ROOT): path.read_text(encoding="utf-8").count("\n") for path in SOURCES}
+    assert not {path: lines for path, lines in lengths.items() if lines > MODULE_LINES}
+
+
+def test_a_class_with_its_own_bases_stays_small() -> None:
+    """A class that inherits three bases with one heir each is as long as all four."""
+    classes = [node for path in SOURCES for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+    named: dict[str, list[ast.ClassDef]] = {}
+    for node in classes:
+        named.setdefault(node.name, []).append(node)
+
+    def lines(node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> int:
+        own = (node.end_lineno or node.lineno) - node.lineno + 1
+        bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases} - seen - {node.name}
+        ours = [named[base][0] for base in sorted(bases) if len(named.get(base, ())) == 1]
+        return own + sum(lines(base, seen | {node.name}) for base in ours)
+
+    assert not {node.name: lines(node) for node in classes if lines(node) > CLASS_LINES and node.name not in TO_SPLIT}
+
+
+def test_the_product_does_not_grow_unpaid() -> None:
+    statements = sum(
+        isinstance(node, ast.stmt)
+        for path in SOURCES
+        if path.relative_to(ROOT).parts[0] in ("engine", "tui")
+        for node in ast.walk(tree(path))
+    )
+    assert statements <= PRODUCT_STATEMENTS, f"{statements} statements"
+
+
+def test_no_module_is_named_in_a_string() -> None:
+    """An import that hides in a string is one that the contracts do not see; the list of views is the exception."""
+    hidden = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
+        for path in SOURCES
+        if path != ROOT / "engine" / "views.py"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_module(node.value)
+        if node.value not in NAMED_IN_STRINGS
+    ]
+    assert not hidden, "\n".join(hidden)
+
+
+def _is_module(text: str) -> bool:
+    """Whether ``text`` is the dotted name of a module or folder of this repository."""
+    if not text.startswith(("engine.", "tui.", "sample_data.")) or not all(
+        part.isidentifier() for part in text.split(".")
+    ):
+        return False
+    place = ROOT.joinpath(*text.split("."))
+    return place.is_dir() or place.with_suffix(".py").exists()
 
 
 def test_the_root_holds_what_a_repository_conventionally_has() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.reading import HEAD, FileKind, Reading, Source
+from engine.core.reading import HEAD, FileKind, Reading, Source
 from tests.contract.hostile import LINES, PATTERNS, files, small_file
 from tests.contract.samples import FED, view
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.live.session import Session
-from engine.result import Result
-from engine.view import Context
 from tests.contract.samples import opened, play
 
 NOW = 1_800_000_000_000

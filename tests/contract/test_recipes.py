@@ -121,7 +121,7 @@ NOT_IN_THE_COPY = (
 EXPECTED = {
     "a view": (
         r"test_every_view.py::\S+\[disk-usage\S*\]", r"test_recognition.py::\S+\[disk-usage\S*\]",
-        r"test_origins.py::\S+\[disk-usage\S*\]", r"disk_usage/test_view.py::\S+",
+        r"disk_usage/test_view.py::\S+",
     ),
     "a reader format": (
         r"test_fuzz.py::\S+\[vegeta\]", r"test_linear_time.py::\S+\[run-comparison-vegeta\]",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.live.files.compression import stem
+from engine.core.compression import stem
+from engine.core.reading import HEAD, FileKind, Source
+from engine.core.tables import height_of
 from engine.live.ingest.file_content import Content
-from engine.reading import HEAD, FileKind, Source
-from engine.tables import height_of
 from tests.contract.file_samples import SAMPLES
 from tests.contract.samples import FED, play, view
 

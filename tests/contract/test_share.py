@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.parameters import options
+from engine.core.parameters import options
 from engine.views import VIEWS
 from tui.cli import build
 from tui.cli.arguments import COMMANDS, parser

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.reading import FileKind, Reading, Source
+from engine.core.reading import FileKind, Reading, Source
 from engine.run_comparison.reading.json_tools import JsonTool
 from engine.run_comparison.reading.kinds import READERS
 from tests.contract.file_samples import SAMPLES

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from engine.inputs import FILE
+from engine.core.inputs import FILE
+from engine.core.problems import Problem
+from engine.core.reading import FileKind, Source
+from engine.core.tables import height_of
+from engine.core.text import clean
 from engine.live.store import BadRows, Store
-from engine.problems import Problem
-from engine.reading import FileKind, Source
-from engine.tables import height_of
-from engine.text import clean
 from tests.fuzz.mutations import TEXTS, mutate
 from tests.fuzz.pieces import of_any_pieces
 from tests.fuzz.samples import Sample

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from engine.reading import HEAD, FileKind
+from engine.core.reading import HEAD, FileKind
 from tests.fuzz.attempt import Attempts, Broken, Failure, Input, read, without
 from tests.fuzz.mutations import SHAPES
 from tests.fuzz.samples import Sample

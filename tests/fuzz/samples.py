@@ -21,9 +21,9 @@ from unittest.mock import patch
 
 import polars as pl
 
+from engine.core.reading import HEAD
+from engine.core.view import View
 from engine.formats.protobuf import write_bytes, write_int, write_packed
-from engine.reading import HEAD
-from engine.view import View
 from engine.views import VIEWS
 from tests.contract.file_samples import SAMPLES
 

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from engine.core.problems import Problem
+from engine.core.result import Result
+from engine.core.view import View
 from engine.fleet import batches, run
 from engine.fleet.job_key import job_key
 from engine.fleet.rows import frames
@@ -21,9 +24,6 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import ROLLUP
 from engine.live.options import LiveSettings
-from engine.problems import Problem
-from engine.result import Result
-from engine.view import View
 from tests.contract.samples import opened, view
 
 if TYPE_CHECKING:

@@ -24,17 +24,17 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
-from engine.incremental import Memo
-from engine.inputs import FileInfo, Inputs
+from engine.core.incremental import Memo
+from engine.core.inputs import FileInfo, Inputs
+from engine.core.parameters import Parameters, option
+from engine.core.problems import Problem
+from engine.core.result import Headline, Result
+from engine.core.tables import Column, Table
+from engine.core.view import Context
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from engine.live.status import Ignored, Mode, RootStatus, Status
 from engine.own_files.settings import Settings, State
-from engine.parameters import Parameters, option
-from engine.problems import Problem
-from engine.result import Headline, Result
-from engine.tables import Column, Table
-from engine.view import Context
 from engine.views import Entry, entry
 from tui.app import Dashboard
 from tui.widgets.table.table import LiveTable

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.problems import Problem
 from engine.own_files.settings import State
-from engine.problems import Problem
 from engine.views import Entry
 from tests.tui.fakes import NOW, FakeSession, FakeView, play, stage
 from tui.views.generic import make_pane

@@ -12,8 +12,8 @@ import msgspec
 import polars as pl
 import pytest
 
-from engine.problems import Problem
-from engine.view import NoInput
+from engine.core.problems import Problem
+from engine.core.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, play, settle, stage
 from tui.messages import Computed, Progress
 from tui.views.base import Level

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from engine.core.tables import Table
 from engine.own_files.settings import State
-from engine.tables import Table
 from tests.disk import full_after
 from tests.tui.fakes import frame, play, screen_styles, stage
 from tui.screens.help import HelpScreen

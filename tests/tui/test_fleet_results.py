@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.result import Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.result import Result
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.make import END_MS
 from sample_data.job_heuristics.plans import Shape, make

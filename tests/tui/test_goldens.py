@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.problems import Problem
-from engine.view import NoInput
+from engine.core.problems import Problem
+from engine.core.view import NoInput
 from tests.tui.fakes import SIZES, FakeSession, FakeView, Stage, compare, play, settle, stage
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.units import gb_hours
 from engine.job_heuristics.view import VIEW
-from engine.units import gb_hours
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.make import END_MS, put_done
 from sample_data.job_heuristics.plans import Shape, make

@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from engine.core.result import Finding, Headline, Result, Trend
+from engine.core.view import NoInput
 from engine.findings.events import Event, Feed
 from engine.findings.notify import NotifySettings, Threshold
-from engine.result import Finding, Headline, Result, Trend
-from engine.view import NoInput
 from engine.views import Entry
 from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
 from tui.glyphs import BRAILLE

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine import units
+from engine.core import units
 from engine.own_files.settings import State
 from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
 from tui.views.side_by_side import SideBySide

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from engine.core.problems import Problem
+    from engine.core.result import Result
+    from engine.core.view import View
     from engine.live.files.first_scan import FirstScan
     from engine.live.pool.reading_pool import ReadingPool
     from engine.own_files.settings import Settings
-    from engine.problems import Problem
-    from engine.result import Result
-    from engine.view import View
     from engine.views import Entry
 
 
@@ -84,12 +84,12 @@ def _computed(
 ) -> Computation:
     import time
 
-    from engine import units
+    from engine.core import units
+    from engine.core.parameters import BadOption
+    from engine.core.problems import fold
+    from engine.core.view import NoInput, UnknownName
     from engine.output import report
     from engine.own_files.settings import view_parameters
-    from engine.parameters import BadOption
-    from engine.problems import fold
-    from engine.view import NoInput, UnknownName
 
     parameters, wrong = view_parameters(settings, view.name, view.parameters)
     try:
@@ -139,8 +139,8 @@ def chosen_parameters(view: View, words: Sequence[str], base: Any = None) -> Any
 
     Raises BadOption.
     """
+    from engine.core.parameters import BadOption, parse
     from engine.own_files.scenarios import Scenarios, split_scenario
-    from engine.parameters import BadOption, parse
 
     scenario, words = split_scenario(words)
     if scenario:
@@ -158,7 +158,7 @@ def chosen_parameters(view: View, words: Sequence[str], base: Any = None) -> Any
 
 def option_help(view: View) -> str:
     """Return the text of ``-o help``: the tables, then one line per option."""
-    from engine.parameters import options, value_text
+    from engine.core.parameters import options, value_text
 
     tables = ", ".join(table.name for table in view.tables)
     lines = [f"{view.title}; tables: {tables}", "", f"options of {view.name} (-o KEY=VALUE):"]

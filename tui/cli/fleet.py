@@ -37,7 +37,7 @@ def run_fleet(arguments: argparse.Namespace) -> int:
 
 def _order(arguments: argparse.Namespace) -> Order:
     """Check the arguments. Raises UsageError."""
-    from engine.parameters import BadOption
+    from engine.core.parameters import BadOption
     from engine.views import entry
     from tui.cli.compute import chosen_parameters
 
@@ -67,7 +67,7 @@ def _order(arguments: argparse.Namespace) -> Order:
 
 
 def _tell(order: Order, outcome: Outcome, level: str | None) -> int:
-    from engine.result import LEVELS
+    from engine.core.result import LEVELS
 
     if not outcome.rows.get("jobs"):
         message(f"loadlens: no job in {outcome.files:,} files")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.core.result import Finding, Headline, Result, Trend
     from engine.findings.events import Event
     from engine.findings.last_look import LastLooks
     from engine.findings.notify import Threshold
-    from engine.result import Finding, Headline, Result, Trend
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Briefs:
         looks = self._looks
         if looks is None or self._first.setdefault(result.view, parameters) != parameters:
             return ()
-        from engine import units
+        from engine.core import units
         from engine.findings.events import changes
 
         now_ms = int(self._clock() * 1000)

@@ -12,10 +12,10 @@ from tui.overview.briefs import Briefs
 from tui.overview.rows import Row
 
 if TYPE_CHECKING:
+    from engine.core.result import Finding
     from engine.findings.events import Event, Feed
     from engine.findings.last_look import LastLooks
     from engine.own_files.settings import Settings
-    from engine.result import Finding
     from tui.engine_client import EngineClient
     from tui.messages import Computed
     from tui.overview.rows import Target
@@ -161,7 +161,7 @@ class Overview:
     def found(self) -> list[tuple[str, Finding]]:
         """All findings with their view, worst first."""
         if self._found is None:
-            from engine import units
+            from engine.core import units
 
             found = [
                 (row.name, finding)

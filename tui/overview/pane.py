@@ -20,8 +20,8 @@ from tui.widgets.sections import on_screen
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
+    from engine.core.result import Finding
     from engine.findings.events import Feed
-    from engine.result import Finding
 
 LEAST = 8
 """Lines that are left for what is below the views."""

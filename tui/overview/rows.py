@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui.widgets.drawing.fragments import Line, cells, fit, harmless, width_of
 from tui.widgets.drawing.plot import spark
 from tui.widgets.pick import PickList
 
 if TYPE_CHECKING:
-    from engine.result import Headline, Level
+    from engine.core.result import Headline, Level
     from tui.glyphs import Glyphs
     from tui.overview.briefs import Brief
 

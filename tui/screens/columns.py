@@ -15,7 +15,7 @@ from tui.widgets.facts import Facts
 from tui.widgets.pick import PickList
 
 if TYPE_CHECKING:
-    from engine.tables import Column
+    from engine.core.tables import Column
 
 
 class ColumnsScreen(Box[tuple[str, ...]]):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui import themes
 from tui.actions import Action, keys_text
 from tui.widgets.sections import Sections
@@ -76,7 +76,7 @@ def found_in(pane: ViewPane | None, table: LiveTable | None, open_option: Callab
             if column.name in table.window.frame.columns:
                 yield Found("column", column.header, column.meaning, _call(table.show_column, column.name))
     if pane is not None and pane.parameters is not None:
-        from engine.parameters import options
+        from engine.core.parameters import options
 
         for option in options(type(pane.parameters)):
             yield Found("option", option.key, option.sentence, _call(open_option, option.key))

@@ -8,7 +8,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from engine.parameters import bound, value_text
+from engine.core.parameters import bound, value_text
 from tui.screens.box import Box, about
 from tui.widgets.control import STEPS, stepped
 from tui.widgets.drawing.fragments import Line, fit
@@ -17,7 +17,7 @@ from tui.widgets.pick import PickList
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
-    from engine.parameters import Option
+    from engine.core.parameters import Option
     from tui.views.base import ViewPane
 
 
@@ -47,7 +47,7 @@ class ParametersScreen(Box[None]):
 
     def on_mount(self) -> None:
         """Fill and focus the list."""
-        from engine.parameters import options
+        from engine.core.parameters import options
 
         self._options = options(type(self._pane.parameters))
         keys = [option.key for option in self._options]

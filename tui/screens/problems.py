@@ -18,15 +18,15 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
-    from engine.problems import Problem
-    from engine.tables import Table
+    from engine.core.problems import Problem
+    from engine.core.tables import Table
 
 
 def declarations() -> tuple[Table, Table]:
     """Return the declarations of the table of problems and of that of files that are not read."""
     import polars as pl
 
-    from engine.tables import Column, Table
+    from engine.core.tables import Column, Table
 
     path = Column("path", pl.String, "The file.", priority=0)
     problems = (

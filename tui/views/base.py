@@ -23,10 +23,10 @@ from tui.widgets.sections import Sections, focus_first, on_screen
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.parameters import Parameters
-    from engine.result import Result
-    from engine.tables import Table
-    from engine.view import View
+    from engine.core.parameters import Parameters
+    from engine.core.result import Result
+    from engine.core.tables import Table
+    from engine.core.view import View
     from engine.views import Entry
 
 log = logging.getLogger("loadlens.pane")
@@ -175,7 +175,7 @@ class ViewPane(Zooms):
 
         Values have the types of the fields. A value that is not valid changes nothing and is reported in a notification.
         """
-        from engine.parameters import BadOption, parse
+        from engine.core.parameters import BadOption, parse
 
         if self.parameters is None:
             return False

@@ -13,7 +13,7 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.result import Result
+    from engine.core.result import Result
     from engine.views import Entry
 
 log = logging.getLogger("loadlens.pane")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
 
-from engine import units
+from engine.core import units
 from tui.views.base import Level
 from tui.widgets.facts import TextPanel
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.result import Result
+    from engine.core.result import Result
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SideBySide(Level):
         self.run_worker(self._show(result), exclusive=True, exit_on_error=False)
 
     async def _show(self, result: Result) -> None:
-        from engine.side_by_side import SIDES, side_by_side
+        from engine.output.side_by_side import SIDES, side_by_side
 
         other = await self._compute(self.side)
         view = self.pane.view

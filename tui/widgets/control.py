@@ -10,13 +10,13 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from engine import units
+from engine.core import units
 from tui.widgets.drawing.bars import bar
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless
 
 if TYPE_CHECKING:
-    from engine.tables import Kind
+    from engine.core.tables import Kind
 
 STEPS: tuple[BindingType, ...] = (
     Binding("plus,equals_sign,right,l", "step(1)", show=False),

@@ -28,9 +28,9 @@ from engine.broker_load.model.rounds import BrokerRun, Round
 from engine.broker_load.model.topology import Floats, Ints, Topology
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables import raw_metrics
-from engine.incremental import Partials
-from engine.inputs import Inputs
-from engine.view import Context
+from engine.core.incremental import Partials
+from engine.core.inputs import Inputs
+from engine.core.view import Context
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from engine.broker_load.cruise_control import window_sums
 from engine.broker_load.cruise_control.window_sums import Cores, Trace, WindowSums
 from engine.broker_load.model.history import MOST_ROWS, History, Stamp
 from engine.broker_load.model.rounds import Round
-from engine.incremental import Partials
-from engine.view import Context
+from engine.core.incremental import Partials
+from engine.core.view import Context
 
 SUMS_BYTES = 64 << 20
 """Memory of the sums of windows that are not looked at: those of older ones are made again when they are."""

@@ -8,7 +8,7 @@ import polars as pl
 
 from engine.broker_load.parameters import CpuWeights
 from engine.broker_load.tables.loads import REPLICAS
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
 
 Difference = tuple[str, str, str, float, float, str]
 """Answer, subject, which value, as the answer gives it, as derived, and what it is derived from."""

@@ -8,7 +8,7 @@ from engine.broker_load.model import cluster_facts, identity, readings, ticks
 from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKERS
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
 
 _ORDER = (
     "ALL_TOPIC_BYTES_IN",

@@ -12,10 +12,10 @@ import polars as pl
 
 from engine.broker_load.model import ticks
 from engine.broker_load.model.identity import bare
-from engine.incremental import Partials
-from engine.inputs import FILE, Inputs
-from engine.problems import Problem
-from engine.view import Context
+from engine.core.incremental import Partials
+from engine.core.inputs import FILE, Inputs
+from engine.core.problems import Problem
+from engine.core.view import Context
 
 KIND = "mixed-clusters"
 _ADVICE = "loads of both are shown as one: give each cluster a folder and a program of its own"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from engine.inputs import FILE, Inputs
-from engine.problems import Problem
-from engine.view import UnknownName
+from engine.core.inputs import FILE, Inputs
+from engine.core.problems import Problem
+from engine.core.view import UnknownName
 
 
 @dataclass(frozen=True, slots=True)

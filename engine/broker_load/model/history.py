@@ -16,9 +16,9 @@ from engine.broker_load.model import cluster_facts, identity, readings, rounds, 
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Broker, Ints, Partitions, Topology
-from engine.incremental import Partials
-from engine.inputs import FILE, Inputs
-from engine.view import Context
+from engine.core.incremental import Partials
+from engine.core.inputs import FILE, Inputs
+from engine.core.view import Context
 
 MOST_ROWS = 1_000_000
 """Raw metrics that are turned into rounds at once: what a pass takes of memory."""

@@ -8,7 +8,7 @@ import polars as pl
 
 from engine.broker_load.model import ticks
 from engine.broker_load.tables import raw_metrics
-from engine.inputs import FILE
+from engine.core.inputs import FILE
 
 _SERIES = ("broker", "metric", "topic", "partition")
 _COLUMNS = ("time_ms", *_SERIES, "value")

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 import polars as pl
 
 from engine.broker_load.tables import raw_metrics
-from engine.incremental import FramePartials
-from engine.inputs import FILE, Inputs
-from engine.view import Context
+from engine.core.incremental import FramePartials
+from engine.core.inputs import FILE, Inputs
+from engine.core.view import Context
 
 _OF = (FILE, "host", "broker", "time_ms")
 

@@ -14,10 +14,10 @@ from engine.broker_load.tables.inputs import (
     LOG_DIRS,
     TOPOLOGY,
 )
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 
 FIELDS = {
     "NumCore": "cores",

@@ -8,10 +8,10 @@ from typing import Any
 
 from engine.broker_load.reading.fields import integer, load_json, not_json, number, shown, text_of, word
 from engine.broker_load.tables.inputs import CAPACITY
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 
 
 class CapacityFile:

@@ -8,10 +8,10 @@ from typing import Any
 from engine.broker_load.reading.answer_rows import TABLES, AnswerRows, as_list, as_map
 from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of, word
 from engine.broker_load.tables.inputs import ANSWER_GOALS, LOG_DIRS
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 
 
 class CruiseControlJson:

@@ -9,9 +9,9 @@ from typing import Any
 from engine.broker_load.reading.answer_rows import FIELDS, TABLES, AnswerRows
 from engine.broker_load.reading.fields import integer, number, text_of
 from engine.broker_load.tables.inputs import ANSWER_GOALS
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 
 _PARTITION_HEADER = re.compile(r"^\s*PARTITION\s+LEADER\s+FOLLOWERS\s+CPU")
 _COUNTS_HEADER = re.compile(r"^\s*BROKER\s+LEADER\(S\)\s+REPLICAS")

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.text import clean, decode
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.text import clean, decode
 
 _EPOCH = re.compile(r"(?<!\d)(1\d{12}|[1-9]\d{8,9})(?!\d)")
 _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d))?Z?(?!\d)")

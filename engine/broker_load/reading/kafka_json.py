@@ -7,10 +7,10 @@ from typing import Any
 
 from engine.broker_load.reading.fields import file_time, id_list, integer, load_json, text_of, word
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 
 
 class LogDirectories:

@@ -10,7 +10,7 @@ from engine.broker_load.reading.metric_scrape import MetricScrape
 from engine.broker_load.reading.sample_records import SampleRecords
 from engine.broker_load.reading.tabular import CsvRows, ParquetRows
 from engine.broker_load.reading.topic_description import TopicDescription
-from engine.reading import FileKind
+from engine.core.reading import FileKind
 
 KINDS: tuple[FileKind, ...] = (
     MetricScrape(),

@@ -20,11 +20,11 @@ from engine.broker_load.reading import metric_names
 from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, MACHINES, METRICS
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Parts, Rows, Table
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.tables import Parts, Rows, Table
 
 _PORT = re.compile(r"^(.+?)[_:](\d{2,5})$")
 _PLAIN = re.compile(

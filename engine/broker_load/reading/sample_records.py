@@ -15,10 +15,10 @@ from typing import Any
 from engine.broker_load.reading.fields import LATEST_MS
 from engine.broker_load.tables.inputs import OBSERVATIONS, SAMPLES_IN
 from engine.broker_load.tables.raw_metrics import SAMPLE
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean, decode
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean, decode
 
 _V1 = struct.Struct(">bi9dqi")
 _V0 = struct.Struct(">bi4dqi")

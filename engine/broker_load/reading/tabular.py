@@ -15,11 +15,11 @@ import polars as pl
 from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
+from engine.core.problems import Problem, fold
+from engine.core.reading import Reading, Source
+from engine.core.tables import Parts, Table
+from engine.core.text import clean, decode
 from engine.formats import parquet
-from engine.problems import Problem, fold
-from engine.reading import Reading, Source
-from engine.tables import Parts, Table
-from engine.text import clean, decode
 
 
 @dataclass(frozen=True, slots=True)

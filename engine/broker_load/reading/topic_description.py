@@ -9,10 +9,10 @@ import polars as pl
 
 from engine.broker_load.reading.fields import MOST_REPLICAS, file_time, text_of
 from engine.broker_load.tables.inputs import TOPOLOGY
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 
 _IDS = r"[0-9]+(?:, ?[0-9]+)*"
 _ROW = (

@@ -13,8 +13,8 @@ from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import ticks
 from engine.broker_load.model.observations import Observations
 from engine.broker_load.parameters import BrokerLoadParameters
-from engine.inputs import Inputs
-from engine.view import Context
+from engine.core.inputs import Inputs
+from engine.core.view import Context
 
 
 @dataclass(frozen=True)

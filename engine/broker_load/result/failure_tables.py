@@ -18,8 +18,8 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.broker_tables import who
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import whatif
-from engine.problems import Problem
-from engine.result import Finding, Headline, Level
+from engine.core.problems import Problem
+from engine.core.result import Finding, Headline, Level
 
 _OUTCOME = ("moved", "leaderless", "under_min_isr", "over", "newly_over", "survivable")
 """Columns of a failure's row that the summary has as ``failover_...``."""

@@ -13,8 +13,8 @@ from engine.broker_load.model import cluster_facts
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result import broker_tables, partition_tables
 from engine.broker_load.tables import verdicts
-from engine.inputs import Inputs
-from engine.view import Context
+from engine.core.inputs import Inputs
+from engine.core.view import Context
 
 
 def add(

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from engine.problems import Problem
-from engine.result import Finding, Headline
+from engine.core.problems import Problem
+from engine.core.result import Finding, Headline
 
 
 @dataclass

@@ -21,8 +21,8 @@ from engine.broker_load.result.broker_tables import who
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import inputs as input_tables
 from engine.broker_load.tables import whatif
-from engine.inputs import Inputs
-from engine.problems import Problem
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem
 
 
 def add(

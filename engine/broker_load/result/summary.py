@@ -15,7 +15,7 @@ from engine.broker_load.insight import data_quality
 from engine.broker_load.model.topology import Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder, plural
-from engine.result import Finding, Headline
+from engine.core.result import Finding, Headline
 
 _LOADS = {"upstream": "Cruise Control", "corrected": "corrected loads", "regression": "fitted weights"}
 """Whose loads are judged, by ``mode``."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from engine.broker_load.tables.raw_metrics import SAMPLE
-from engine.tables import Column, Kind
+from engine.core.tables import Column, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,8 +113,6 @@ LOAD = (
     integer("leaders", "Leader replicas.", title="leads", width=6, priority=2),
     integer("replicas", "Replicas.", title="repl", width=6, priority=8),
 )
-LOAD_NAMES = " ".join(column.name for column in LOAD)
-BOUND_NAMES = "split cpu_low cpu_high nw_in_low_kbs nw_in_high_kbs nw_out_low_kbs nw_out_high_kbs"
 """Columns of several tables that the same module decides (``Table.rules``)."""
 
 WHO = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from engine.broker_load.tables.columns import BROKER, IDS, NINE, PARTITION, TIME, TOPIC, flag, integer, number, text
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 CLUSTER = Column(
     "cluster", pl.UInt8, "Number of the cluster in the file (see clusters); null or 0: no label says.", kind="id"
@@ -198,10 +198,6 @@ ANSWER_GOALS = Table(
         number("score_after", "Balancedness after."),
         text("provision", "Provision status."),
     ),
-    made_in="result.answer_tables",
-    rules={
-        "reading.cruise_control_json": "",
-    },
 )
 INPUTS = (
     METRICS,

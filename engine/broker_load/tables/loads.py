@@ -11,7 +11,6 @@ from engine.broker_load.tables.columns import (
     IDS,
     KBS,
     LOAD,
-    LOAD_NAMES,
     NINE,
     PARTITION,
     TIME,
@@ -22,7 +21,7 @@ from engine.broker_load.tables.columns import (
     number,
     text,
 )
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 SPLIT = integer(
     "split", "Partitions of the topic that share its leader's rates evenly: each may be from 0 to that many times as much.",
@@ -54,22 +53,6 @@ BROKERS = Table(
     ),
     key=("broker", "source"),
     order=("broker", "source"),
-    made_in="result.broker_tables result.answer_tables insight.brokers_without_topology insight.log_directories",
-    rules={
-        "reading": "broker",
-        "model.topology": "host rack",
-        "cruise_control.broker_stats": LOAD_NAMES,
-        "cruise_control.cluster_model": "state=states",
-        "insight.broker_checks": (
-            "headroom_pct=headroom tightest flags measured_cpu_pct=cpu_residuals "
-            "residual_cpu_pct=cpu_residuals residual_reason=residual_reasons"
-        ),
-        "model.broker_capacity": "cores nw_in_cap_kbs=nw_in nw_out_cap_kbs=nw_out disk_cap_mb=disk capacity_estimated=estimated",
-        "model.measured": "measured_cpu_pct=cpu cpu_trend",
-        "insight.answer_differences": "source",
-        "insight.log_directories": "source disk_mb replicas",
-        "insight.brokers_without_topology": "source disk_mb leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs replicas",
-    },
 )  # fmt: skip
 
 REPLICAS = Table(
@@ -99,19 +82,6 @@ REPLICAS = Table(
              "% of a core", hidden=True),
     ),
     key=("topic", "partition", "broker", "source"),
-    made_in="result.partition_tables insight.answer_differences insight.log_directories",
-    rules={
-        "reading": "topic partition broker",
-        "cruise_control.replica_loads": "cpu_pct_cores=cpu disk_mb=disk nw_in_kbs=nw_in nw_out_kbs=nw_out",
-        "insight.corrected_loads": "cpu_pct_cores=cpu cpu_removed_pct_cores=removed",
-        "insight.split_bounds": (
-            "split=partitions_sharing cpu_low=bounds cpu_high=bounds nw_in_low_kbs=bounds "
-            "nw_in_high_kbs=bounds nw_out_low_kbs=bounds nw_out_high_kbs=bounds"
-        ),
-        "insight.answer_differences": "source cpu_pct_cores leader nw_out_kbs=nw_out",
-        "insight.log_directories": "source disk_mb offline",
-        "model.topology": "position=replicas leader offline",
-    },
 )  # fmt: skip
 
 PARTITIONS = Table(
@@ -142,20 +112,6 @@ PARTITIONS = Table(
         number("msg_in_high", "Most messages in: the topic's total on its leader.", "1/s", hidden=True),
     ),
     key=("topic", "partition"),
-    made_in="result.partition_tables",
-    rules={
-        "reading": "topic partition",
-        "cruise_control.replica_loads": "cpu_pct_cores=cpu disk_mb=disk nw_in_kbs=nw_in nw_out_kbs=nw_out msg_in=messages",
-        "insight.corrected_loads": "cpu_pct_cores=cpu",
-        "insight.split_bounds": (
-            "split=partitions_sharing cpu_low=bounds cpu_high=bounds nw_in_low_kbs=bounds "
-            "nw_in_high_kbs=bounds nw_out_low_kbs=bounds nw_out_high_kbs=bounds msg_in_low=bounds "
-            "msg_in_high=bounds"
-        ),
-        "cruise_control.windows": "valid msg_in=mean",
-        "model.cluster_facts": "msg_measured=message_rates",
-        "model.topology": "",
-    },
 )  # fmt: skip
 
 SAMPLES = Table(
@@ -163,11 +119,6 @@ SAMPLES = Table(
     "Partition samples: the leader's values, one row per partition and sampling interval.",
     (TOPIC, PARTITION, Column("leader", pl.Int32, "Broker id of the leader."), TIME, *NINE),
     key=("topic", "partition", "time_ms"),
-    made_in="result.partition_tables cruise_control.samples",
-    rules={
-        "reading": "topic partition",
-        "cruise_control.samples": "",
-    },
 )
 
 BROKER_SAMPLES = Table(
@@ -175,11 +126,6 @@ BROKER_SAMPLES = Table(
     "Broker samples of the newest sampling intervals, with Cruise Control's record version.",
     (BROKER, text("host", "Host name."), integer("version", "4 or 5."), TIME, *NINE),
     key=("broker", "time_ms"),
-    made_in="cruise_control.samples",
-    rules={
-        "reading": "broker",
-        "cruise_control.samples": "",
-    },
 )
 
 WINDOWS = Table(
@@ -193,16 +139,6 @@ WINDOWS = Table(
         text("extrapolation", "NONE, AVG_AVAILABLE, AVG_ADJACENT, FORCED_INSUFFICIENT, NO_VALID_EXTRAPOLATION."),
     ),
     key=("topic", "partition", "window_end_ms"),
-    made_in="result.partition_tables",
-    rules={
-        "reading": "topic partition",
-        "cruise_control.windows": (
-            "window_end_ms=ends_ms cpu_usage=series disk_usage=LATEST leader_bytes_in=series "
-            "leader_bytes_out=series produce_rate=series fetch_rate=series message_in_rate=series "
-            "replication_bytes_in_rate=series replication_bytes_out_rate=series "
-            "extrapolation=EXTRAPOLATIONS"
-        ),
-    },
 )
 
 HOSTS = Table(
@@ -211,10 +147,6 @@ HOSTS = Table(
     (text("host", "Host name.", priority=0), text("rack", "Rack."), *LOAD),
     key=("host",),
     order=("host",),
-    made_in="cruise_control.broker_stats",
-    rules={
-        "reading": "host",
-    },
 )
 
 RACKS = Table(
@@ -223,17 +155,6 @@ RACKS = Table(
     (text("rack", "Rack.", priority=0), integer("brokers", "Brokers.", width=7), *LOAD),
     key=("rack",),
     order=("rack",),
-    made_in="insight.rollup",
-    rules={
-        "reading": "rack",
-        "cruise_control.broker_stats": (
-            "cores disk_mb leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs pnw_out_kbs leaders replicas"
-        ),
-        "insight.rollup": (
-            "rack cores=summed disk_mb=summed leader_nw_in_kbs=summed follower_nw_in_kbs=summed "
-            "nw_out_kbs=summed pnw_out_kbs=summed leaders=summed replicas=summed"
-        ),
-    },
 )
 
 TOPICS = Table(
@@ -265,13 +186,6 @@ TOPICS = Table(
     ),
     key=("topic",),
     order=("-cpu_share_pct", "-nw_out_share_pct", "-disk_share_pct", "topic"),
-    made_in="insight.rollup",
-    rules={
-        "reading": "topic",
-        "cruise_control.replica_loads": "cpu_pct_cores=cpu nw_in_kbs=nw_in nw_out_kbs=nw_out disk_mb=disk",
-        "insight.rollup": "cpu_pct_cores nw_in_kbs nw_out_kbs disk_mb reported_mb=reported",
-        "model.cluster_facts": "reported_mb=topic_totals",
-    },
 )  # fmt: skip
 
 DIRECTORIES = Table(
@@ -293,10 +207,4 @@ DIRECTORIES = Table(
     ),
     key=("broker", "log_dir", "source"),
     order=("broker", "log_dir", "source"),
-    made_in="insight.log_directories result.answer_tables",
-    rules={
-        "reading": "broker log_dir",
-        "insight.log_directories": "replicas disk_mb capacity_mb disk_pct error source",
-        "insight.answer_differences": "replicas=directories leaders=directories source",
-    },
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.broker_load.tables.columns import BROKER, KBS, PARTITION, TOPIC, flag, integer, number, text
-from engine.tables import Table
+from engine.core.tables import Table
 
 GOALS = Table(
     "goals",
@@ -16,10 +16,6 @@ GOALS = Table(
         integer("offenders", "How many brokers, hosts, partitions or topics break it.", hidden=True),
     ),
     key=("goal",),
-    made_in="result.model_tables",
-    rules={
-        "cruise_control.goals": "",
-    },
 )
 
 BALANCE = Table(
@@ -39,7 +35,6 @@ BALANCE = Table(
         flag("low_utilization", "The cluster is under the low-utilisation threshold.", title="low use"),
     ),
     key=("resource",),
-    made_in="cruise_control.balance",
 )  # fmt: skip
 
 STATS = Table(
@@ -54,12 +49,6 @@ STATS = Table(
         *(number(name, "") for name in ("replicas", "leaders", "topic_replicas")),
     ),
     key=("statistic",),
-    made_in="result.model_tables",
-    rules={
-        "cruise_control.cluster_model": (
-            "statistic=statistics cpu nw_in_kbs nw_out_kbs disk_mb pnw_out_kbs replicas leaders topic_replicas"
-        ),
-    },
 )
 
 REGRESSION = Table(
@@ -80,15 +69,6 @@ REGRESSION = Table(
         number("held_out_error", "Root mean square error on samples not used for the fit.", "%", priority=3),
     ),
     key=("symbol",),
-    made_in="result.regression_tables",
-    rules={
-        "cruise_control.regression": (
-            "symbol=NAMES coefficient=coefficients low high completeness trained name=NAMES upstream=coefficients"
-        ),
-        "insight.fitted_weights": (
-            "coefficient=coefficients low high verdict fitted=coefficients condition held_out_error=held_out"
-        ),
-    },
 )
 
 COVERAGE = Table(
@@ -101,11 +81,6 @@ COVERAGE = Table(
         number("fill", "Share of the samples Cruise Control requires.", priority=0),
     ),
     key=("bucket_low",),
-    made_in="result.regression_tables",
-    rules={
-        "cruise_control.regression": "bucket_low=BUCKET observed=counts fill=REQUIRED",
-        "insight.fitted_weights": "used",
-    },
 )
 
 SKIPPED = Table(
@@ -113,11 +88,6 @@ SKIPPED = Table(
     "Partitions without a sample and the rule that left them out.",
     (TOPIC, PARTITION, BROKER, text("rule", "Rule.", width=30, priority=0)),
     key=("topic", "partition"),
-    made_in="insight.data_quality",
-    rules={
-        "reading": "topic partition",
-        "cruise_control.samples": "rule",
-    },
 )
 
 LEDGER = Table(
@@ -130,7 +100,6 @@ LEDGER = Table(
         text("detail", "In words.", width=60, priority=0),
     ),
     key=("kind", "subject"),
-    made_in="insight.data_quality",
 )
 
 DIFFERENCES = Table(
@@ -145,8 +114,4 @@ DIFFERENCES = Table(
         text("basis", "What it was derived from.", width=30),
     ),
     key=("answer", "subject", "value", "basis"),
-    made_in="result.answer_tables",
-    rules={
-        "insight.answer_differences": "answer subject value given=Difference derived basis",
-    },
 )

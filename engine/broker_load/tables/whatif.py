@@ -12,7 +12,6 @@ from engine.broker_load.tables.columns import (
     IDS,
     KBS,
     LOAD,
-    LOAD_NAMES,
     PARTITION,
     TOPIC,
     WHO,
@@ -21,7 +20,7 @@ from engine.broker_load.tables.columns import (
     number,
     text,
 )
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 SCENARIO_BROKERS = Table(
     "scenario_brokers",
@@ -29,15 +28,6 @@ SCENARIO_BROKERS = Table(
     (*WHO, *LOAD, text("breaches", "Capacity thresholds broken.", width=10, priority=0, grow=40)),
     key=("broker",),
     order=("broker",),
-    made_in="result.scenario_tables",
-    rules={
-        "reading": "broker",
-        "cruise_control.broker_stats": LOAD_NAMES,
-        "insight.broker_checks": "breaches",
-        "cruise_control.balance": "breaches=over",
-        "model.topology": "host rack",
-        "cruise_control.cluster_model": "state=states",
-    },
 )
 
 SCENARIO_MOVES = Table(
@@ -53,13 +43,6 @@ SCENARIO_MOVES = Table(
         number("moved_mb", "Data that has to move.", "MB"),
     ),
     key=("topic", "partition"),
-    made_in="result.scenario_tables",
-    rules={
-        "reading": "topic partition",
-        "insight.scenarios": "new_leader=reassign new_replicas=reassign moved_mb",
-        "insight.failover": "new_leader=demote",
-        "model.topology": "old_leader=leader replicas",
-    },
 )
 
 ADD_BROKERS = Table(
@@ -76,10 +59,6 @@ ADD_BROKERS = Table(
         text("bound", "What sets that bound.", width=40),
     ),
     key=("resource",),
-    made_in="result.scenario_tables",
-    rules={
-        "insight.scenarios": "",
-    },
 )  # fmt: skip
 
 FAILOVER_LEADERS = Table(
@@ -94,11 +73,6 @@ FAILOVER_LEADERS = Table(
         flag("under_min_isr", "Too few in-sync replicas are left for acks=all."),
     ),
     key=("topic", "partition"),
-    made_in="result.failure_tables",
-    rules={
-        "reading": "topic partition",
-        "insight.failover": "old_leader=old new_leader=new unclean under_min_isr=under",
-    },
 )
 
 FAILOVER_MIN_ISR = Table(
@@ -113,12 +87,6 @@ FAILOVER_MIN_ISR = Table(
         flag("before", "It was under it already."),
     ),
     key=("topic", "partition"),
-    made_in="result.failure_tables",
-    rules={
-        "reading": "topic partition",
-        "insight.failover": "leader=new in_sync before=under_before",
-        "model.topology": "min_isr=min_in_sync",
-    },
 )
 
 _AFTER = {"cpu_pct", "disk_mb", "disk_pct", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs",
@@ -165,22 +133,6 @@ FAILOVER_BROKERS = Table(
     ),
     key=("broker",),
     order=("broker",),
-    made_in="result.failure_tables",
-    rules={
-        "reading": "broker",
-        "model.topology": "host rack",
-        "insight.failover": "state=failed nw_out_physical_kbs=physical nw_out_physical_kbs_before=physical_before",
-        "cruise_control.broker_stats": (
-            "cores cpu_pct disk_mb disk_pct leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs "
-            "pnw_out_kbs leaders replicas cpu_pct_before=cpu_pct disk_mb_before=disk_mb "
-            "disk_pct_before=disk_pct leader_nw_in_kbs_before=leader_nw_in_kbs "
-            "follower_nw_in_kbs_before=follower_nw_in_kbs nw_out_kbs_before=nw_out_kbs "
-            "pnw_out_kbs_before=pnw_out_kbs leaders_before=leaders replicas_before=replicas"
-        ),
-        "insight.broker_checks": "breaches",
-        "cruise_control.balance": "breaches=over",
-        "cruise_control.cluster_model": "state=states",
-    },
 )  # fmt: skip
 
 FAILURES = Table(
@@ -212,14 +164,6 @@ FAILURES = Table(
         flag("survivable", "No partition is without a leader and no survivor over a capacity threshold.", hidden=True),
     ),
     key=("failure",),
-    made_in="result.failure_tables",
-    rules={
-        "model.topology": "failure=racks_index",
-        "result.failure_tables": "failure",
-        "insight.failover": (
-            "moved leaderless unclean under_min_isr=under over newly_over worst headroom_pct=percent survivable"
-        ),
-    },
 )
 
 ROLLING = Table(
@@ -235,9 +179,4 @@ ROLLING = Table(
         flag("nw_out_over", "Network out of its host is over the capacity threshold meanwhile."),
     ),
     key=("down", "broker"),
-    made_in="result.failure_tables",
-    rules={
-        "reading": "broker",
-        "insight.failover": "down cpu_pct nw_out_kbs leaders cpu_over nw_out_over",
-    },
 )

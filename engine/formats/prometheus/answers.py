@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from engine.core.problems import Problem
+from engine.core.text import clean
 from engine.formats import json_records
 from engine.formats.delimited import BOM
-from engine.problems import Problem
-from engine.text import clean
 
 _STATUS = re.compile(rb'"status"\s*+:\s*+"(?:success|error)"')
 _TYPE = re.compile(rb'"resultType"\s*+:\s*+"[a-z]')

@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
+from engine.core.text import clean
 from engine.formats import json_records
 from engine.formats.prometheus import tables
-from engine.text import clean
 
 _ENDINGS = (".json", ".jsonl", ".prom", ".om")
 """Endings of names under which answers are saved, so that a page of HTML below them is a mistake."""

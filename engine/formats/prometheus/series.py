@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from engine.core.problems import Problem, fold
+from engine.core.reading import Source
+from engine.core.text import clean
 from engine.formats.prometheus import answers, misfits, tables, text
 from engine.formats.timestamps import utc_text
-from engine.problems import Problem, fold
-from engine.reading import Source
-from engine.text import clean
 
 FAMILIES = re.compile(
     r"(?i)^(?:kafka_|node_cpu|node_uname|process_cpu_seconds|java_lang_operatingsystem|container_cpu_usage|container_spec_cpu|"

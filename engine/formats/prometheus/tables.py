@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from engine.core.problems import Problem
+from engine.core.text import clean
 from engine.formats.delimited import BOM, header_fields
-from engine.problems import Problem
-from engine.text import clean
 
 _VALUE, _TIME = "__value__", "__timestamp__"
 _UNITS = {"unix_s": 1000.0, "unix_ms": 1.0, "unix_ns": 1e-6}

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.core.text import clean
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.jobs import SIDES, Jobs
 from engine.job_heuristics.dr_elephant.metrics import CONTAINERS
 from engine.job_heuristics.model import job_conf
-from engine.text import clean
 
 _NULL_STATE = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)" because "<local13>" is null'
 _NO_SLOW_START = 'java.lang.NullPointerException: Cannot invoke "String.trim()" because "in" is null'

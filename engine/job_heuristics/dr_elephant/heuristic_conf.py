@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from engine.core.problems import Problem
+from engine.core.text import clean
 from engine.formats.hadoop_xml import BadXml, root_of
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.gates import Limits
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
 from engine.job_heuristics.model.job_conf import integer
-from engine.problems import Problem
-from engine.text import clean
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

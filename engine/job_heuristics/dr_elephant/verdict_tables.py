@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.incremental import FramePartials, Partials
+from engine.core.incremental import FramePartials, Partials
+from engine.core.result import Finding, Level
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import metrics, registry
 from engine.job_heuristics.dr_elephant.errors import assumptions, errors
 from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules
@@ -25,8 +27,6 @@ from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.model import JOB_MODEL
 from engine.job_heuristics.tables.result import JOBS, LETTERS, SEVERITIES
-from engine.result import Finding, Level
-from engine.view import Context
 
 Properties = Mapping[str, Mapping[str, str]]
 

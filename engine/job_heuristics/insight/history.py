@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from engine.core.text import clean
 from engine.job_heuristics.insight.skew import SCALE
 from engine.job_heuristics.tables.insight import HISTORY
-from engine.text import clean
 
 MOST = 200
 """Most runs that are shown and judged, those around the chosen one."""

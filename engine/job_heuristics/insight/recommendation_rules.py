@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from engine.core.text import clean
 from engine.job_heuristics.dr_elephant.gates import MINUTE, amount
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.insight.advice import LEAST_MB, STEP_MB, Advice
 from engine.job_heuristics.insight.whatif import START_MOST_MS, START_MS
 from engine.job_heuristics.model.job_arrays import MB, number
-from engine.text import clean
 
 IDEAL_MS = 7.5 * MINUTE
 """Run time, ms, that a task should have: the middle of 5 to 10 minutes."""

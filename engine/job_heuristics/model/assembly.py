@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.inputs import FILE
+from engine.core.inputs import FILE
 from engine.job_heuristics.model import job_conf
 from engine.job_heuristics.model.events import TERMINAL, Events
 from engine.job_heuristics.model.file_choice import choose_confs, choose_files, only_chosen

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import polars as pl
 
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.core.inputs import FILE, FileInfo, Inputs
 
 TERMINAL = ("SUCCEEDED", "FAILED", "KILLED", "ERROR")
 """States in which a job or attempt has ended."""

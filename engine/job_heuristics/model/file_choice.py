@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from engine.inputs import FILE, FileInfo
+from engine.core.inputs import FILE, FileInfo
 from engine.job_heuristics.model.events import TERMINAL, Events
 from engine.job_heuristics.reading.conf import job_in
 from engine.job_heuristics.tables.model import CONF_MODEL

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from engine.incremental import Partials
-from engine.inputs import FILE, Inputs
+from engine.core.incremental import Partials
+from engine.core.inputs import FILE, Inputs
+from engine.core.view import Context
 from engine.job_heuristics.model.assembly import assemble
 from engine.job_heuristics.model.events import EVENT_TABLES, Events, rows_of
 from engine.job_heuristics.model.file_choice import id_in_name
 from engine.job_heuristics.model.model import JobPart, Model
-from engine.view import Context
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import polars as pl
 
-from engine.inputs import FILE
+from engine.core.inputs import FILE
 from engine.job_heuristics.model.events import Events
 from engine.job_heuristics.tables.input import COUNTER_COLUMNS
 

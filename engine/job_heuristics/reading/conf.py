@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
 from engine.formats.hadoop_xml import BadXml, properties
 from engine.job_heuristics.reading.event_collector import Collector, job_of
 from engine.job_heuristics.tables.input import CONF
-from engine.reading import Reading, Source
-from engine.tables import Table
 
 JOB_IN_NAME = re.compile(r"job_(?:local)?\d+_\d+")
 _SOME_ID = re.compile(r"(?:job|appattempt|application)_(?:local)?\d+_\d+")

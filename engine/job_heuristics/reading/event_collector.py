@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading
+from engine.core.text import MAX_FIELD, clean
 from engine.job_heuristics.reading.counters import counter_row, limit_error
 from engine.job_heuristics.reading.records import (
     AMStarted,
@@ -29,9 +32,6 @@ from engine.job_heuristics.reading.records import (
     Union,
 )
 from engine.job_heuristics.tables.input import COUNTER_COLUMNS
-from engine.problems import Problem
-from engine.reading import Reading
-from engine.text import MAX_FIELD, clean
 
 
 def plain(text: Text) -> str | None:

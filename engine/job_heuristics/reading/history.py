@@ -11,13 +11,13 @@ import re
 from itertools import islice
 from typing import Any
 
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import decode
 from engine.formats.avro_binary import BadSchema
 from engine.job_heuristics.reading import history_binary, history_text
 from engine.job_heuristics.reading.event_collector import Collector
 from engine.job_heuristics.tables.input import ATTEMPT_ENDS, ATTEMPT_STARTS, JOB_EVENTS, TASK_ENDS, TASK_STARTS
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import decode
 
 _HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
 _RECORD = re.compile(rb"[\x00-\x7e]{2}[\x20-\x7e]task_[0-9]")

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from engine.core.text import decode
 from engine.job_heuristics.reading.counters import MOST_COUNTERS
 from engine.job_heuristics.reading.event_collector import HANDLERS, Collector
 from engine.job_heuristics.reading.history_binary import MOST_SCHEMA
@@ -20,7 +21,6 @@ from engine.job_heuristics.reading.records import (
     MapAttemptFinished,
     missing_fields,
 )
-from engine.text import decode
 
 _START = b'{"type":"'
 _PLACE = re.compile(r" \(byte \d+\)$")

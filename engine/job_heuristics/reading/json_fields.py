@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from engine.core.text import decode
 from engine.job_heuristics.reading.event_collector import Collector, job_of
-from engine.text import decode
 
 MOST_DEPTH = 64
 """Deepest nesting that is read; real answers and traces have less than ten levels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.core.reading import FileKind
 from engine.job_heuristics.reading.conf import JobConf
 from engine.job_heuristics.reading.fleet.manifest import Manifest
 from engine.job_heuristics.reading.history import History
@@ -10,7 +11,6 @@ from engine.job_heuristics.reading.rumen import RumenTrace, Summary
 from engine.job_heuristics.reading.spark.answers import SparkAnswer
 from engine.job_heuristics.reading.spark.archive import Archive
 from engine.job_heuristics.reading.spark.event_log import EventLog
-from engine.reading import FileKind
 
 HISTORY = History()
 EVENT_LOG = EventLog()

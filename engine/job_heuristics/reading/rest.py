@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
 from engine.job_heuristics.reading.conf import JOB_IN_NAME
 from engine.job_heuristics.reading.counters import counter_row
 from engine.job_heuristics.reading.event_collector import Collector, job_of
 from engine.job_heuristics.reading.json_fields import JsonFields, decode_json, objects
 from engine.job_heuristics.reading.records import Counter, Counters, Group
 from engine.job_heuristics.tables.input import INPUTS
-from engine.reading import Reading, Source
-from engine.tables import Table
 
 _KEYS = rb"job|jobs|conf|jobCounters|task|tasks|jobTaskCounters|jobTaskAttemptCounters|taskAttempt|taskAttempts"
 _HEAD = re.compile(rb'^\s*\{\s*"(' + _KEYS + rb')"\s*:\s*[{\[n]')

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import decode
 from engine.job_heuristics.reading.conf import RENAMED
 from engine.job_heuristics.reading.event_collector import Collector, job_of
 from engine.job_heuristics.reading.json_fields import JsonFields, decode_json, end_of, objects
 from engine.job_heuristics.tables.input import COUNTER_COLUMNS, INPUTS, JOB_EVENTS
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import decode
 
 _OUTCOMES = {"SUCCESS": "SUCCEEDED", "SUCCEEDED": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}
 _COUNTERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.view import UnknownName
+from engine.core.view import UnknownName
 
 
 def find_job(ids: pl.Series, wanted: str) -> str:

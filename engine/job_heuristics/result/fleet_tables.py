@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from engine.incremental import FramePartials
+from engine.core.incremental import FramePartials
+from engine.core.tables import Table
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order
 from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
@@ -22,15 +24,13 @@ from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
-from engine.tables import Table
-from engine.view import Context
 
 if TYPE_CHECKING:
+    from engine.core.problems import Problem
+    from engine.core.result import Result
     from engine.job_heuristics.result.detail import JobDetail
     from engine.job_heuristics.result.spark_detail import AppDetail
     from engine.job_heuristics.result.stored_jobs import StoredJobs
-    from engine.problems import Problem
-    from engine.result import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from engine import units
+from engine.core import units
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
 from engine.job_heuristics.insight import history, phases, whatif
@@ -17,7 +18,6 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import detail
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, PHASES, WHAT_IF
 from engine.job_heuristics.tables.result import SEVERITIES
-from engine.view import Context
 
 
 def of_job(

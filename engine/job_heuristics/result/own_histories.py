@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from engine.core.inputs import Inputs
+from engine.core.view import View
 from engine.documents import Document, inputs
-from engine.inputs import Inputs
 from engine.live.files.opening import RegularFile
 from engine.live.options import LiveSettings
-from engine.view import View
 
 MOST_BYTES = 512 << 20
 """Bytes of all files of a job that are read in the dashboard's own process."""

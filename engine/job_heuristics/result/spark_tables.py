@@ -8,7 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from engine import units
+from engine.core import units
+from engine.core.tables import Table
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.spark.heuristic import SparkHeuristic, surely, tree_of
 from engine.job_heuristics.dr_elephant.spark.verdict_tables import TYPE
@@ -31,8 +33,6 @@ from engine.job_heuristics.result.spark_detail import AppDetail, AppVerdict
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, WHAT_IF
 from engine.job_heuristics.tables.result import SEVERITIES
 from engine.job_heuristics.tables.spark_result import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
-from engine.tables import Table
-from engine.view import Context
 
 SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
 """Percentages of its executors that an application's time is predicted on."""

@@ -10,15 +10,15 @@ from functools import cached_property
 
 import polars as pl
 
+from engine.core.problems import Problem, fold
+from engine.core.result import LEVELS, Finding, Level, TooLarge
+from engine.core.tables import Table
 from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order
 from engine.job_heuristics.insight import rollup
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult, StoredTable
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PROBLEMS
 from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS
 from engine.job_heuristics.tables.result import JOBS
-from engine.problems import Problem, fold
-from engine.result import LEVELS, Finding, Level, TooLarge
-from engine.tables import Table
 
 NOT_LISTED = frozenset({"launch_ms", "maps_finished", "reduces_finished", "attempts_running", "source", "notes"})
 """Columns of LISTING that no list of a million jobs needs; a report has them from table jobs."""

@@ -10,9 +10,13 @@ from functools import partial
 import msgspec
 import polars as pl
 
-from engine import units
-from engine.incremental import Memo
-from engine.inputs import Inputs
+from engine.core import units
+from engine.core.incremental import Memo
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem, fold
+from engine.core.result import MadeLater, Result
+from engine.core.tables import Table
+from engine.core.view import Context, NoInput, View
 from engine.job_heuristics.insight import history
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult
@@ -31,10 +35,6 @@ from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import HISTORY, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import JOBS
 from engine.output.report import settings
-from engine.problems import Problem, fold
-from engine.result import MadeLater, Result
-from engine.tables import Table
-from engine.view import Context, NoInput, View
 
 OfHistories = Callable[[Inputs, JobParameters, Context], Result]
 """Computes the view on histories. Raises NoInput."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.tables import Column
+from engine.core.tables import Column
 
 
 def text(name: str, meaning: str, **hints: Any) -> Column:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from engine.core.tables import Table
 from engine.job_heuristics.tables.columns import count, text, time
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS
-from engine.tables import Table
 
 FLEET_RESULTS = Table(
     "fleet_results",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from engine.core.tables import Column, Kind, Table
 from engine.job_heuristics.tables.columns import count, flag, text, time, whole
-from engine.tables import Column, Kind, Table
 
 _TASK_COUNTERS: tuple[tuple[str, str, str, Kind], ...] = (
     ("cpu_ms", "CPU_MILLISECONDS", "CPU time spent", "ms"),

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 
+from engine.core.tables import Table
 from engine.job_heuristics.tables.columns import count, fraction, mb_s, percent, text, time, whole
 from engine.job_heuristics.tables.result import JOBS, SEVERITIES
-from engine.tables import Table
 
 RECOMMENDATIONS = Table(
     "recommendations",
@@ -29,18 +29,6 @@ RECOMMENDATIONS = Table(
         text("text", "the reason in words, with the job's numbers", width=80, priority=2),
     ),
     key=("job_id", "rank"),
-    made_in="insight.advice",
-    rules={
-        "reading": "job_id",
-        "insight.recommendation_rules": (
-            "topic=Advice key value=Advice current saving_mb_s saving_percent=saving_mb_s wait_change_ms heuristic "
-            "severity_now=now severity_after=after text=Advice"
-        ),
-        "insight.spark.advice": (
-            "topic=Advice key value=Advice current=Advice saving_mb_s saving_percent wait_change_ms=Advice heuristic=Advice "
-            "severity_now=now severity_after=after text=Advice"
-        ),
-    },
 )
 
 COSTS = Table(
@@ -58,12 +46,6 @@ COSTS = Table(
     ),
     key=("job_id", "cause"),
     title="cost",
-    made_in="insight.cost insight.spark.cost",
-    rules={
-        "reading": "job_id",
-        "insight.cost": "cause attempts mb_ms mb_s vcore_s share price",
-        "insight.spark.cost": "cause attempts mb_ms mb_s=mb_ms vcore_s=core_ms share=total price",
-    },
 )
 
 ROLLUP = Table(
@@ -88,15 +70,6 @@ ROLLUP = Table(
     ),
     key=("by", "group"),
     title="roll-up",
-    made_in="insight.rollup",
-    rules={
-        "insight.rollup": (
-            "used_mb_s wasted_mb_s wait_ms none=SEVERITIES low=SEVERITIES moderate=SEVERITIES "
-            "severe=SEVERITIES critical=SEVERITIES"
-        ),
-        "dr_elephant.metrics": "used_mb_s wasted_mb_s wait_ms",
-        "dr_elephant.verdict_tables": "none=severity low=severity moderate=severity severe=severity critical=severity",
-    },
 )
 
 EXPLAINED = Table(
@@ -120,16 +93,6 @@ EXPLAINED = Table(
     ),
     key=("heuristic",),
     title="verdicts",
-    made_in="result.job_tables result.spark_tables",
-    rules={
-        "dr_elephant.verdicts": "",
-        "dr_elephant.spark": "severity=tree advice",
-        "insight.spark.whatif": "predicted=levels",
-        "insight.decision": "value limits reason worse better margin",
-        "insight.certainty": "status likely chance",
-        "insight.whatif": "predicted=levels",
-        "dr_elephant.mapreduce": "advice",
-    },
 )
 
 PHASES = Table(
@@ -144,11 +107,6 @@ PHASES = Table(
         text("meaning", "from when until when", width=50, priority=2),
     ),
     key=("phase",),
-    made_in="result.job_tables",
-    rules={
-        "reading": "job_id",
-        "insight.phases": "phase start_ms ms share=shares meaning=text",
-    },
 )
 
 HISTORY = Table(
@@ -171,15 +129,6 @@ HISTORY = Table(
     ),
     key=("job_id",),
     title="history",
-    made_in="insight.history",
-    rules={
-        "reading": "job_id",
-        "dr_elephant.verdict_tables": "severity",
-        "dr_elephant.metrics": "used_mb_s wasted_mb_s runtime_ms",
-        "dr_elephant.spark.metrics": "used_mb_s wasted_mb_s",
-        "model.assembly": "name submit_ms state",
-        "model.spark.app": "name submit_ms=start_ms state runtime_ms",
-    },
 )
 
 CONF_CHANGES = Table(
@@ -194,11 +143,6 @@ CONF_CHANGES = Table(
     key=("key",),
     order=("key",),
     title="conf changes",
-    made_in="result.job_tables",
-    rules={
-        "reading": "key",
-        "insight.history": "before after other_job_id=run_before",
-    },
 )
 
 WHAT_IF = Table(
@@ -213,11 +157,6 @@ WHAT_IF = Table(
     ),
     key=("what",),
     title="what if",
-    made_in="result.job_tables result.spark_tables",
-    rules={
-        "insight.whatif": "what now predicted=predict change direction=change",
-        "insight.spark.whatif": "now=numbers predicted=predict",
-    },
 )
 
 TABLES: tuple[Table, ...] = (RECOMMENDATIONS, COSTS, ROLLUP, EXPLAINED, PHASES, HISTORY, CONF_CHANGES, WHAT_IF)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from engine.core.tables import Column, Table
 from engine.job_heuristics.tables.columns import count, flag, text, time, whole
 from engine.job_heuristics.tables.input import ATTEMPT, COUNTERS, ERROR, JOB, PROGRESS, TASK, TYPE
-from engine.tables import Column, Table
 
 JOB_MODEL = Table(
     "job_model",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from engine.core.tables import Table
 from engine.job_heuristics.tables.columns import count, mb_s, text, time, whole
-from engine.job_heuristics.tables.input import COUNTER_COLUMNS, COUNTERS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, COUNTERS
 from engine.job_heuristics.tables.model import TASK_MODEL
-from engine.tables import Table
 
 SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
 """Severity words by value 0-4."""
@@ -47,20 +47,6 @@ JOBS = Table(
     ),
     key=("job_id",),
     order=("-submit_ms", "job_id"),
-    made_in="dr_elephant.verdict_tables dr_elephant.spark.verdict_tables",
-    rules={
-        "reading": "job_id",
-        "dr_elephant.spark.metrics": "used_mb_s wasted_mb_s",
-        "dr_elephant.spark.verdict_tables": "queue job_type wait_ms upstream_says notes",
-        "model.spark.app": "name user state submit_ms=start_ms finish_ms=end_ms runtime_ms attempts_running=running source",
-        "dr_elephant.metrics": "used_mb_s wasted_mb_s wait_ms runtime_ms",
-        "dr_elephant.errors": "upstream_says=errors notes",
-        "model.job_conf": "job_type queue",
-        "model.assembly": (
-            "name user state submit_ms launch_ms finish_ms maps reduces maps_finished "
-            "reduces_finished attempts_running source"
-        ),
-    },
 )
 
 HEURISTICS = Table(
@@ -74,15 +60,6 @@ HEURISTICS = Table(
         text("details", "Dr. Elephant's labels and values, JSON", kind="json"),
     ),
     key=("job_id", "heuristic"),
-    made_in="dr_elephant.verdicts dr_elephant.spark.verdict_tables",
-    rules={
-        "reading": "job_id",
-        "dr_elephant.mapreduce": "heuristic=name details",
-        "dr_elephant.spark": "heuristic=name severity=tree details=describe",
-        "dr_elephant.spark.verdict_tables": "score",
-        "dr_elephant.heuristic": "severity score",
-        "dr_elephant.gates": "severity=severities",
-    },
 )
 
 DIFFERENCES = Table(
@@ -96,12 +73,6 @@ DIFFERENCES = Table(
         text("reason", "the rule that differs", priority=1),
     ),
     key=("job_id", "what"),
-    made_in="dr_elephant.published_differences",
-    rules={
-        "reading": "job_id",
-        "dr_elephant.metrics": "published",
-        "dr_elephant.mapreduce": "published reason=difference",
-    },
 )
 
 TASKS = Table(
@@ -110,16 +81,4 @@ TASKS = Table(
     (*(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS), *COUNTERS),
     key=("job_id", "task_id"),
     order=("job_id", "side", "task_id"),
-    made_in="view",
-    rules={
-        "reading": "job_id task_id",
-        "reading.counters": " ".join(f"{name}=TASK_COUNTER_NAMES" for name in TASK_COUNTER_NAMES.values())
-        + " "
-        + " ".join(f"{name}=FILE_COUNTER_NAMES" for name in FILE_COUNTER_NAMES.values()),
-        "model.task_rows": " ".join(
-            f"{c.name}=COUNTER_COLUMNS" if c.name in COUNTER_COLUMNS else c.name
-            for c in TASK_MODEL.columns
-            if c.name not in ("job_id", "task_id")
-        ),
-    },
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.core.tables import Table
 from engine.job_heuristics.tables.columns import count, flag, fraction, percent, text, time, whole
 from engine.job_heuristics.tables.spark_input import SPARK_TASKS
-from engine.tables import Table
 
 STAGES = Table(
     "stages",
@@ -44,20 +44,6 @@ STAGES = Table(
         text("failure", "why it failed", priority=3, width=40),
     ),
     key=("stage_id", "attempt"),
-    made_in="result.spark_tables",
-    rules={
-        "reading": "stage_id=stage attempt",
-        "model.spark.history_server": (
-            "name status jobs tasks completed=completed_tasks failed killed active "
-            "submit_ms took_ms=finish_ms run_ms=sums cpu_ms=sums gc_ms=sums input_bytes=sums output_bytes=sums "
-            "shuffle_write_bytes=sums memory_spilled=sums disk_spilled=sums fetch_wait_ms=sums "
-            "failure"
-        ),
-        "insight.spark.skew": "median_ms longest_ms longest_share=longest_ms skew=cause",
-        "insight.spark.resources": "waves=slots",
-        "model.spark.app": "shuffle_read_bytes",
-        "result.spark_tables": "took_ms=took",
-    },
 )
 
 EXECUTORS = Table(
@@ -88,18 +74,6 @@ EXECUTORS = Table(
         text("reason", "why it was removed", priority=2, width=40),
     ),
     key=("executor",),
-    made_in="result.spark_tables",
-    rules={
-        "reading": "executor",
-        "model.spark.history_server": (
-            "host active cores add_ms remove_ms tasks failed task_ms gc_ms input_bytes "
-            "shuffle_read_bytes=shuffle_read shuffle_write_bytes=shuffle_write max_memory "
-            "peak_heap=peaks reason"
-        ),
-        "insight.spark.resources": "life_ms busy idle_ms",
-        "model.spark.app": "memory_used",
-        "model.spark.answers": "host=hostPort active=isActive add_ms=addTime remove_ms=removeTime reason=removeReason",
-    },
 )
 
 SQL = Table(
@@ -126,17 +100,6 @@ SQL = Table(
         text("error", "why it failed", priority=3, width=40),
     ),
     key=("execution",),
-    made_in="result.spark_tables",
-    rules={
-        "reading": "execution",
-        "insight.spark.sql": (
-            "nodes=plan_rows costliest=own_times costliest_ms=own_times most_rows=rows most_rows_number=rows largest=bytes "
-            "largest_bytes=bytes rows files=metrics read_bytes=metrics"
-        ),
-        "reading.spark.log_rows": "root description error",
-        "model.spark.assembly": "state=end start_ms took_ms=end jobs",
-        "result.spark_tables": "state=_sql_state took_ms=_took",
-    },
 )
 
 PLAN = Table(
@@ -157,11 +120,6 @@ PLAN = Table(
     ),
     key=("execution", "node"),
     title="plans",
-    made_in="result.spark_tables",
-    rules={
-        "reading": "execution",
-        "insight.spark.sql": "node=plan_rows depth name time_ms rows bytes share=own_times costly text metrics",
-    },
 )
 
 INSIGHTS = Table(
@@ -179,10 +137,6 @@ INSIGHTS = Table(
         text("reason", "why, with the application's numbers", priority=2, width=80),
     ),
     key=("topic", "subject"),
-    made_in="result.spark_tables",
-    rules={
-        "insight.spark": "topic subject severity value limit key setting status=certain reason",
-    },
 )
 
 SCALE = Table(
@@ -199,14 +153,6 @@ SCALE = Table(
     ),
     key=("executors",),
     title="executors needed",
-    made_in="result.spark_tables",
-    rules={
-        "insight.spark.schedule": (
-            "executors of_now=executors runtime_ms=time_ms change=time_ms utilisation core_h=time_ms mark=ideal"
-        ),
-        "insight.spark.resources": "core_h=cores",
-        "result.spark_tables": "of_now=SHARES change=base core_h=cores",
-    },
 )
 
 _SHOWN = tuple(
@@ -220,11 +166,6 @@ SPARK_TASK_LIST = Table(
     _SHOWN,
     key=("task_id", "finish_ms"),
     title="tasks",
-    made_in="result.spark_tables",
-    rules={
-        "reading.spark.log_rows": " ".join(f"{column.name}=SPARK_TASKS" for column in _SHOWN),
-        "result.spark_tables": "getting_ms",
-    },
 )
 
 SPARK_TABLES: tuple[Table, ...] = (STAGES, EXECUTORS, SQL, PLAN, INSIGHTS, SCALE, SPARK_TASK_LIST)

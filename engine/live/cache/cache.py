@@ -23,11 +23,11 @@ import polars as pl
 import xxhash
 
 from engine import __version__
+from engine.core.view import View
 from engine.live.cache.location import make_folders, parsed_folder, prefix
 from engine.live.cache.manifest import Entry, Manifest, Unread
 from engine.live.options import LiveSettings
 from engine.own_files.private_files import lock, open_file, replace_file
-from engine.view import View
 
 log = logging.getLogger(__name__)
 

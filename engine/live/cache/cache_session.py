@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from engine.core.compression import packing_of
+from engine.core.problems import Problem
+from engine.core.view import View
 from engine.live.cache.cache import Cache, new_segment
 from engine.live.cache.manifest import Entry, Manifest, Unread, add_reader, entry_of, mark_read, relative
-from engine.live.files.compression import packing_of
 from engine.live.files.scan import Stat
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.registry import Registry
 from engine.live.options import LiveSettings
-from engine.problems import Problem
-from engine.view import View
 
 GROWN = 0.25
 """Share by which a log may grow before its rows are saved again; until then its tail is read at the next start."""

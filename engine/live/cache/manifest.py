@@ -7,12 +7,12 @@ import time
 
 import msgspec
 
-from engine.inputs import FileInfo
+from engine.core.inputs import FileInfo
+from engine.core.problems import Problem
+from engine.core.reading import FileKind
 from engine.live.files.scan import Stat
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.registry import Registry
-from engine.problems import Problem
-from engine.reading import FileKind
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):

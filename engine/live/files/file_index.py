@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from engine.inputs import FileInfo
+from engine.core.inputs import FileInfo
 
 REMEMBERED = 64
 """Versions for which the changed files are remembered."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 
+from engine.core.text import clean
 from engine.live.files.scan import Scanner
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.status import Ignored, Status
-from engine.text import clean
 
 IGNORED = 200
 """Ignored files that a status names; the rest are counted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable, Mapping
 
-from engine.text import clean
+from engine.core.text import clean
 
 
 def inside(link: str, roots: Iterable[str]) -> bool:

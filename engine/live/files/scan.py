@@ -16,9 +16,9 @@ import stat as modes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.core.problems import Problem
 from engine.live.files.paths import below, canonical, inside, relative
 from engine.live.options import LiveSettings
-from engine.problems import Problem
 
 Stat = tuple[int, int, int, int, int]
 """Device, inode, size, mtime (ns), ctime (ns)."""

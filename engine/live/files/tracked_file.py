@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.inputs import FileInfo
-from engine.live.files.compression import Damaged, Packing
-from engine.problems import Problem, bounded
-from engine.reading import FileKind
+from engine.core.compression import Damaged, Packing
+from engine.core.inputs import FileInfo
+from engine.core.problems import Problem, bounded
+from engine.core.reading import FileKind
 
 PER_FILE = 200
 """Distinct problems listed per file; further ones are counted."""

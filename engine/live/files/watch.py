@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from engine.core.problems import Problem
 from engine.live.files.mounts import silent
 from engine.live.options import LiveSettings
 from engine.live.status import Mode, RootStatus
-from engine.problems import Problem
 
 log = logging.getLogger(__name__)
 

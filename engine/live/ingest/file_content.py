@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import xxhash
 
-from engine.live.files.compression import Damaged, Packing, sniff
+from engine.core.compression import Damaged, Packing, sniff
+from engine.core.reading import HEAD, HEAD_RESUMED, Resumable
 from engine.live.files.opening import Open, RegularFile
 from engine.live.ingest.unpack import TooBig, unpacked
-from engine.reading import HEAD, HEAD_RESUMED, Resumable
 
 BLOCK = 16 << 20
 """Bytes of a log that are read at once, so that memory stays bounded."""

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.live.files.compression import stem
+from engine.core.compression import stem
+from engine.core.problems import Problem
+from engine.core.reading import FileKind
 from engine.live.files.opening import NotRegular, Open, RegularFile
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.compressed_twins import CompressedTwins
@@ -21,8 +23,6 @@ from engine.live.ingest.registry import Registry
 from engine.live.ingest.unpack import TooBig
 from engine.live.options import LiveSettings
 from engine.live.store import Store
-from engine.problems import Problem
-from engine.reading import FileKind
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from engine.live.files.compression import unrotated
+from engine.core.compression import unrotated
+from engine.core.problems import Problem
+from engine.core.reading import FileKind
+from engine.core.text import clean
 from engine.live.files.tracked_file import TrackedFile
-from engine.problems import Problem
-from engine.reading import FileKind
-from engine.text import clean
 
 log = logging.getLogger(__name__)
 

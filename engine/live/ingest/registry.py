@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from engine.inputs import FileInfo, Inputs
+from engine.core.inputs import FileInfo, Inputs
+from engine.core.problems import Problem, fold
+from engine.core.reading import Reading, Source
 from engine.live.files.file_index import FileIndex
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.file_content import Content
 from engine.live.ingest.recognise import Recogniser
 from engine.live.store import BadRows, Store
-from engine.problems import Problem, fold
-from engine.reading import Reading, Source
 
 log = logging.getLogger(__name__)
 

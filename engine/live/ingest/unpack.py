@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import zstandard
 
+from engine.core.compression import Damaged, Packing
 from engine.formats.block_codecs import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks, Unpacker
-from engine.live.files.compression import Damaged, Packing
 
 _CHUNK = 1 << 20
 _PIECE = 8 << 20

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.core.reading import FileKind
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.registry import Registry
-from engine.reading import FileKind
 
 _OF_FILE = (
     "head_length", "head_mark", "read_path", "stat", "seen_stat", "seen_at", "packing", "problems", "head_problems",

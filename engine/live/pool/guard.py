@@ -16,13 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.core.problems import Problem
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.options import LiveSettings
 from engine.live.pool import limits
 from engine.live.pool.file_state import state_of
 from engine.live.pool.processes import Processes
 from engine.live.pool.tasks import FileTask, Task
-from engine.problems import Problem
 
 if TYPE_CHECKING:
     from engine.live.pool.worker import FilesRead

@@ -11,7 +11,7 @@ import resource
 import signal
 from collections.abc import Iterator
 
-from engine.memory import available
+from engine.live.memory import available
 
 SMALL = 2 << 20
 """Bytes that a reader is given in the session's own process at most. Every reader is linear, so that this much takes seconds

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from engine.live.files.compression import PACKED
+from engine.core.compression import PACKED
 from engine.live.files.opening import opened
 from engine.live.files.scan import Stat
 from engine.live.options import LiveSettings

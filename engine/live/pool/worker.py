@@ -16,8 +16,11 @@ from typing import IO, Any
 import msgspec
 import polars as pl
 
-from engine.inputs import FILE
-from engine.live.files.compression import stem
+from engine.core.compression import stem
+from engine.core.inputs import FILE
+from engine.core.problems import Problem
+from engine.core.reading import HEAD_RESUMED, Resumable, Source
+from engine.core.view import View
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.file_content import BLOCK, Content
 from engine.live.ingest.follower import Follower
@@ -28,9 +31,6 @@ from engine.live.pool.file_state import FileState, put, state_of
 from engine.live.pool.tasks import FileTask, PieceTask, Task
 from engine.live.row_files import RowFiles
 from engine.live.store import Store
-from engine.problems import Problem
-from engine.reading import HEAD_RESUMED, Resumable, Source
-from engine.view import View
 
 
 @dataclass(frozen=True, slots=True)

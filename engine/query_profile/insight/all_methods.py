@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.view import Context
 from engine.query_profile.estimators import attribution, design, least_squares, time_lag
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.insight.trust import NO_TRUST, Trust, assess, blocked_error
 from engine.query_profile.wlr.regression import NO_SPREAD, Lines, Moments, Sums, plausible, without_tiny
 from engine.query_profile.workloads.workload import Workload
-from engine.view import Context
 
 LARGE_CELLS = 2_000_000
 """Intervals times classes above which only the chosen method is fitted, not all side by side."""

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from engine.parameters import Attachment
-from engine.problems import Problem
+from engine.core.parameters import Attachment
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
 from engine.query_profile import tables
 from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.wlr.regression import HUGE, Lines, Quality, quality, without_tiny
 from engine.query_profile.workloads.workload import Workload
-from engine.reading import Reading, Source
 
 Exact = Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]]
 """Computes the lines, actuals, predictions and final line of VividCortex' program."""

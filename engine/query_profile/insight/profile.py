@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.core.view import Context
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.insight.trust import NO_TRUST, UNTESTED, Trust
 from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import HUGE, Lines, plausible
 from engine.query_profile.workloads.workload import Workload
-from engine.view import Context
 
 COVERED = 0.999
 """Share of all time whose CPU must be counted by class for the counters to be the profile."""

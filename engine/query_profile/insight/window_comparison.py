@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.view import Context
 from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.tables import COMPARISON, NAN_TO_NULL
 from engine.query_profile.workloads.workload import Workload
-from engine.view import Context
 
 
 def compare(

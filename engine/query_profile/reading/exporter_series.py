@@ -10,17 +10,17 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.formats.timestamps import name_instant_ms, name_stem
-from engine.problems import Problem
 from engine.query_profile.reading.pgss import KCACHE
 from engine.query_profile.reading.resource_rows import LARGEST, HostRows
 from engine.query_profile.reading.snapshots import STEM
 from engine.query_profile.tables import HOST, SNAPSHOTS
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
 
 LAST_MS = 253_402_300_799_000
 """Last second of the year 9999; a stamp beyond it is damaged."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.core.reading import FileKind
 from engine.query_profile.reading.counter_readers import CumulativeCsv, PidStat, ProcStat
 from engine.query_profile.reading.exporter_series import ExporterSeries
 from engine.query_profile.reading.mysql_digest import MysqlDigest
@@ -11,7 +12,6 @@ from engine.query_profile.reading.pgss import KcacheCsv, PgssCsv, PgssInfo, Pgss
 from engine.query_profile.reading.pt_query_digest import PtQueryDigest
 from engine.query_profile.reading.slowlog import SlowLog
 from engine.query_profile.reading.wlr_csv import WlrCsv
-from engine.reading import FileKind
 
 KINDS: tuple[FileKind, ...] = (
     WlrCsv(),

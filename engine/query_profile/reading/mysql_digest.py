@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.core.problems import not_utf8
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms
-from engine.problems import not_utf8
 from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, class_key
 from engine.query_profile.tables import SNAPSHOTS
-from engine.reading import Reading, Source
-from engine.tables import Table
 
 PICO = 1e-6
 """Microseconds per picosecond, the unit of every timer column."""

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from engine.core.problems import Problem, not_utf8
+from engine.core.reading import Reading, Source, whole_lines
+from engine.core.text import decode
 from engine.formats import json_records
 from engine.formats.delimited import BOM
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.problems import Problem, not_utf8
 from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite, non_negative
-from engine.reading import Reading, Source, whole_lines
-from engine.text import decode
 
 _VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.core.problems import Problem, not_utf8
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 from engine.formats.delimited import header_fields, records
-from engine.problems import Problem, not_utf8
 from engine.query_profile.tables import SERVER_NAMES
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
 
 _COLUMNS = (("user", "oid", "rolname"), ("user", "usesysid", "usename"), ("database", "oid", "datname"))
 """What a table names, and its columns of ids and of names."""

@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
+from engine.core.problems import Problem, not_utf8
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
 from engine.formats import json_records
 from engine.formats.delimited import header_fields, records
 from engine.formats.json_records import Document
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.problems import Problem, not_utf8
 from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, class_key, number, text_key
 from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
-from engine.reading import Reading, Source
-from engine.tables import Table
 
 COUNTERS = (
     "plans", "total_plan_time", "calls", "total_time", "total_exec_time", "rows",

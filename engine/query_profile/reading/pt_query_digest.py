@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 from engine.formats import json_records
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
-from engine.problems import Problem
 from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import INTERVALS_IN
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
 
 
 class PtQueryDigest:

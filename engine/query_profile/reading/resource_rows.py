@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from engine.core.problems import Problem, Problems
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 from engine.formats.timestamps import name_stem
-from engine.problems import Problem, Problems
 from engine.query_profile.tables import HOST
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
 
 STATES = ("user_us", "system_us", "iowait_us", "idle_us", "steal_us")
 """States of a CPU. User time includes nice time, system time interrupts."""

@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean, decode
 from engine.formats.sql_text import fingerprint, query_hash
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
-from engine.problems import Problem
 from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.reading.snapshots import class_key
 from engine.query_profile.tables import INTERVALS_IN
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean, decode
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")

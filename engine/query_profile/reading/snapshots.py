@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.problems import Problem, Problems
+from engine.core.reading import Reading, Source
+from engine.core.text import clean
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
-from engine.problems import Problem, Problems
 from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import SNAPSHOTS
-from engine.reading import Reading, Source
-from engine.text import clean
 
 STEM = "~"
 """Begin of a series that is only the file's name without its moment: the file names no host."""

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.problems import Problem, not_utf8
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean, decode
 from engine.formats.delimited import BOM
-from engine.problems import Problem, not_utf8
 from engine.query_profile.tables import MATRIX
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean, decode
 
 _DECIMAL = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?")
 _HEX = re.compile(

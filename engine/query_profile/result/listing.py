@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from engine.core.tables import Column, Table
 from engine.formats import sql_text
 from engine.query_profile.insight import grouping
 from engine.query_profile.insight.profile import Profile
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.wlr.regression import plausible
 from engine.query_profile.workloads.workload import ClassInfo
-from engine.tables import Column, Table
 
 SPARK_POINTS = 40
 """Most points of a sparkline."""

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from engine import units
+from engine.core import units
+from engine.core.result import Finding, Headline, Level
 from engine.formats.sql_text import label
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.insight.profile import Profile
@@ -14,7 +15,6 @@ from engine.query_profile.insight.trust import UNTESTED, Trust
 from engine.query_profile.reading.mysql_digest import CATCH_ALL
 from engine.query_profile.workloads.resources import OWN
 from engine.query_profile.workloads.workload import Workload
-from engine.result import Finding, Headline, Level
 
 NAMES = {"cpu_us": "CPU", "user_us": "user CPU", "system_us": "system CPU", "iowait_us": "I/O wait"}
 """Names of resources on screen."""

@@ -9,14 +9,14 @@ from pathlib import PurePath
 import numpy as np
 import polars as pl
 
-from engine.incremental import Partials
-from engine.inputs import FILE, Inputs
-from engine.problems import Problem
+from engine.core.incremental import Partials
+from engine.core.inputs import FILE, Inputs
+from engine.core.problems import Problem
+from engine.core.view import Context
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.wlr.regression import HUGE, TINY
 from engine.query_profile.workloads.server_names import folder, label
 from engine.query_profile.workloads.workload import ClassInfo, Workload
-from engine.view import Context
 
 SAME_CLASSES = 0.25
 """Share of common classes from which on two files are of one server."""

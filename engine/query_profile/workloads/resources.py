@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from engine.core.problems import Problem
 from engine.formats.timestamps import utc_text
-from engine.problems import Problem
 from engine.query_profile.workloads import alignment, deltas
 from engine.query_profile.workloads.alignment import Series
 from engine.query_profile.workloads.server_names import Origin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
 from engine.query_profile.workloads.workload import Workload
 
 Names = dict[tuple[str, str], str]

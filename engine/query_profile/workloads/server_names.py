@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 import polars as pl
 
-from engine.inputs import FILE, FileInfo
+from engine.core.inputs import FILE, FileInfo
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from pathlib import PurePath
 import numpy as np
 import polars as pl
 
+from engine.core.incremental import Partials
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.problems import Problem
+from engine.core.view import Context, UnknownName
 from engine.formats.timestamps import name_instant_ms
-from engine.incremental import Partials
-from engine.inputs import FILE, FileInfo, Inputs
-from engine.problems import Problem
 from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.pgss import KCACHE
@@ -31,7 +32,6 @@ from engine.query_profile.workloads import (
 from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
 from engine.query_profile.workloads.server_names import Origin, depth, folder, label, of_files
 from engine.query_profile.workloads.workload import Workload
-from engine.view import Context, UnknownName
 
 TITLES = {"postgresql": "pg_stat_statements", "mysql": "statement digests", POSTGRES: POSTGRES, MYSQL: MYSQL}
 """Names of the sources of snapshots on screen, by system."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import jump, xxh64, xxh64_each
@@ -25,7 +26,6 @@ from engine.ring_placement.scenarios.failover import (
 )
 from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario
 from engine.ring_placement.scenarios.sweep_totals import imbalance
-from engine.view import Context
 
 MAGLEV_SIZE = 65537
 """Entries of Maglev's lookup table: a prime, as in the paper."""

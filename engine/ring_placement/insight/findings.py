@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine import units
-from engine.problems import Problem
-from engine.result import Finding, Level
+from engine.core import units
+from engine.core.problems import Problem
+from engine.core.result import Finding, Level
+from engine.core.tables import Kind
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.scenarios.scenario_state import (
@@ -20,8 +22,6 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one
 from engine.ring_placement.scenarios.sweep_totals import Sweep, receiving_members, worst_case
-from engine.tables import Kind
-from engine.view import Context
 
 MAX_NAMED = 50
 """Most findings of one kind that are listed one by one."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.keys import fnv1, parse_labels, series_bytes, text_bytes
 from engine.ring_placement.dskit.replicas import replica_sets
@@ -18,7 +19,6 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
-from engine.view import Context
 
 MAX_LISTED = 24
 """Members of a shard that are listed."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.view import Context
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
-from engine.view import Context
 
 NAMED_TENANTS = 8
 """Tenants that are named of each node."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.problems import Problem
-from engine.result import Finding, Level
+from engine.core.problems import Problem
+from engine.core.result import Finding, Level
+from engine.core.view import Context
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.insight.findings import overloads
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
@@ -15,7 +16,6 @@ from engine.ring_placement.scenarios.scenario_state import (
     ReplicatedState,
     replicated_ring,
 )
-from engine.view import Context
 
 MAX_NAMED = 50
 """Most findings of one kind that are listed one by one."""

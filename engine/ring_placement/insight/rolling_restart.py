@@ -6,11 +6,11 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
 from engine.ring_placement.scenarios.sweep_totals import Sweep
-from engine.view import Context
 
 
 def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.units import duration_ns
+from engine.core.units import duration_ns
 
 STRATEGIES = ("dynamic", "fingerprint", "round-robin")
 """Values of the override ``adaptive_placement_load_balancing``."""

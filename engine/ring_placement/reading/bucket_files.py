@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source
+from engine.core.text import clean
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.document import SANE_RATE, Document, columns_of, unreadable
-from engine.text import clean
 
 MAX_FOOTER_BYTES = 16 << 20
 """Largest metadata footer that is believed."""

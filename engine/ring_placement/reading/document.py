@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
 from engine.formats import deep_json
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.tables import Table
 
 SANE_RATE = 2**53
 """Largest rate (bytes per second) or size (bytes) that is believed: above it doubles are no longer exact, and none is real."""
 
 
 class Document:
-    """Base of the file kinds: a file that is read whole each time it changes (see ``engine.reading.FileKind``)."""
+    """Base of the file kinds: a file that is read whole each time it changes (see ``engine.core.reading.FileKind``)."""
 
     id: ClassVar[str]
     title: ClassVar[str]

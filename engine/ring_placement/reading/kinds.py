@@ -29,4 +29,4 @@ KINDS: tuple[Any, ...] = (
     PartitionBinary(),
     MemberlistBinary(),
 )
-"""Every reader of this view (``engine.reading.FileKind``)."""
+"""Every reader of this view (``engine.core.reading.FileKind``)."""

@@ -9,15 +9,15 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.problems import Problem, fold
+from engine.core.reading import Reading, Source
+from engine.core.tables import Parts
+from engine.core.text import clean
 from engine.formats import parquet
-from engine.problems import Problem, fold
-from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.keys import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.reading.document import SANE_RATE, Document, unreadable
-from engine.tables import Parts
-from engine.text import clean
 
 REQUIRED = ("tenant", "dataset", "bytes_per_s")
 """Columns that a load table must have."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
 from engine.formats.prometheus import series as prometheus
-from engine.problems import Problem
-from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import SANE_RATE, Document
 

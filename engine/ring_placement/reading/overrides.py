@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source
+from engine.core.text import clean
+from engine.core.units import duration_ns
 from engine.formats.yaml_tree import BadYaml, Node, documents
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.limits import KEYS, parse_value
 from engine.ring_placement.reading.document import Document, columns_of, unreadable
-from engine.text import clean
-from engine.units import duration_ns
 
 OTHER_LIMITS = frozenset(
     """ingestion_rate_mb ingestion_burst_size_mb ingestion_limit ingestion_body_limit_mb max_label_name_length

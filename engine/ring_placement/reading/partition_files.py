@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source, from_first_character
+from engine.core.tables import Rows
+from engine.core.text import clean
 from engine.formats import snappy
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source, from_first_character
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import Document, columns_of, decode_json, unreadable
 from engine.ring_placement.reading.ring_files import key_of_name, repeated_keys, token_values, tokens_of
-from engine.tables import Rows
-from engine.text import clean
 
 STATES = ("Unknown", "Pending", "Active", "Inactive", "Deleted")
 """States of a partition by number; a Deleted one is a tombstone."""

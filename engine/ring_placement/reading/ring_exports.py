@@ -14,11 +14,12 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source, from_first_character
+from engine.core.text import clean, decode
 from engine.formats import snappy
 from engine.formats.protobuf import WireError
 from engine.formats.timestamps import epoch_ns
-from engine.problems import Problem
-from engine.reading import Reading, Source, from_first_character
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import Document, decode_json, unreadable
@@ -29,7 +30,6 @@ from engine.ring_placement.reading.partition_files import (
     looks_like_partitions,
 )
 from engine.ring_placement.reading.ring_files import RingRows, add_ring_desc, looks_like_ring_desc
-from engine.text import clean, decode
 
 _DAY_NS = 86_400 * 10**9
 _CLOCK = re.compile(r"\((\d\d):(\d\d):(\d\d)\)")

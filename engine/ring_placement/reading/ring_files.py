@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source, from_first_character
+from engine.core.tables import Rows
+from engine.core.text import clean
 from engine.formats import snappy
 from engine.formats.protobuf import (
     BYTES,
@@ -26,13 +30,9 @@ from engine.formats.protobuf import (
     varint,
 )
 from engine.formats.timestamps import epoch_ns
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source, from_first_character
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
 from engine.ring_placement.reading.document import Document, KeyLines, columns_of, decode_json, line_of, unreadable
-from engine.tables import Rows
-from engine.text import clean
 
 STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
 """Names of the memberlist's state numbers 0 to 4."""

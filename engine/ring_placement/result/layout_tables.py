@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.insight.fates import fates_of
 from engine.ring_placement.insight.receivers import against, alive_loads, stored_by
@@ -15,7 +16,6 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario, SegmentScenario
 from engine.ring_placement.scenarios.strategy import P
-from engine.view import Context
 
 
 def _whole(values: np.ndarray) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.ring_placement import tables
 from engine.ring_placement.insight.receivers import takers
 from engine.ring_placement.parameters import RingParameters

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from engine import units
-from engine.result import Headline, Level
+from engine.core import units
+from engine.core.result import Headline, Level
+from engine.core.view import Context
 from engine.ring_placement.insight.fates import fates_of
 from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.parameters import RingParameters
@@ -18,7 +19,6 @@ from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
 from engine.ring_placement.scenarios.strategy import TOTALS
 from engine.ring_placement.scenarios.sweep_totals import Sweep, imbalance
-from engine.view import Context
 
 TIMELINE_TENANTS = 500
 """Tenants up to which a new layout is computed for the time axis although another moment is chosen."""

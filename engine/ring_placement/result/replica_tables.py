@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.dskit.token_ring import SPACE
@@ -25,7 +26,6 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.result.layout_tables import out_before
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario
-from engine.view import Context
 
 LISTED_INSTANCES = 2_000_000
 """Instances that the table of tenants lists in all; shards of the whole ring are left out beyond."""

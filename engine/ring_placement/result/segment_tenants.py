@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.keys import weigh
 from engine.ring_placement.pyroscope.placement import Placement

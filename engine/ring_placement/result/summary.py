@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine import units
-from engine.incremental import Memo
-from engine.result import Headline, Level
+from engine.core import units
+from engine.core.incremental import Memo
+from engine.core.result import Headline, Level
 from engine.ring_placement.insight.receivers import alive_loads
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.layout_tables import other_rings, ring_names

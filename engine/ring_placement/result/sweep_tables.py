@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario
 from engine.ring_placement.scenarios.segment_sweeps import random_sets
 from engine.ring_placement.scenarios.strategy import TOTALS, P
 from engine.ring_placement.scenarios.sweep_totals import Sweep
-from engine.view import Context
 
 
 def sweep_of(s: Scenario[P], p: RingParameters, context: Context) -> Sweep:

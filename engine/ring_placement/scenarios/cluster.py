@@ -10,15 +10,15 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.text import clean
+from engine.core.view import UnknownName
 from engine.ring_placement.dskit.partition_ring import Partition
 from engine.ring_placement.dskit.tokens import MAX_INSTANCE, spread_minimizing_tokens
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.metric_files import DSKIT, SHARD_LIMIT
 from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
-from engine.text import clean
-from engine.view import UnknownName
 
 Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
 """Kinds of rings: Pyroscope's segment writers; the token ring of Mimir, Loki and Tempo; a ring of partitions that ingesters

@@ -10,8 +10,9 @@ from typing import Any, Generic
 import msgspec
 import numpy as np
 
-from engine.inputs import Inputs
-from engine.problems import Problem
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_now
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.pyroscope.ring import Member, Ring, in_byte_order
@@ -22,7 +23,6 @@ from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement, Ro
 from engine.ring_placement.scenarios.replicated_rings import ReplicatedRing
 from engine.ring_placement.scenarios.segment_writers import SegmentWriters, build_keys
 from engine.ring_placement.scenarios.strategy import Outcome, P, Strategy
-from engine.view import Context
 
 KEEP = 6
 """Most recent scenarios whose partial results stay in the memo, so that going back to one of them is immediate."""

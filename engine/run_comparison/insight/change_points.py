@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs.measurements import Floats, Ints
 from engine.run_comparison.runs.runs import Run

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.result import Level
+from engine.core.result import Level
 from engine.run_comparison.insight.statistical import DIFFERENT
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs.measurements import Floats

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.run_comparison.insight.evidence import Evidence, limits, transform
 from engine.run_comparison.runs.measurements import Floats, Ints
 from engine.run_comparison.runs.samples import Samples, Side, cell_means

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.incremental import Memo, Partials
+from engine.core.incremental import Memo, Partials
 from engine.run_comparison.runs.measurements import Measurements, MetricKey
 from engine.run_comparison.runs.metric_units import canonical_unit
 from engine.run_comparison.runs.pooling import Pool, RunValues, medians, pool_runs

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.incremental import Memo, Partials
+from engine.core.incremental import Memo, Partials
 from engine.run_comparison.reading.clusterloader import BENCHMARK_TOOL_PREFIXES
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.measurements import Codes, Ints, Measurements

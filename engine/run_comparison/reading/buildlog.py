@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.reading import Reading, Source
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.clusterloader import take_items
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.reading.series import Collected
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
-from engine.tables import Table
 
 _BEGIN = re.compile(r"\[Result:Performance\]\s*(\{.*)?$")
 _END = "[Finished:Performance]"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from engine.reading import Reading, Source, from_first_character
+from engine.core.reading import Reading, Source, from_first_character
+from engine.core.tables import Table
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.json_document import BadShape, load_document
 from engine.run_comparison.reading.metric_kinds import (
@@ -25,7 +26,6 @@ from engine.run_comparison.reading.series import (
     split_report_name,
 )
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
-from engine.tables import Table
 
 BENCHMARK_TOOL_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
 """The only reports that perf-tests' benchmark tool reads, by what follows ``artifacts/``."""

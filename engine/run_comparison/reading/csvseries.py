@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source, whole_lines
+from engine.core.tables import Table
+from engine.core.text import clean, decode
 from engine.formats.delimited import rows
-from engine.problems import Problem
-from engine.reading import Reading, Source, whole_lines
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, plain_number, time_ms
 from engine.run_comparison.tables import MEASUREMENTS
-from engine.tables import Table
-from engine.text import clean, decode
 
 _TIMES = frozenset({"time", "timestamp", "date", "datetime", "start_time", "started"})
 _RUNS = ("run", "build", "commit", "revision", "version", "sha")

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from engine.reading import Reading, Source, from_first_character
+from engine.core.reading import Reading, Source, from_first_character
+from engine.core.tables import Table
 from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, load_document
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, join_labels, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
-from engine.tables import Table
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.reading import FileKind
+from engine.core.reading import FileKind
 from engine.run_comparison.reading import buildlog, clusterloader, csvseries, json_tools, metadata, text_tools
 
 READERS: tuple[FileKind, ...] = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from engine.problems import Problem
-from engine.reading import Reading, Source
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Rows, Table
+from engine.core.text import clean
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.series import epoch_ms
 from engine.run_comparison.tables import RUN_FACTS
-from engine.tables import Rows, Table
-from engine.text import clean
 
 _TEXTS = {"started": ("version", "jenkins-node"), "finished": ("result",)}
 """Fields that perf-tests' benchmark tool decodes as texts, beside the time stamp."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from engine.problems import Problem, ProblemList
-from engine.reading import Reading, Source
-from engine.tables import Rows
-from engine.text import clean
+from engine.core.problems import Problem, ProblemList
+from engine.core.reading import Reading, Source
+from engine.core.tables import Rows
+from engine.core.text import clean
 
 SEPARATOR = "\x1f"
 """ASCII unit separator between packed fields: ``clean`` removes control characters, so no field holds one."""

@@ -6,11 +6,11 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from engine.reading import Reading, Source, whole_lines
+from engine.core.reading import Reading, Source, whole_lines
+from engine.core.tables import Table
+from engine.core.text import decode
 from engine.run_comparison.reading.series import Collected, Series, plain_number
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
-from engine.tables import Table
-from engine.text import decode
 
 _LINE = re.compile(rb"^Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S", re.MULTILINE)
 _CONFIG = re.compile(r"^([a-z][^\s:A-Z]*):(?:[ \t]+(.*))?$")

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.incremental import Memo
-from engine.problems import Problem
+from engine.core.incremental import Memo
+from engine.core.problems import Problem
 from engine.run_comparison.insight import change_points, influence, regressions, resampling, statistical
 from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
 from engine.run_comparison.insight.evidence import Evidence, as_ratio, gather

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.result import Finding, Level
+from engine.core.result import Finding, Level
 from engine.run_comparison.insight.mutes import NAMING
 from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, level_of, overall_level
 from engine.run_comparison.parameters import ComparisonParameters

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.core.result import Level, Result
 from engine.output.export import at_least
 from engine.output.junit import Case, Suite
-from engine.result import Level, Result
 from engine.run_comparison.insight.regressions import level_of
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result.findings import subject_of

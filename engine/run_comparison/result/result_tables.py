@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.inputs import Inputs
-from engine.problems import Problem
-from engine.result import Headline, Result, Trend
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem
+from engine.core.result import Headline, Result, Trend
 from engine.run_comparison.insight import change_points, regressions
 from engine.run_comparison.insight.evidence import size_times_evidence
 from engine.run_comparison.insight.geometric_mean import geometric_mean

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.incremental import Memo, Partials
-from engine.inputs import FILE, Inputs
+from engine.core.incremental import Memo, Partials
+from engine.core.inputs import FILE, Inputs
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.metric_units import canonical_unit
 

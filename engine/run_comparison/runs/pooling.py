@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.run_comparison.runs.measurements import Codes, Floats, Ints
 from engine.run_comparison.runs.samples import Samples, Side, pool
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from engine.incremental import Memo, Partials
-from engine.inputs import FILE, FileInfo, Inputs
-from engine.problems import Problem, fold
+from engine.core.incremental import Memo, Partials
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.problems import Problem, fold
+from engine.core.text import clean
 from engine.run_comparison.reading.series import Direction
 from engine.run_comparison.runs.layout import Place, path_parts, place_files, run_number, short_names, stem_of
 from engine.run_comparison.runs.measurements import Chunk, Measurements
-from engine.text import clean
 
 SUCCESS = "SUCCESS"
 """The result of a run that perf-tests' benchmark tool takes, exactly as ``finished.json`` has it."""

@@ -13,10 +13,10 @@ from operator import attrgetter
 
 import numpy as np
 
+from engine.core.view import NoInput, UnknownName
 from engine.run_comparison.parameters import ComparisonParameters, RunRule, parse_run_rule
 from engine.run_comparison.runs.measurements import Measurements
 from engine.run_comparison.runs.runs import Run, RunKey, Runs
-from engine.view import NoInput, UnknownName
 
 _MOST_SHOWN = 8
 """Patterns that a text of a side names, at most."""

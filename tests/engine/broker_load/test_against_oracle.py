@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from engine.broker_load.view import VIEW
-from engine.incremental import Memo
-from engine.parameters import parse
-from engine.result import Result
+from engine.core.incremental import Memo
+from engine.core.parameters import parse
+from engine.core.result import Result
 from tests.engine.broker_load import odd_clusters, oracle
 from tests.engine.broker_load.inputs import compute, read
 from tests.engine.broker_load.odd_clusters import OddCluster

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.incremental import FramePartials, Memo, Partials
+from engine.core.incremental import FramePartials, Memo, Partials
 
 STAMPS = st.dictionaries(st.integers(0, 9), st.integers(0, 3))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from engine.parameters import BadOption, Parameters, option, options, parse
+from engine.core.parameters import BadOption, Parameters, option, options, parse
 
 
 class Declared(Parameters, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 
 DTYPES = (pl.String, pl.Int64, pl.UInt32, pl.Float64, pl.Boolean, pl.Binary, pl.Int8, pl.List(pl.Float64))
 VALUES: tuple[Any, ...] = (

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import units
-from engine.tables import Kind
+from engine.core import units
+from engine.core.tables import Kind
 
 KINDS = typing.get_args(Kind)
 
@@ -106,7 +106,7 @@ def test_amount_gives_a_number_or_a_sentence(kind, typed) -> None:
 
 
 def test_ranks_follow_the_engine() -> None:
-    from engine.result import LEVELS
+    from engine.core.result import LEVELS
 
     assert units.LEVEL_OF_RANK == LEVELS
     for level in LEVELS:
@@ -122,5 +122,5 @@ def test_ages_change_seldom() -> None:
 
 
 def test_units_need_no_frames() -> None:
-    code = "import sys, engine.units; sys.exit(any(m in sys.modules for m in ('polars', 'numpy', 'textual')))"
+    code = "import sys, engine.core.units; sys.exit(any(m in sys.modules for m in ('polars', 'numpy', 'textual')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

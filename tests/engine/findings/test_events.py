@@ -4,10 +4,10 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import units
+from engine.core import units
+from engine.core.result import LEVELS, Finding, Headline, Result
 from engine.findings import events
 from engine.findings.events import Event, Feed, changes
-from engine.result import LEVELS, Finding, Headline, Result
 
 ROW = ("jobs", ("job_1",))
 

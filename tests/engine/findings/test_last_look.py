@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from engine.core.result import Finding, Headline, Result
 from engine.findings.events import changes
 from engine.findings.last_look import KEPT, PLACES, LastLooks
 from engine.own_files.settings import State
-from engine.result import Finding, Headline, Result
 
 
 def result(*findings: Finding, latest: str = "", level: Any = "ok") -> Result:

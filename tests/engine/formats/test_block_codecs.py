@@ -9,8 +9,8 @@ import cramjam
 import pytest
 import xxhash
 
+from engine.core.compression import Damaged, sniff
 from engine.formats.block_codecs import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks
-from engine.live.files.compression import Damaged, sniff
 from engine.live.ingest.unpack import unpacked
 
 CONTENT = b"".join(b'{"Event":"E%d","n":%d}\n' % (k % 7, k * k) for k in range(9000)) + random.Random(1).randbytes(5000)

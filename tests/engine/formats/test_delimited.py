@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.problems import Problem
+from engine.core.reading import Source
 from engine.formats.delimited import MOST_OPEN_QUOTES, records
-from engine.problems import Problem
-from engine.reading import Source
 
 
 def read(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.reading import Source
 from engine.formats.prometheus import series, text
 from engine.formats.prometheus.text import looks_like, parse
-from engine.reading import Source
 from tests.chance import tries
 
 EXPOSITION = b"""# HELP jobs done
@@ -106,7 +106,7 @@ def test_any_bytes_are_read_or_named(data: bytes) -> None:
 @given(st.lists(st.tuples(st.text(max_size=8), st.floats(allow_nan=False)), max_size=6))
 def test_round_trip(pairs: list[tuple[str, float]]) -> None:
     """What an exporter escapes comes back, cleaned for a terminal."""
-    from engine.text import clean
+    from engine.core.text import clean
 
     body = "".join(
         'm{{v="{}"}} {!r}\n'.format(t.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"), v)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from engine.core.reading import Source
 from engine.formats.prometheus import series
 from engine.formats.prometheus.series import SeriesFile
-from engine.reading import Source
 
 AT = 1_700_000_040
 LABELS = {"__name__": "node_cpu_seconds_total", "instance": "a:9100", "mode": "idle"}

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from engine import __version__
+from engine.core.result import Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.fleet_result import FILES, FINDINGS, PROBLEMS, WRITTEN
 from engine.output.report import settings
-from engine.result import Result
 
 
 def write(folder: Path, result: Result, paths: dict[str, list[str]], at: str = "2026-01-02T00:00:00Z") -> Path:

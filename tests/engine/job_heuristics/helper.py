@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 import zstandard
 
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.problems import Problem
+from engine.core.reading import Source
 from engine.job_heuristics.reading.kinds import KINDS
 from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
 from engine.job_heuristics.tables.input import INPUTS as MAPREDUCE_INPUTS
 from engine.job_heuristics.tables.spark_input import SPARK_ANSWERS, SPARK_INPUTS
-from engine.problems import Problem
-from engine.reading import Source
 
 INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, SPARK_ANSWERS, FLEET_RESULTS)
 

@@ -13,6 +13,8 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
+from engine.core.result import Result, TooLarge
+from engine.core.view import UnknownName
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.fleet.stored_tables import FleetResult
 from engine.job_heuristics.result import stored_jobs
@@ -22,8 +24,6 @@ from engine.job_heuristics.tables.insight import LISTING
 from engine.job_heuristics.tables.result import JOBS
 from engine.live.session import Session
 from engine.output import export, report
-from engine.result import Result, TooLarge
-from engine.view import UnknownName
 from tests.contract.samples import QUIET, opened, play, view
 from tests.engine.job_heuristics.fleet_writer import write
 

@@ -7,12 +7,12 @@ import dataclasses
 import polars as pl
 import pytest
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.output import export, report
-from engine.result import Result
-from engine.view import Context
 from sample_data.job_heuristics.make import FILES
 from sample_data.job_heuristics.plans import Shape, make
 from sample_data.job_heuristics.writer import text as history_text

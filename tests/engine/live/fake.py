@@ -10,12 +10,12 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.parameters import Parameters
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.result import Result
+from engine.core.tables import Column, Table
 from engine.live.session import LiveSettings, Session
-from engine.parameters import Parameters
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.result import Result
-from engine.tables import Column, Table
 
 LINES = Table(
     "lines",

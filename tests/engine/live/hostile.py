@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.reading import Reading, Source
 from engine.live.pool import limits
-from engine.reading import Reading, Source
 from tests.engine.live.fake import Choices, Doc, Log
 
 limits.CPU_S = 1.5  # in whatever process reads with these

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import engine.live.ingest.follower as follow
+from engine.core.reading import Reading, Source
 from engine.live.session import Session
-from engine.reading import Reading, Source
 from tests.engine.live.fake import FakeView, Log, doc, fresh, line, rows, settings
 
 

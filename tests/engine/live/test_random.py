@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import engine.live.files.scan as scan
 import engine.live.ingest.follower as follow
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
 from engine.live.pool import guard, limits
 from engine.live.pool.limits import SMALL
 from engine.live.pool.processes import Processes

@@ -170,7 +170,7 @@ def test_two_views_read_the_same_file(tmp_path: Path) -> None:
 
 
 def test_compute_uses_snapshots_and_one_memo(tmp_path: Path, live: Session) -> None:
-    from engine.view import Cancelled
+    from engine.core.view import Cancelled
     from tests.engine.live.fake import Choices
 
     (tmp_path / "a.log").write_bytes(line("a", 1))

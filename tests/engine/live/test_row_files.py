@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from engine.inputs import FILE
+from engine.core.inputs import FILE
+from engine.core.tables import Column, Parts, Rows, Table
 from engine.live import store
 from engine.live.row_files import RowFile, RowFiles
 from engine.live.store import Store
-from engine.tables import Column, Parts, Rows, Table
 
 TABLES = (
     Table("few", "", (Column("n", pl.Int64, ""), Column("text", pl.String, ""))),

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.live.store as stores
+from engine.core.tables import Column, Table
 from engine.live.store import BadRows, Store
-from engine.tables import Column, Table
 from tests.chance import tries
 
 TABLE = Table("t", "", (Column("a", pl.Int64, ""), Column("b", pl.String, "")))

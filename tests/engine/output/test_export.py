@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.tables import Column, Table
+from engine.core.text import harmless, harmless_json
 from engine.output import export, junit
-from engine.tables import Column, Table
-from engine.text import harmless, harmless_json
 
 TABLE = Table(
     "things",

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.own_files import bounded_read, settings
-from engine.own_files.bounded_read import read_bounded
+from engine.core import bounded_read
+from engine.core.bounded_read import read_bounded
+from engine.own_files import settings
 from tests.disk import full_after
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from engine.core.parameters import BadOption, parse
+from engine.core.result import Result
+from engine.core.tables import Column, Table
+from engine.output.side_by_side import MOST_ROWS, SIDES, side_by_side
 from engine.own_files import private_files
 from engine.own_files.scenarios import Scenarios, split_scenario
 from engine.own_files.settings import State
-from engine.parameters import BadOption, parse
-from engine.result import Result
-from engine.side_by_side import MOST_ROWS, SIDES, side_by_side
-from engine.tables import Column, Table
 from engine.views import VIEWS
 from tests.contract.fake_view import FakeParameters
 

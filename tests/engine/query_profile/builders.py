@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.incremental import Memo
-from engine.inputs import FILE, FileInfo, Inputs
-from engine.parameters import parse
-from engine.problems import Problem
+from engine.core.incremental import Memo
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.parameters import parse
+from engine.core.problems import Problem
+from engine.core.reading import HEAD, FileKind, Reading, Source
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.view import VIEW
-from engine.reading import HEAD, FileKind, Reading, Source
-from engine.result import Result
-from engine.view import Context
 
 MTIME = 1_795_217_883_000
 

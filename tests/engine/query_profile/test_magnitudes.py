@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.result import Result
 from engine.output import report
 from engine.query_profile.result.detail import Detail
 from engine.query_profile.tables import METHODS
 from engine.query_profile.view import VIEW
-from engine.result import Result
 from tests.chance import tries
 from tests.engine.query_profile.builders import capture, compute, snapshot
 

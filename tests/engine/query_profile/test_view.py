@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from engine.inputs import FileInfo, Inputs
-from engine.parameters import parse
+from engine.core.inputs import FileInfo, Inputs
+from engine.core.parameters import parse
+from engine.core.reading import Source
+from engine.core.view import Context
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
-from engine.reading import Source
-from engine.view import Context
 from tests.engine.query_profile.builders import (
     capture,
     inputs,

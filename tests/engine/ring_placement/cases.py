@@ -11,17 +11,17 @@ import numpy as np
 import polars as pl
 from hypothesis import strategies as st
 
-from engine.inputs import FILE, FileInfo, Inputs
-from engine.parameters import parse
-from engine.problems import Problem, fold
-from engine.reading import HEAD, Source
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.parameters import parse
+from engine.core.problems import Problem, fold
+from engine.core.reading import HEAD, Source
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16, xxh64, xxh64_each
 from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Keys
 from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from tests.reference import reference
 
 DAY_MS = 1_795_217_520_000

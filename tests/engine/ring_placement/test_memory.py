@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.result import Result
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from tests.engine.ring_placement.cases import inputs, table
 
 COUNT = 200

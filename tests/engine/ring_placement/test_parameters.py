@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.parameters import BadOption, parse
+from engine.core.parameters import BadOption, parse
 from engine.ring_placement.parameters import RingParameters
 
 

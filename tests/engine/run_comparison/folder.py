@@ -8,14 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from engine.incremental import Memo
-from engine.inputs import FILE, FileInfo, Inputs
-from engine.problems import Problem
-from engine.reading import HEAD, Reading, Source
+from engine.core.incremental import Memo
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.problems import Problem
+from engine.core.reading import HEAD, Reading, Source
+from engine.core.view import Context
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.run_comparison.view import VIEW
-from engine.view import Context
 
 TABLES = {table.name: table for table in (MEASUREMENTS, RUN_FACTS)}
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.result import Result
 from engine.live.session import LiveSettings, Session
-from engine.result import Result
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
 from tests.chance import more

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from engine.core.view import NoInput
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
-from engine.view import NoInput
 from tests.chance import more
 from tests.engine.run_comparison import plain_go
 from tests.engine.run_comparison.folder import compute

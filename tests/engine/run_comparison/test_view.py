@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.incremental import Memo
-from engine.parameters import BadOption, options, parse
+from engine.core.incremental import Memo
+from engine.core.parameters import BadOption, options, parse
+from engine.core.view import Cancelled, Context, NoInput
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
-from engine.view import Cancelled, Context, NoInput
 from tests.engine.run_comparison.folder import compute, problems_of, read_folder
 from tests.engine.run_comparison.jobs import api_file, two_jobs, write_run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import units
+from engine.core import units
 from tui.process import clipboard, lifecycle
 from tui.themes import theme_for
 

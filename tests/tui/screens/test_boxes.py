@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.view import NoInput
+from engine.core.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, Stage, play, screen_lines, stage
 from tui.screens.box import Box
 from tui.screens.help import HelpScreen

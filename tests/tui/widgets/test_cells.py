@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from engine import units
+from engine.core import units
+from engine.core.tables import Column, Table
 from engine.job_heuristics.tables.insight import RECOMMENDATIONS
 from engine.job_heuristics.tables.result import TASKS
-from engine.tables import Column, Table
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.job_heuristics.level import advice_spec, task_spec
 from tui.widgets.drawing.fragments import cells, plain

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tables import Column, Table
+from engine.core.tables import Column, Table
 from tests.chance import tries
 from tests.tui.fakes import NODES, frame
 from tui.glyphs import SETS

@@ -20,7 +20,7 @@ from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.broker_load.result.detail import Detail
-    from engine.result import Result
+    from engine.core.result import Result
 
 
 class BrokersSection(Frame):

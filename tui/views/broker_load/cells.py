@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui.widgets.drawing.bars import bar
 from tui.widgets.drawing.fragments import Fragment, cells, fit
 from tui.widgets.drawing.plot import spark
 
 if TYPE_CHECKING:
-    from engine.tables import Kind
+    from engine.core.tables import Kind
     from tui.widgets.table.window import Cell, Renderer
 
 _SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over DISK": ">disk", "cap est.": "est"}

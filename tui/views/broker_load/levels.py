@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import units
+from engine.core import units
 from tui.views.base import DetailPanel, Level
 from tui.views.broker_load.cells import COST_CELLS, load_bar
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.result import Result
+    from engine.core.result import Result
 
 NAME = "broker-load"
 

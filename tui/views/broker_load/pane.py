@@ -31,7 +31,7 @@ from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.result import Result
+    from engine.core.result import Result
 
 NAME = "broker-load"
 MODES = ("upstream", "corrected", "regression")

@@ -12,7 +12,7 @@ from tui.widgets.facts import Fact
 if TYPE_CHECKING:
     from engine.broker_load.parameters import BrokerLoadParameters
     from engine.broker_load.result.detail import Detail
-    from engine.result import Result
+    from engine.core.result import Result
 
 
 def facts(result: Result, parameters: BrokerLoadParameters) -> list[Fact]:

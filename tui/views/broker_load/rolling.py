@@ -10,7 +10,7 @@ from tui.views.broker_load.cells import meanwhile
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.tables import Kind, Table
+    from engine.core.tables import Kind, Table
     from tui.widgets.table.window import Renderer
 
 Measure = tuple[str, str, str, "Kind"]
@@ -39,7 +39,7 @@ def _spec(ids: tuple[int, ...], measure: Measure) -> Table:
     """Return the declared columns of the matrix, with hidden ones for the thresholds."""
     import polars as pl
 
-    from engine.tables import Column, Table
+    from engine.core.tables import Column, Table
 
     name, over, words, kind = measure
     dtype = pl.Int64 if kind == "count" else pl.Float64

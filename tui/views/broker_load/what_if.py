@@ -8,7 +8,7 @@ from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
     from engine.broker_load.parameters import BrokerLoadParameters
-    from engine.result import Result
+    from engine.core.result import Result
 
 PAGES = (
     ("who takes over", "failover_brokers", "failover_leaders"),

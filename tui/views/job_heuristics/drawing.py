@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from engine.job_heuristics.tables.result import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes

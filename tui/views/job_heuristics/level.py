@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import units
+from engine.core import units
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.scenario import USE, Knob, OpenJob, ScenarioControls
 from tui.widgets.drawing.fragments import Fragment, Line
@@ -18,10 +18,10 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
+    from engine.core.result import Result
+    from engine.core.tables import Column, Table
     from engine.job_heuristics.result.detail import JobDetail
     from engine.job_heuristics.result.fleet_tables import Detail
-    from engine.result import Result
-    from engine.tables import Column, Table
     from tui.widgets.table.window import Cell
 
 SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")

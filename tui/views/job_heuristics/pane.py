@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from engine import units
+from engine.core import units
 from tui.actions import bindings
 from tui.views.base import DetailPanel, Level, ViewPane
 from tui.views.job_heuristics import drawing
@@ -30,9 +30,9 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     import polars as pl
 
+    from engine.core.result import Result
+    from engine.core.tables import Table
     from engine.job_heuristics.result.fleet_tables import Detail
-    from engine.result import Result
-    from engine.tables import Table
     from tui.widgets.table.window import Cell
 
 NAME = "job-heuristics"

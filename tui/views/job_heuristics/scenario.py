@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.containers import VerticalScroll
 
-from engine.tables import Kind
+from engine.core.tables import Kind
 from tui.views.base import Level, ViewPane
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.sections import Sections

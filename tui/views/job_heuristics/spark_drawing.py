@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics.drawing import facts, heading, level, paragraph
 from tui.widgets.drawing.bars import Lane, Span, lanes

@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import units
+from engine.core import units
 from tui.views.job_heuristics import drawing, spark_drawing
 from tui.views.job_heuristics.level import advice_spec, predicted_cell
 from tui.views.job_heuristics.scenario import USE, Knob, OpenJob, ScenarioControls
@@ -17,8 +17,8 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
+    from engine.core.result import Result
     from engine.job_heuristics.result.spark_detail import AppDetail
-    from engine.result import Result
 
 SECTIONS = ("verdicts", "insights", "stages", "timeline", "executors", "sql", "advice", "what if", "history", "notes")
 

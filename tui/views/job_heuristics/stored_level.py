@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from engine import units
+from engine.core import units
 from tui.views.base import Level
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import advice_spec
@@ -18,9 +18,9 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
+    from engine.core.result import Result
+    from engine.core.tables import Table
     from engine.job_heuristics.result.fleet_tables import Detail
-    from engine.result import Result
-    from engine.tables import Table
 
 SECTIONS = ("verdicts", "cost", "advice", "history", "differences")
 NEEDS_HISTORIES = "what-if needs the job's own histories"

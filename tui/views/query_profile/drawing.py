@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, bar, bars
 from tui.widgets.drawing.fragments import Fragment, Line, fit_line
@@ -15,9 +15,9 @@ from tui.widgets.drawing.plot import Mark, Series, histogram, plot, spark
 from tui.widgets.drawing.raster import finite
 
 if TYPE_CHECKING:
+    from engine.core.tables import Kind
     from engine.query_profile.insight.whatif import Saving
     from engine.query_profile.result.detail import Drill, Fit
-    from engine.tables import Kind
     from tui.widgets.table.window import Cell
 
 LABELS = {"default": "time + calls", "wlr": "WLR", "ols": "OLS", "nnls": "NNLS", "ratio": "global ratio"}

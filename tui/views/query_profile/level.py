@@ -17,7 +17,7 @@ from tui.widgets.facts import Facts, TextPanel
 from tui.widgets.sections import Sections
 
 if TYPE_CHECKING:
-    from engine.result import Result
+    from engine.core.result import Result
 
 CRUMB = 32
 """Cells of a statement in the header line."""

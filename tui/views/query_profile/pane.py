@@ -22,7 +22,7 @@ from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.result import Result
+    from engine.core.result import Result
 
 NAME = "query-profile"
 GROUPS = ("class", "verb", "user", "database")

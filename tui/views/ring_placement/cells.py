@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui.views.ring_placement.drawing import sign
 from tui.widgets.drawing.bars import bar, change_bar
 from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, fit_line, harmless
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
-    from engine.tables import Column, Table
+    from engine.core.tables import Column, Table
 
 FATES: Mapping[str, str] = {
     "down": "failed",
@@ -206,7 +206,7 @@ def change_cell(mean: Callable[[], float | None]) -> Renderer:
     drawn = change_bar("load_before", "load_after", "capacity", mean)
 
     def render(cell: Cell) -> Sequence[Fragment]:
-        from engine import units
+        from engine.core import units
 
         down = cell.row.get("fate") in ("down", "gone")
         label = "-" if down else units.text("ratio", cell.value, 6) if cell.value is not None else ""
@@ -252,7 +252,7 @@ def rejected_cell(counts: Callable[[], bool]) -> Renderer:
     """Make a renderer of load that is rejected; ``counts``: whether the load counts things, not bytes per second."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
-        from engine import units
+        from engine.core import units
 
         text = units.text("number" if counts() else "bytes_per_s", cell.value or 0, cell.width)
         return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]

@@ -188,7 +188,7 @@ class ShardMap(Canvas):
         return cut_middle(harmless(node), 24, self.glyphs.ellipsis)
 
     def _legend(self, map_view: ShardMapView, total: int, shown: int, width: int) -> Line:
-        from engine import units
+        from engine.core import units
 
         each = "" if shown == total else f" (a cell stands for {total / shown:.1f})"
         line: Line = [(f"{total} shards{each}  ", "dim")]

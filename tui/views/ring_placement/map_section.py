@@ -16,7 +16,7 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.tables import Table
+    from engine.core.tables import Table
 
 ABOVE = 12
 """Lines of the screen that the tables of the first section cannot have."""

@@ -38,9 +38,9 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Renderer
 
 if TYPE_CHECKING:
-    from engine.result import Result
+    from engine.core.result import Result
+    from engine.core.view import View
     from engine.ring_placement.result.detail import ShardMapView
-    from engine.view import View
 
 LISTED = 5_000
 """Most rows of the section Keys."""

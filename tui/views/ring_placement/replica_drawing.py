@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import units
+from engine.core import units
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, cut_left, harmless
 

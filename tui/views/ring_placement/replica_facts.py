@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine import units
+from engine.core import units
 from tui.views.ring_placement.cells import state_of
 from tui.widgets.facts import Fact
 

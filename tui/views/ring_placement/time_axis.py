@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import units
+from engine.core import units
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut
 
@@ -65,7 +65,7 @@ class TimeAxis(Canvas):
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Two lines."""
-        from engine import units
+        from engine.core import units
 
         map_view = self._map_view
         if map_view is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui.widgets.drawing.fragments import Fragment, cut_left
 from tui.widgets.table.window import Cell
 

@@ -11,7 +11,7 @@ from tui.views.run_comparison.cells import named
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.tables import Table
+    from engine.core.tables import Table
 
 Shape = Mapping[str, tuple[int, int, int]]
 """Width, priority and growth of columns on screen."""
@@ -66,7 +66,7 @@ def screen_table(declared: Table, mode: str) -> Table:
     """
     import polars as pl
 
-    from engine.tables import Column
+    from engine.core.tables import Column
 
     extra, middle = [], "median" if mode == "statistical" else "mean"
     if any(column.name == "test" for column in declared.columns):

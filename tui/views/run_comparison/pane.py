@@ -39,8 +39,8 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
-    from engine.result import Result
-    from engine.tables import Table
+    from engine.core.result import Result
+    from engine.core.tables import Table
 
 TABLES = ("runs", "groups", "change_points", "missing")
 """Result tables of the sections behind the metrics, in order."""

@@ -14,7 +14,7 @@ from tui.widgets.drawing.fragments import Line
 from tui.widgets.drawing.plot import Mark, PlotView, Series, ecdf, histogram, plot
 
 if TYPE_CHECKING:
-    from engine.tables import Kind
+    from engine.core.tables import Kind
 
 KINDS: Mapping[str, Kind] = {"ms": "ms", "bytes": "bytes", "B/s": "bytes_per_s", "%": "percent"}
 """How values of a unit are formatted."""

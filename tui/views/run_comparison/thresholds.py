@@ -18,7 +18,7 @@ WORDS = ("mode", "scheme", "similarity", "sample", "group_by")
 
 def threshold_controls(parameters: Any) -> list[WordControl | NumberControl]:
     """Return a control per choice of words and per threshold, in the order of the screen; none without parameters."""
-    from engine.parameters import options
+    from engine.core.parameters import options
 
     if parameters is None:
         return []

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from engine import units
+from engine.core import units
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.fragments import Line, cells
 
 if TYPE_CHECKING:
-    from engine.tables import Kind
+    from engine.core.tables import Kind
 
 Range = tuple[float, float]
 """Smallest and largest value of an axis."""

@@ -14,7 +14,7 @@ from tui.widgets.drawing.raster import finite
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
-    from engine.tables import Kind
+    from engine.core.tables import Kind
 
 
 def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
@@ -44,7 +44,7 @@ def share_bar(peak: float | None = None, text: Kind | None = None) -> Renderer:
     """
 
     def render(cell: Cell) -> Sequence[Fragment]:
-        from engine import units
+        from engine.core import units
 
         top = peak if peak is not None else cell.peak(cell.name)
         if text is None:

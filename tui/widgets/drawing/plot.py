@@ -18,7 +18,7 @@ from tui.widgets.drawing.fragments import Line, cells, cut, fit, fit_line, harml
 from tui.widgets.drawing.raster import Mark, Numbers, Raster, Series, draw_series, finite
 
 if TYPE_CHECKING:
-    from engine.tables import Kind
+    from engine.core.tables import Kind
 
 __all__ = ["Mark", "PlotView", "Series", "ecdf", "histogram", "plot", "spark", "thin"]
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.tables import Column, Table
+    from engine.core.tables import Column, Table
 
 WORD_KINDS: frozenset[str] = frozenset({"text", "id", "level", "json"})
 """Kinds of columns in which a plain word of a filter is searched."""

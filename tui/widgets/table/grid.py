@@ -1,6 +1,6 @@
 """The drawing half of the shared table: a window on a frame, its geometry, its cells and its cursor.
 
-A ``Grid`` shows a Polars frame by its declared ``engine.tables.Table`` and sends only changed cells. Its cursor is a row
+A ``Grid`` shows a Polars frame by its declared ``engine.core.tables.Table`` and sends only changed cells. Its cursor is a row
 *key*, located again after each update; scroll survives updates. Frames above ``INLINE_ROWS`` rows are sorted and filtered in
 a thread. What an operator does with it is in ``table.py``; what is not drawing in ``window.py``, ``filters.py`` and
 ``layout.py``.
@@ -33,7 +33,7 @@ from tui.widgets.table.window import Choice, Key, Renderer, Window
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.tables import Table
+    from engine.core.tables import Table
 
 log = logging.getLogger("loadlens.grid")
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine import units
+from engine.core import units
 
 if TYPE_CHECKING:
-    from engine.tables import Column
+    from engine.core.tables import Column
 
 WIDTHS: Mapping[str, int] = {
     "text": 14, "id": 14, "count": 9, "number": 9, "bytes": 9, "bytes_per_s": 11, "ms": 8, "s": 8, "time_ms": 14,

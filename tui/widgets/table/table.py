@@ -14,7 +14,7 @@ from textual.actions import SkipAction
 from textual.binding import BindingType
 from textual.message import Message
 
-from engine import units
+from engine.core import units
 from tui.actions import bindings
 from tui.widgets.drawing.canvas import CSS_BY_COMPONENT, SCROLLING_CSS
 from tui.widgets.table.filters import FilterError
@@ -22,7 +22,7 @@ from tui.widgets.table.grid import Grid
 from tui.widgets.table.window import Key
 
 if TYPE_CHECKING:
-    from engine.tables import Column
+    from engine.core.tables import Column
 
 
 class LiveTable(Grid, can_focus=True):

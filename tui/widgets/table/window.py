@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine import units
+from engine.core import units
 from tui.glyphs import BRAILLE, Glyphs
 from tui.widgets.drawing.fragments import (
     Fragment,
@@ -31,7 +31,7 @@ from tui.widgets.table.layout import FLEXIBLE, GAP, Layout, layout
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.tables import Column, Table
+    from engine.core.tables import Column, Table
 
 Key = tuple[Any, ...]
 """Values of a row's key columns; a row has the same key wherever it moves."""

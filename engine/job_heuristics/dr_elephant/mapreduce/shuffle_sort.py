@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from engine.core.text import clean
 from engine.job_heuristics.dr_elephant.display import each, factor, plain, span
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Branch, Gate, Subject, amount, ratio
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.side_stats import Measure, average, divided
 from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import Job, mean, resolve
-from engine.text import clean
 
 CODE = Measure(
     ("avg_code_ms",), lambda tasks: (tasks.average(tasks["total_ms"] - tasks["shuffle_ms"] - tasks["sort_ms"]),)

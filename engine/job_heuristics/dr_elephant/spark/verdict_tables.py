@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.incremental import FramePartials, Partials
+from engine.core.incremental import FramePartials, Partials
+from engine.core.result import Finding
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.jobs import details_json
 from engine.job_heuristics.dr_elephant.spark import metrics
@@ -19,8 +21,6 @@ from engine.job_heuristics.model.spark.app import App
 from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, SEVERITIES
 from engine.job_heuristics.tables.result import HEURISTICS as VERDICTS
-from engine.result import Finding
-from engine.view import Context
 
 _FRAMES = ("jobs", "heuristics", "differences", "strips")
 TYPE = "Spark"

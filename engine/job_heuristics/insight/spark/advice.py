@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from engine import units
+from engine.core import units
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.spark.heuristic import tree_of
 from engine.job_heuristics.insight.advice import LEAST_MB, STEP_MB, Advice, frame_of

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from engine.incremental import Memo, Partials
-from engine.inputs import FILE, Inputs
+from engine.core.incremental import Memo, Partials
+from engine.core.inputs import FILE, Inputs
+from engine.core.text import clean
 from engine.job_heuristics.model.spark.app import App, AppAttempt, Executor, SparkJob, SqlExecution, Stage
 from engine.job_heuristics.tables import spark_input as tables
-from engine.text import clean
 
 _UNPACK = msgspec.msgpack.Decoder(dict[str, Any])
 Answers = dict[str, list[dict[str, Any]]]

@@ -9,15 +9,15 @@ from typing import Any
 
 import polars as pl
 
-from engine.incremental import Partials
-from engine.inputs import FILE, Inputs
+from engine.core.incremental import Partials
+from engine.core.inputs import FILE, Inputs
+from engine.core.tables import Table
+from engine.core.view import Context
 from engine.job_heuristics.model.spark import answers, past
 from engine.job_heuristics.model.spark.app import App, AppAttempt, SqlExecution
 from engine.job_heuristics.model.spark.history_server import Events, Summary, summarise
 from engine.job_heuristics.model.spark.logs import Log, LogPart, Part, attempts_by_app, log_parts, logs_of
 from engine.job_heuristics.tables import spark_input as tables
-from engine.tables import Table
-from engine.view import Context
 
 _STEP = 1 << 40
 """Places in the log that one part of it may have."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from engine.inputs import FILE, Inputs
+from engine.core.inputs import FILE, Inputs
 from engine.job_heuristics.reading.spark.event_log import GROWING
 
 _PART = re.compile(r"events_(\d{1,9})_(.+?)(\.compact)?$")

@@ -6,12 +6,12 @@ import json
 import re
 from typing import Any
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
 from engine.output.report import instant
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
 
 _BEGINS = re.compile(rb'\{"loadlens": "[^"]{1,40}", "view": "job-heuristics", "at": "')
 

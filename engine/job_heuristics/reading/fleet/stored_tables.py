@@ -9,12 +9,12 @@ from pathlib import Path, PurePath
 
 import polars as pl
 
+from engine.core.inputs import FILE, Inputs
+from engine.core.problems import Problem
+from engine.core.tables import Table
 from engine.formats import parquet
-from engine.inputs import FILE, Inputs
 from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
 from engine.live.files.opening import RegularFile
-from engine.problems import Problem
-from engine.tables import Table
 
 MOST_BYTES = 1 << 30
 """Bytes of one file of a table that is read whole."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
+from engine.core.problems import Problem, Problems
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 from engine.job_heuristics.reading.json_fields import decode_json
 from engine.job_heuristics.tables.spark_input import SPARK_ANSWERS
-from engine.problems import Problem, Problems
-from engine.reading import Reading, Source
-from engine.tables import Table
-from engine.text import clean
 
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("job", ("jobId", "stageIds")),

@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 import zstandard
 
+from engine.core.problems import Problem, Problems
+from engine.core.reading import HEAD, Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
 from engine.formats.block_codecs import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks, Unpacker
 from engine.job_heuristics.reading.spark.event_log import EventLog
 from engine.job_heuristics.tables.spark_input import SPARK_INPUTS
-from engine.problems import Problem, Problems
-from engine.reading import HEAD, Reading, Source
-from engine.tables import Table
-from engine.text import clean
 
 MOST_UNPACKED = 2 << 30
 """Bytes of all logs of one archive that are unpacked."""

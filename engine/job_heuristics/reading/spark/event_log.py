@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
 from engine.job_heuristics.reading.spark.decoding import NO_EVENT
 from engine.job_heuristics.reading.spark.events import Event
 from engine.job_heuristics.reading.spark.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.tables.spark_input import SPARK_INPUTS
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.tables import Table
 
 _HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.|DBCEventLogging)')
 _DATABRICKS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:com\.databricks\.|DBCEventLogging)')

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.core.problems import Problem, Problems
+from engine.core.reading import Reading
+from engine.core.tables import Rows
+from engine.core.text import clean
 from engine.job_heuristics.reading.spark.decoding import NO_EVENT
 from engine.job_heuristics.tables import spark_input as tables
-from engine.problems import Problem, Problems
-from engine.reading import Reading
-from engine.tables import Rows
-from engine.text import clean
 
 MOST_TEXT = 600
 """Characters of an error or description that are kept."""

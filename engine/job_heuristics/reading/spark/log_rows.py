@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
+from engine.core.text import clean, decode
 from engine.job_heuristics.reading.spark import events as spark
 from engine.job_heuristics.reading.spark import plans
 from engine.job_heuristics.reading.spark.decoding import ERRORS, event
 from engine.job_heuristics.reading.spark.gathered import MOST_TEXT, Gathered
 from engine.job_heuristics.tables import spark_input as tables
-from engine.text import clean, decode
 
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])

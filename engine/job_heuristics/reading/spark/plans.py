@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from engine.core.text import clean
 from engine.job_heuristics.reading.spark.decoding import event
 from engine.job_heuristics.reading.spark.events import Event, Int
-from engine.text import clean
 
 MOST_NODES = 5000
 """Nodes of one plan that are read; the largest of real queries have some hundreds."""

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from engine.broker_load.tables.raw_metrics import SAMPLE
-from engine.incremental import Memo
-from engine.result import Result
+from engine.core.incremental import Memo
+from engine.core.result import Result
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
 
@@ -242,7 +242,7 @@ def test_windows_averages() -> None:
     """Mean, maximum and latest per resource over the windows, Cruise Control's smallest float included."""
     from engine.broker_load.cruise_control import load_model
     from engine.broker_load.parameters import BrokerLoadParameters
-    from engine.view import Context
+    from engine.core.view import Context
 
     root = reference("broker-load") / "windows"
     built = load_model.build(read(root / "samples.csv"), BrokerLoadParameters(), Context(now_ms=0), None)

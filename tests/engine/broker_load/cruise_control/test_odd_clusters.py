@@ -15,9 +15,9 @@ import pytest
 
 from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.broker_load.view import VIEW
-from engine.incremental import Memo
-from engine.parameters import parse
-from engine.result import Result
+from engine.core.incremental import Memo
+from engine.core.parameters import parse
+from engine.core.result import Result
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
 

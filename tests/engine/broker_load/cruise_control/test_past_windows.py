@@ -11,7 +11,7 @@ from engine.broker_load.cruise_control import past_windows
 from engine.broker_load.cruise_control.window_sums import WindowSums
 from engine.broker_load.model import history
 from engine.broker_load.model.rounds import Round
-from engine.incremental import Memo, Partials
+from engine.core.incremental import Memo, Partials
 from engine.live import store
 from engine.live.row_files import RowFile, RowFiles
 from tests.engine.broker_load.clusters import T0

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from engine.broker_load.view import VIEW
-from engine.incremental import Memo
-from engine.parameters import parse
+from engine.core.incremental import Memo
+from engine.core.parameters import parse
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
 

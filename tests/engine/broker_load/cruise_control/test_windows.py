@@ -13,7 +13,7 @@ from engine.broker_load.cruise_control import windows
 from engine.broker_load.cruise_control.window_sums import WindowSums
 from engine.broker_load.model.topology import Partitions
 from engine.broker_load.parameters import CpuWeights
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from tests.chance import tries
 from tests.engine.broker_load.clusters import KB, MB, T0, simple
 from tests.engine.broker_load.inputs import compute, read

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.incremental import Memo
-from engine.result import Result
+from engine.core.incremental import Memo
+from engine.core.result import Result
 from tests.engine.broker_load.inputs import compute, read
 
 HEADER = "Topic: {0}\tTopicId: {1}\tPartitionCount: {2}\tReplicationFactor: 2\tConfigs:\n"

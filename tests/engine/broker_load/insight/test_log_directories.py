@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from engine.broker_load.reading.kinds import KINDS
-from engine.reading import HEAD
+from engine.core.reading import HEAD
 from tests.engine.broker_load.clusters import MB, simple
 from tests.engine.broker_load.inputs import compute, read
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.broker_load.model import cluster_facts
-from engine.inputs import Inputs
-from engine.result import Result
+from engine.core.inputs import Inputs
+from engine.core.result import Result
 from tests.engine.broker_load.clusters import KB, MB, T0, Cluster, simple
 from tests.engine.broker_load.cruise_control.test_golden import samples_match
 from tests.engine.broker_load.inputs import compute, read

@@ -14,11 +14,11 @@ from engine.broker_load.model import rounds
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import INPUTS, METRICS
 from engine.broker_load.view import VIEW
-from engine.incremental import Memo, Partials
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.core.incremental import Memo, Partials
+from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.result import Result
 from engine.live.session import LiveSettings, Session
 from engine.live.store import Store
-from engine.result import Result
 from tests.engine.broker_load.clusters import MB, T0, Cluster, simple
 from tests.engine.broker_load.inputs import compute, read
 

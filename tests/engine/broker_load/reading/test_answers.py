@@ -11,9 +11,9 @@ import pytest
 from engine.broker_load.reading import metric_scrape
 from engine.broker_load.reading.metric_scrape import MetricScrape
 from engine.broker_load.tables import raw_metrics
-from engine.reading import Source
-from engine.result import Result
-from engine.tables import Parts
+from engine.core.reading import Source
+from engine.core.result import Result
+from engine.core.tables import Parts
 from tests.bench import feeds
 from tests.engine.broker_load.cruise_control.test_golden import brokers_match, replicas_match, samples_match
 from tests.engine.broker_load.inputs import compute, read

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.broker_load.reading import cruise_control_text
-from engine.reading import Source
+from engine.core.reading import Source
 
 ANSWER = (
     "PARTITION LEADER FOLLOWERS CPU (%_CORES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"

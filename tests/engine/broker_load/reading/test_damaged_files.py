@@ -12,8 +12,8 @@ import pytest
 
 from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.view import VIEW
-from engine.reading import HEAD, Source
-from engine.view import NoInput
+from engine.core.reading import HEAD, Source
+from engine.core.view import NoInput
 from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
 from tests.chance import more
 from tests.engine.broker_load.clusters import T0, Cluster, simple

@@ -9,8 +9,8 @@ import pytest
 
 from engine.broker_load.reading.fields import LATEST_MS
 from engine.broker_load.reading.kinds import KINDS
-from engine.problems import MOST_OF_A_KIND
-from engine.reading import HEAD, Reading, Source
+from engine.core.problems import MOST_OF_A_KIND
+from engine.core.reading import HEAD, Reading, Source
 from tests.engine.broker_load.clusters import T0
 
 TIMES = (-1, LATEST_MS + 1, 2**63 - 1, -(2**63))

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from engine.broker_load.reading.metric_scrape import MetricScrape, instance
-from engine.reading import Source
+from engine.core.reading import Source
 
 
 @pytest.mark.parametrize(

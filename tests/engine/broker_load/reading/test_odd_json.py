@@ -9,8 +9,8 @@ import pytest
 
 from engine.broker_load.reading.fields import DEEPEST, MOST_REPLICAS, load_json
 from engine.broker_load.reading.kinds import KINDS
-from engine.problems import Problem
-from engine.reading import HEAD, Reading, Source
+from engine.core.problems import Problem
+from engine.core.reading import HEAD, Reading, Source
 
 DEEPER, DEEP = 10_000, 100_000
 """Levels of brackets: more than Python's own stack takes, and more than a stack of the operating system's would."""

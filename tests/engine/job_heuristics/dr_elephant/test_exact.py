@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from engine.core.parameters import Attachment
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.parameters import Attachment
-from engine.result import Result
-from engine.view import Context
 from tests.engine.job_heuristics.helper import inputs_below, inputs_of, read_bytes
 from tests.reference import reference
 

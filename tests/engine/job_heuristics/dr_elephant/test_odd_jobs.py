@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.result import Result
-from engine.view import Context
 from tests.chance import more
 from tests.engine.job_heuristics.formulas import expected
 from tests.engine.job_heuristics.helper import inputs_of

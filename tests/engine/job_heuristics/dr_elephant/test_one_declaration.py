@@ -10,6 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from engine.core.parameters import Attachment
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.display import each, plain, size
 from engine.job_heuristics.dr_elephant.gates import MB, Branch, Final, Gate, Subject, amount
@@ -18,9 +21,6 @@ from engine.job_heuristics.dr_elephant.side_stats import average
 from engine.job_heuristics.model.job_arrays import mean
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.parameters import Attachment
-from engine.result import Result
-from engine.view import Context
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape, make
 from tests.engine.job_heuristics.helper import inputs_of

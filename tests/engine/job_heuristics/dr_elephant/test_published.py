@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.dr_elephant.jobs import Jobs
@@ -14,8 +16,6 @@ from engine.job_heuristics.dr_elephant.verdicts import rows, verdicts
 from engine.job_heuristics.model.incremental_assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.result import Result
-from engine.view import Context
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.writer import Attempt, Job, Task
 from tests.engine.job_heuristics.helper import inputs_of

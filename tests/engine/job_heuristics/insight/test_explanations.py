@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.gates import amount
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight import decision, whatif
 from engine.job_heuristics.insight.job_verdicts import Sample, job_verdicts
 from engine.job_heuristics.model import incremental_assembly, job_arrays
-from engine.view import Context
 from tests.chance import tries
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task

@@ -9,14 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.model.incremental_assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.result import Result
-from engine.view import Context
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
 from sample_data.job_heuristics.writer import Attempt, Event

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.model.incremental_assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.result import Result
-from engine.view import Context
 from sample_data.job_heuristics import live, make, writer
 from sample_data.job_heuristics.plans import Shape
 from sample_data.job_heuristics.plans import make as plan

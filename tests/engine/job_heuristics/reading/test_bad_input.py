@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.parameters import Attachment
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.result import Result
+from engine.core.view import Context, NoInput
 from engine.job_heuristics.model.job_conf import named_task
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.kinds import HISTORY, KINDS
 from engine.job_heuristics.view import VIEW
-from engine.parameters import Attachment
-from engine.problems import Problem
-from engine.reading import Reading, Source
-from engine.result import Result
-from engine.view import Context, NoInput
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape
 from sample_data.job_heuristics.plans import make as plan

@@ -10,15 +10,15 @@ from typing import Any
 import polars as pl
 import pytest
 
+from engine.core.problems import Problem, fold
+from engine.core.reading import Source
+from engine.core.result import Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.event_collector import Collector
 from engine.job_heuristics.reading.kinds import HISTORY
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from engine.problems import Problem, fold
-from engine.reading import Source
-from engine.result import Result
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape, make
 from tests.chance import more

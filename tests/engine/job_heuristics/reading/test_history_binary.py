@@ -8,8 +8,8 @@ import fastavro
 import msgspec
 import pytest
 
+from engine.core.reading import Source
 from engine.job_heuristics.reading.kinds import HISTORY
-from engine.reading import Source
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape, make
 

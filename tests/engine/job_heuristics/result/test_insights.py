@@ -11,14 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.view import Context
 from engine.job_heuristics.insight import cost
 from engine.job_heuristics.model import series
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.result import LETTERS
 from engine.job_heuristics.view import VIEW
 from engine.live.session import LiveSettings, Session
-from engine.view import Context
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import model, task
 from tests.reference import reference

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.dr_elephant.spark.verdict_tables import judge_apps
 from engine.job_heuristics.model.spark.app import DRIVER, App
 from engine.job_heuristics.model.spark.assembly import current_apps
 from engine.job_heuristics.parameters import JobParameters
-from engine.view import Context
 from tests.contract.samples import opened
 from tests.engine.job_heuristics.helper import inputs_below
 from tests.reference import reference

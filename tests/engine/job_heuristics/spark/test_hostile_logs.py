@@ -13,15 +13,15 @@ import cramjam
 import pytest
 import zstandard
 
+from engine.core.reading import Reading, Source
+from engine.core.text import clean
+from engine.core.view import Context
 from engine.job_heuristics.model.spark.assembly import current_apps
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.spark import event_log
 from engine.job_heuristics.reading.spark.event_log import EventLog
 from engine.job_heuristics.reading.spark.plans import unpacked
 from engine.job_heuristics.view import VIEW
-from engine.reading import Reading, Source
-from engine.text import clean
-from engine.view import Context
 from sample_data.job_heuristics import spark_log
 from tests.contract.samples import opened
 from tests.engine.job_heuristics.helper import Store, inputs_of

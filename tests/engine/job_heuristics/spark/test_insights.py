@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.job_heuristics.insight.spark.findings.cache import unread
 from engine.job_heuristics.insight.spark.findings.locality import launch_gaps
 from engine.job_heuristics.insight.spark.findings.timing import core_split
@@ -19,8 +21,6 @@ from engine.job_heuristics.model.spark.app import App, Stored
 from engine.job_heuristics.model.spark.assembly import current_apps
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.result import Result
-from engine.view import Context
 from sample_data.job_heuristics import spark_log
 from sample_data.job_heuristics.spark_log import AppPlan, StagePlan
 from tests.engine.job_heuristics.helper import inputs_of

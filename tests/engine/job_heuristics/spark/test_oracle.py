@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.core.view import Context
 from engine.job_heuristics.model.spark.assembly import current_apps
-from engine.view import Context
 from sample_data.job_heuristics.spark_log import line
 from tests.engine.job_heuristics.helper import inputs_of
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from engine.core.problems import Problem
 from engine.live.pool import guard, limits, reading_pool
 from engine.live.pool.processes import Processes
 from engine.live.session import Session
-from engine.problems import Problem
 from tests.engine.live import hostile
 from tests.engine.live.fake import alive, doc, docs, fresh, kinds, line, rows, settings, until, values
 from tests.engine.live.pool.inline import Inline

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.inputs import FILE
+from engine.core.inputs import FILE
 from engine.job_heuristics.reading.kinds import HISTORY, History
 from engine.job_heuristics.view import VIEW
 from engine.live.files.first_scan import FirstScan

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.core.view import Context
 from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.workloads.workload import ClassInfo, Workload
-from engine.view import Context
 
 
 def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:

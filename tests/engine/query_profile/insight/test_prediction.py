@@ -7,7 +7,7 @@ import math
 import polars as pl
 import pytest
 
-from engine.parameters import Attachment
+from engine.core.parameters import Attachment
 from tests.engine.query_profile.builders import compute, folder, kinds
 from tests.reference import reference
 

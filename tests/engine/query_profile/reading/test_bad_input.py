@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from engine.core.reading import Source
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import go_number
-from engine.reading import Source
 from tests.chance import tries
 from tests.engine.query_profile.builders import MTIME, compute, kinds, read, recognised
 from tests.reference import reference

@@ -7,9 +7,9 @@ import warnings
 
 import pytest
 
+from engine.core.view import NoInput
 from engine.output import report
 from engine.query_profile.view import VIEW
-from engine.view import NoInput
 from tests.contract.file_samples import SAMPLES
 from tests.engine.query_profile.builders import capture, compute, snapshot
 

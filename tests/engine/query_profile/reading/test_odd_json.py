@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.reading import Reading, Source
+from engine.core.tables import height_of
 from engine.query_profile.reading.kinds import KINDS
-from engine.reading import Reading, Source
-from engine.tables import height_of
 from tests.chance import tries
 from tests.engine.query_profile.builders import MTIME, read
 

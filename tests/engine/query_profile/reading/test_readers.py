@@ -7,10 +7,10 @@ import math
 
 import pytest
 
+from engine.core.reading import Source
 from engine.formats.timestamps import instant_ms
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import WlrCsv
-from engine.reading import Source
 from tests.engine.query_profile.builders import MTIME, compute, read, recognised
 from tests.reference import reference
 

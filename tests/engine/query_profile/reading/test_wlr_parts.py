@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.inputs import Inputs
-from engine.problems import Problem, bounded
+from engine.core.inputs import Inputs
+from engine.core.problems import Problem, bounded
+from engine.core.reading import Source
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
-from engine.reading import Source
 from tests.chance import tries
 from tests.contract.samples import opened
 

@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from engine.core.view import Context
 from engine.query_profile.workloads import windows
 from engine.query_profile.workloads.sources import find_sources
-from engine.view import Context
 from tests.engine.query_profile.builders import (
     STEADY,
     capture,

@@ -10,12 +10,12 @@ import random
 import numpy as np
 import pytest
 
-from engine.parameters import Attachment, parse
+from engine.core.parameters import Attachment, parse
+from engine.core.reading import Source
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
 from engine.query_profile.wlr import printout
 from engine.query_profile.wlr.regression import Lines, Quality, Sums, quality
-from engine.reading import Source
 from tests.engine.query_profile.builders import compute
 from tests.engine.query_profile.wlr import plain
 from tests.engine.query_profile.wlr.plain import TARGET, Answer, Row

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.parameters import Attachment, parse
+from engine.core.parameters import Attachment, parse
+from engine.core.result import Result
 from engine.query_profile.view import VIEW
-from engine.result import Result
 from tests.engine.query_profile.builders import compute
 from tests.reference import reference
 

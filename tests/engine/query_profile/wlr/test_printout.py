@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.parameters import Attachment, parse
+from engine.core.parameters import Attachment, parse
 from engine.query_profile.view import VIEW
 from tests.engine.query_profile.builders import compute, folder
 from tests.reference import reference

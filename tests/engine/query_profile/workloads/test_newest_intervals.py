@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from engine.incremental import Memo, Partials
-from engine.inputs import Inputs
+from engine.core.incremental import Memo, Partials
+from engine.core.inputs import Inputs
+from engine.core.result import Result
+from engine.core.view import Context
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.view import VIEW
 from engine.query_profile.workloads.deltas import Snapshot
-from engine.result import Result
-from engine.view import Context
 from tests.engine.query_profile.builders import capture, inputs, snapshot
 
 COUNT = 40

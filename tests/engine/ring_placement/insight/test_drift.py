@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from sample_data.ring_placement import mimir
 from sample_data.ring_placement.make import START_S
 from tests.engine.ring_placement.cases import inputs

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.bucket_files import block_footer
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from sample_data.ring_placement.encode import write_block
 from tests.engine.ring_placement.cases import THREE, inputs, load, page, raw
 from tests.reference import reference

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from engine.core.view import Context
 from engine.ring_placement.dskit.keys import fnv1, series_bytes, text_bytes
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from tests.engine.ring_placement.cases import inputs, kinds
 
 MIMIR = b"""target: all

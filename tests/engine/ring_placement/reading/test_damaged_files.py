@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.reading import Source
+from engine.core.reading import Source
 from engine.ring_placement.reading.kinds import KINDS
 from tests.chance import more, tries
 from tests.engine.ring_placement.cases import raw

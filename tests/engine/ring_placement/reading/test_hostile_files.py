@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from engine.core.problems import MOST_OF_A_KIND
+from engine.core.reading import Reading, Source
 from engine.formats.protobuf import write_bytes, write_int, write_packed
-from engine.problems import MOST_OF_A_KIND
-from engine.reading import Reading, Source
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.bucket_files import Block as StoredBlock

@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.reading import Source
+from engine.core.reading import Source
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.pyroscope.ring import Ring
@@ -19,7 +20,6 @@ from engine.ring_placement.scenarios.cluster import read_cluster
 from engine.ring_placement.scenarios.segment_writers import build_keys
 from engine.ring_placement.tables import LOADS
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from tests.engine.ring_placement.cases import (
     THREE,
     inputs,

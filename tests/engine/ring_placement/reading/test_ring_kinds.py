@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from engine.reading import Source
+from engine.core.reading import Source
+from engine.core.view import Context
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.ring_exports import RingHtml, StoreExport
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from tests.engine.ring_placement.cases import inputs, kinds, page
 from tests.engine.ring_placement.dskit.golden import load
 from tests.reference import reference

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from sample_data.ring_placement import mimir
 from sample_data.ring_placement.make import START_S
 from tests.engine.ring_placement.cases import computed, even, inputs

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.core.view import Context
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.dskit.tokens import spread_minimizing_tokens
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.scenario_state import live_state
 from engine.ring_placement.view import VIEW
-from engine.view import Context
 from tests.chance import every
 from tests.engine.ring_placement.cases import inputs
 from tests.engine.ring_placement.dskit.golden import load, token_values

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.parameters import parse
+from engine.core.parameters import parse
+from engine.core.view import Context, NoInput
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
-from engine.view import Context, NoInput
 from sample_data.ring_placement import encode
 from tests.engine.ring_placement.cases import (
     THREE,

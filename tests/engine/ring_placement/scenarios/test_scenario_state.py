@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
+from engine.core.units import parse_size
+from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters, parse_capacity
 from engine.ring_placement.view import VIEW
-from engine.units import parse_size
-from engine.view import Context
 from tests.engine.ring_placement.cases import (
     computed,
     even,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from engine.core.view import Cancelled, Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.segment_sweeps import every_node, every_pair, one_by_one
 from engine.ring_placement.scenarios.strategy import TOTALS
 from engine.ring_placement.view import VIEW
-from engine.view import Cancelled, Context
 from tests.chance import tries
 from tests.engine.ring_placement.cases import (
     clusters,

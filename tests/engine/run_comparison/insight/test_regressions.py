@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engine.inputs import Inputs
+from engine.core.inputs import Inputs
+from engine.core.result import LEVELS
 from engine.output.export import at_least
 from engine.output.junit import to_xml
-from engine.result import LEVELS
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result import findings
 from engine.run_comparison.result.explain import arithmetic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.run_comparison.insight import influence, resampling
 from engine.run_comparison.insight.evidence import Evidence, gather, limits
 from engine.run_comparison.runs.samples import Samples, Side

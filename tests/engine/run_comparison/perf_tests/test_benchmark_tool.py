@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.incremental import Memo
-from engine.inputs import Inputs
+from engine.core.incremental import Memo
+from engine.core.inputs import Inputs
+from engine.core.view import NoInput
 from engine.run_comparison.parameters import ComparisonParameters, parse_run_rule
 from engine.run_comparison.perf_tests import comparison, pool, printed
 from engine.run_comparison.runs import selection
 from engine.run_comparison.runs.runs import Run, UpstreamView
 from engine.run_comparison.view import VIEW
-from engine.view import NoInput
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.reference import reference
 

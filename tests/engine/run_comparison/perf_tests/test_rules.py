@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
 from engine.run_comparison.perf_tests import comparison, pool, printed, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.reading.series import Series

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.reading import Source
+from engine.core.reading import Source
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.metadata import RunMetadata
 from tests.engine.run_comparison import plain_go

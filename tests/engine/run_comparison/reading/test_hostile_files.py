@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.reading import Reading, Source
+from engine.core.reading import Reading, Source
 from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.series import MOST_CHARACTERS, PER_BYTE
 from tests.engine.run_comparison.folder import TABLES

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.reading import HEAD, Reading, Source
+from engine.core.reading import HEAD, Reading, Source
 from engine.run_comparison.reading.csvseries import parse_time
 from engine.run_comparison.reading.json_document import BadShape, duration_ms
 from engine.run_comparison.reading.kinds import READERS

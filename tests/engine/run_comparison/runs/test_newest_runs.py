@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from engine.incremental import Memo
+from engine.core.incremental import Memo
+from engine.core.view import Context
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs.measurements import Measurements
 from engine.run_comparison.view import VIEW
-from engine.view import Context
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import api_file, write_run
 

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from engine.core.view import NoInput
 from engine.run_comparison.runs.selection import put
-from engine.view import NoInput
 from tests.engine.run_comparison.folder import compute
 from tests.engine.run_comparison.jobs import api_file, two_jobs, write_run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from engine import units
+from engine.core import units
 from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.model.spark.app import App
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from engine import units
+from engine.core import units
 from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.insight.spark.resources import Resources, spark_ms
 from engine.job_heuristics.model.spark.app import App

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from engine import units
+from engine.core import units
 from engine.job_heuristics.insight.spark.advice import HIGH_PEAK, LOW_PEAK, PEAK_ROOM, peak_heap
 from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.insight.spark.resources import MB, Resources, heap_bytes, is_local, partitions_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from engine import units
+from engine.core import units
 from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.insight.spark.sql import PlanRow, children, size_below
 from engine.job_heuristics.model.spark.app import App

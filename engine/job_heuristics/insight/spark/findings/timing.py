@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from engine import units
+from engine.core import units
 from engine.job_heuristics.insight.spark.findings.insight import Insight, level
 from engine.job_heuristics.insight.spark.resources import Resources, is_local, job_intervals
 from engine.job_heuristics.insight.spark.schedule import Schedule
