@@ -182,7 +182,6 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
             "A shard size is safe if no two failing nodes lose more than this share of a tenant's keys", low=0, high=1
         ),
     ] = 0.05
-    compare: Annotated[bool, option("Also place the same keys by rendezvous, Maglev, bounded loads and jump")] = False
     placement_rows: Annotated[
         int, option("Most rows of the placements table; the largest loads are kept", low=0, high=100_000_000)
     ] = 100_000

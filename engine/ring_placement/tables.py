@@ -304,16 +304,6 @@ EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and eac
 ), key=("step",), order=("step",), title="Explain",
     )  # fmt: skip
 
-COMPARISON = Table("comparison", "The same keys and the same departures under other algorithms", (
-    _text("algorithm", "Algorithm", priority=0),
-    _rate("moved_bytes", "Load that changes node", title="moved", priority=0),
-    _ratio("moved_share", "Share of all load that changes node", title="moved share", priority=0),
-    _rate("needless_moved_bytes", "Moved although its node is alive", title="needless", priority=1),
-    _ratio("max_over_mean", "Largest load over mean load afterwards", title="max/mean", priority=0),
-    _ratio("coefficient_of_variation", "Standard deviation over mean afterwards", title="cv", priority=1),
-), key=("algorithm",), order=("algorithm",), title="Comparison",
-    )  # fmt: skip
-
 TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario does to them", (
     _id("tenant", "Tenant ID", priority=0),
     _count("shard_size", "Limit of the tenant's shards (its shard size) as configured; 0 = no limit, the whole ring",
@@ -387,5 +377,4 @@ RESULTS = (
     EXPLAIN,
     SIZES,
     RESTART,
-    COMPARISON,
 )

@@ -23,7 +23,6 @@ from engine.core.result import Finding, Headline, Level, Result, Trend
 from engine.core.view import Context, NoInput
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
-from engine.ring_placement.insight.alternatives import comparison_table
 from engine.ring_placement.insight.drift import drift_findings, observed_table, observed_tenants
 from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
 from engine.ring_placement.insight.findings import findings_of, many_shards, minimum_capacity
@@ -159,8 +158,6 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
         frames["sweep"] = sweep_table(s, p, sweep, memo)
     if p.explain is not None:
         _add_steps(frames, problems, *_explained(s, p, p.explain))
-    if p.compare:
-        frames["comparison"] = comparison_table(s, p, context)
     findings = findings_of(s, p, frames["observed"], context)
     summary = summary_of(s, p, frames["observed"], minimum_capacity(s, p, context), sweep, memo)
     return _Made(summary, frames, headline_of(s, summary), findings, notes, problems, shard_map_view(s, p))

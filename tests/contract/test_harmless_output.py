@@ -68,7 +68,7 @@ def test_files(view: str, ring: Path, runs: Path, tmp_path: Path, capfdbinary: p
     folder = ring if view == "ring-placement" else runs
     options = [[], ["-o", "left=left*", "-o", "right=right*", "-o", "draws=20"]][view == "run-comparison"]
     if view == "ring-placement":
-        options = ["-o", f"fail={clean(f'w-0{EVIL}')}", "-o", "sweep=zones", "-o", "compare=true"]
+        options = ["-o", f"fail={clean(f'w-0{EVIL}')}", "-o", "sweep=zones"]
     for form in ("json", "csv", "markdown", "text"):
         printed = output(capfdbinary, "report", view, folder, "--format", form, *options)
         assert len(printed) > 500

@@ -301,8 +301,6 @@ def test_enter_on_a_key_explains_it(tmp_path: Path) -> None:
 def test_every_section_draws(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path, (120, 40)) as s:
-            await s.press("y")
-            await s.see("rendezvous (HRW)")
             sections = pane(s).query_one("#ring-sections", Sections)
             for number in range(len(TABLES) + 1):
                 sections.choose(number)

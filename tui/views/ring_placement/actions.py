@@ -35,6 +35,5 @@ ACTIONS: tuple[Action, ...] = (
     _act("fewer", "minus", "One node fewer", "What if the ring had one node fewer."),
     _act("padded", "i", "Padded IDs", "What if the ordinals in IDs were zero-padded, so that they sort by number."),
     _act("cascade", "a", "Cascade", "Let nodes above their capacity fail too, until nothing changes."),
-    _act("compare", "y", "Compare", "Place the same keys by rendezvous, Maglev, bounded loads and jump."),
 )
 """The tab's actions."""

@@ -243,12 +243,6 @@ class ScenarioPane(ViewPane):
             self.notify("a cascade needs a capacity: w, then capacity or cores", timeout=3)
         self.change(cascade=not self.parameters.cascade)
 
-    def action_compare(self) -> None:
-        """Other algorithms on or off."""
-        if self.parameters is not None:
-            self._goto = "" if self.parameters.compare else "comparison"
-            self.change(compare=not self.parameters.compare)
-
     def action_what_if(self) -> None:
         """The what-if panel."""
         from tui.views.ring_placement.whatif import WhatIf

@@ -16,7 +16,6 @@ TABLES: tuple[tuple[str, str], ...] = (
     ("Sizes", "sizes"),
     ("Drift", "observed"),
     ("Strategy", "strategy"),
-    ("Compare", "comparison"),
 )
 """Sections beside the map, and the result table each shows; Pairs is a drawing."""
 
@@ -25,8 +24,8 @@ BELOW = ("sweep", "shards", "observed")
 
 OTHER_KINDS: Mapping[str, frozenset[str]] = {
     "segment-writer": frozenset({"partitions", "pairs", "restart", "sizes"}),
-    "token-ring": frozenset({"partitions", "shards", "strategy", "comparison"}),
-    "partition-ring": frozenset({"pairs", "shards", "sizes", "strategy", "comparison"}),
+    "token-ring": frozenset({"partitions", "shards", "strategy"}),
+    "partition-ring": frozenset({"pairs", "shards", "sizes", "strategy"}),
     "": frozenset(name for _, name in TABLES),
 }
 """Sections that a kind of ring does not have."""
@@ -40,7 +39,6 @@ HINTS = {
     "sizes": "v and a tenant shows its shard at other sizes",
     "explain": "v asks for a key",
     "placements": "needs a CSV of keys: tenant,token or tenant,series or tenant,stream or tenant,trace_id",
-    "comparison": "y compares algorithms",
     "observed": "needs metrics: what writers or ingesters really have",
     "strategy": "needs placement_stats.binpb",
 }

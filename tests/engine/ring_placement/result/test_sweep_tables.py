@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
 import pytest
 
 from engine.ring_placement.scenarios.segment_sweeps import random_sets
@@ -55,13 +54,3 @@ def test_a_sweep_of_another_regime_says_so() -> None:
     gone = computed(cluster, loads, *replicas, ("regime", "returned"))
     assert gone.notes[0].startswith("sweep: members that fail and stay registered")
     assert not any("sweep" in note for note in computed(cluster, loads, *replicas).notes)
-
-
-def test_comparison_in_the_view() -> None:
-    cluster, loads = even()
-    result = computed(cluster, loads, ("fail", "segment-writer-0"), ("compare", "true"))
-    rows = result.tables["comparison"]
-    assert rows.height == 6
-    pyroscope = rows.filter(pl.col("algorithm") == "Pyroscope (as configured)").row(0, named=True)
-    b = computed(cluster, loads, ("fail", "segment-writer-0"), ("regime", "left")).summary
-    assert pyroscope["moved_bytes"] == b["moved_bytes"]
