@@ -1,4 +1,4 @@
-"""Write the generated pages of ``docs/reference``: ``uv run python docs/make_reference.py``, from the root of the repository.
+"""Write ``docs/reference`` and the end of each guide: ``uv run python docs/make_reference.py``, from the root of the repository.
 
 A contract test compares the pages with the code, so that they cannot go stale.
 """
@@ -8,10 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -93,12 +89,24 @@ def _cell(text: str) -> str:
 PAGES = {"keys": keys, "settings": settings, "tables": tables, "files": files}
 
 
+def guides() -> Iterator[tuple[Path, str]]:
+    """Yield the guide of each view, with what ``loadlens feeds`` prints below the mark at its end."""
+    from engine.views import VIEWS
+    from tui.cli.feeds import lines
+
+    for path in (HERE / "views" / f"{entry.name}.md" for entry in VIEWS):
+        if path.exists():
+            above, mark, _ = path.read_text(encoding="utf-8").partition(NOTE)
+            yield path, "\n".join((above + mark, "```sh", *lines(path.stem, None, "/var/metrics"), "```", ""))
+
+
 def pages() -> dict[Path, str]:
     """Return the text of every generated page by its path."""
-    return {
+    reference = {
         HERE / "reference" / f"{name}.md": "\n".join((NOTE, "", *make())).rstrip("\n") + "\n"
         for name, make in PAGES.items()
     }
+    return reference | dict(guides())
 
 
 if __name__ == "__main__":

@@ -57,32 +57,85 @@ ASKS: dict[str, tuple[Ask, ...]] = {
             '"}', "tenants", "loads of tenants of Mimir, Loki, Tempo; the ring page is needed beside them"),
     ),
 }  # fmt: skip
-"""What each view asks a Prometheus, in the order of use; the others have nothing there."""
+"""What each view asks a Prometheus, in the order of use; Prometheus has nothing for the others."""
 
-WITHOUT: dict[str, tuple[str, ...]] = {
+OTHERS: dict[str, tuple[tuple[str, str], ...]] = {
     "broker-load": (
-        "* * * * * for h in b1 b2 b3; do mkdir -p {folder}/$h && curl -s http://$h:7071/metrics -o "
-        "{folder}/$h/$(date +\\%s).prom; done",
-        "*/5 * * * * kafka-topics.sh --bootstrap-server b1:9092 --describe > {folder}/topics.txt",
+        ("JMX-exporter and node_exporter scrapes; time from the name or the mtime",
+         "* * * * * for h in b1 b2 b3; do mkdir -p {folder}/$h && curl -s http://$h:7071/metrics -o "
+         "{folder}/$h/$(date +\\%s).prom; done"),
+        ("topology; likewise kafka-log-dirs --describe",
+         "*/5 * * * * kafka-topics.sh --bootstrap-server b1:9092 --describe > {folder}/topics.txt"),
+        ("Cruise Control's load, partition_load or kafka_cluster_state, as JSON or text",
+         "curl -s 'http://CC:9090/kafkacruisecontrol/load?json=true' -o {folder}/load.json"),
+        ("copy: reassignment JSON, capacity.json (plain, cores, JBOD), brokers.csv (broker, host, rack, alive)", ""),
+        ("from any exporter: CSV or Parquet of raw metrics, samples or observations", ""),
     ),
     "job-heuristics": (
-        "*/2 * * * * hdfs dfs -get -f /mr-history/done/$(date +\\%Y/\\%m/\\%d) {folder}/jobs/",
-        "*/2 * * * * hdfs dfs -get -f /spark-logs {folder}/jobs/",
+        ("hdfs dfs -get makes no folder", "mkdir -p {folder}/jobs"),
+        (".jhist of finished jobs, text and binary, Hadoop 0.23 to 3, with their JOBID_conf.xml",
+         "*/2 * * * * hdfs dfs -get -f /mr-history/done/$(date +\\%Y/\\%m/\\%d) {folder}/jobs/"),
+        ("the same of running jobs (or watch a mounted HDFS)",
+         "*/2 * * * * hdfs dfs -get -f /tmp/hadoop-yarn/staging/USER/.staging {folder}/jobs/"),
+        ("Spark event logs, 1.3 to 4.x (1.0 to 1.2 as folders): plain, packed or rolling, running or finished",
+         "*/2 * * * * hdfs dfs -get -f /spark-logs {folder}/jobs/"),
+        ("or one application from Spark's history server",
+         "curl -s http://HISTORY:18080/api/v1/applications/APPID/logs -o {folder}/jobs/APPID.zip"),
+        ("REST answers of the MapReduce history server and application master, in the server's own paths",
+         "curl -s --create-dirs http://HISTORY:19888/ws/v1/history/mapreduce/jobs/JOBID/tasks -o {folder}/jobs/JOBID/tasks.json"),
     ),
     "query-profile": (
-        '* * * * * psql -Atc "\\copy (select now() captured_at, s.* from pg_stat_statements s) to '
-        "'{folder}/pgss-$(date +\\%s).csv' csv header\"",
-        "* * * * * cp /proc/stat {folder}/stat-$(date +\\%s)",
+        ("pg_stat_statements, PostgreSQL 9.2 to 18",
+         '* * * * * psql -Atc "\\copy (select now() captured_at, s.* from pg_stat_statements s) to '
+         "'{folder}/pgss-$(date +\\%s).csv' csv header\""),
+        ("CPU by class as pg_stat_kcache counts it: then it is the profile, and the model's error shows",
+         '* * * * * psql -Atc "\\copy (select now() captured_at, k.* from pg_stat_kcache() k) to '
+         "'{folder}/kcache-$(date +\\%s).csv' csv header\""),
+        ("names of users and databases; likewise of pg_database (oid, datname)",
+         "psql -c \"\\copy (select oid, rolname from pg_roles) to '{folder}/roles.csv' csv header\""),
+        ("MySQL and MariaDB statement digests",
+         "* * * * * mariadb --batch -e 'select * from performance_schema.events_statements_summary_by_digest' > "
+         "{folder}/digest-$(date +\\%s).tsv"),
+        ("the server's CPU; likewise /proc/PID/stat, vmstat -t, mpstat -o JSON, sadf -j or -d, docker stats as JSON, cAdvisor, "
+         "CSV (captured_at,user_us,system_us)",
+         "* * * * * cp /proc/stat {folder}/stat-$(date +\\%s)"),
+        ("watch their folder: slow logs, pt-query-digest --output json", ""),
+        ("from any exporter: VividCortex's table, a row per interval, a column per class and the resource", ""),
     ),
-    "run-comparison": ("*/10 * * * * gsutil -m rsync -r gs://BUCKET/logs/JOB {folder}/JOB",),
+    "run-comparison": (
+        ("run folders JOB/RUN/ of a CI: started.json, finished.json, artifacts/ (ClusterLoader2 summaries, perfdash kinds, "
+         "kube-burner documents, build logs)",
+         "*/10 * * * * gsutil -m rsync -r gs://BUCKET/logs/JOB {folder}/JOB"),
+        ("go test -bench, k6 summary, pytest-benchmark, pyperf, hyperfine, JMH, fio, sysbench: a folder per run, any depth",
+         "mkdir -p {folder}/after/1 && go test -bench . > {folder}/after/1/bench.txt"),
+        ("CSV with a time column: a run per row", ""),
+    ),
     "ring-placement": (
-        "* * * * * curl -s -H 'Accept: application/json' http://DISTRIBUTOR:4040/ring-segment-writer -o {folder}/ring.json",
-        "* * * * * curl -s -H 'Accept: application/json' http://DISTRIBUTOR:8080/ingester/ring -o {folder}/ingester-ring.json",
+        ("Pyroscope: the ring page as JSON",
+         "* * * * * curl -s -H 'Accept: application/json' http://DISTRIBUTOR:4040/ring-segment-writer -o {folder}/ring.json"),
+        ("or its memberlist key, as JSON or as downloaded (?downloadKey=)",
+         "curl -s 'http://DISTRIBUTOR:4040/memberlist?viewKey=collectors/segment-writer-ring&format=json' -o "
+         "{folder}/ring-key.json"),
+        ("limits, also inside a ConfigMap", "kubectl get configmap pyroscope-overrides -o yaml > {folder}/overrides.yaml"),
+        ("loads, as the segment writer and placement count them",
+         "curl -s http://DISTRIBUTOR:4040/metrics -o {folder}/distributor.prom"),
+        ("copy from the bucket: placement_rules.binpb, placement_stats.binpb, footers of block.bin", ""),
+        ("from any exporter: a table tenant,dataset,bytes_per_s[,fingerprint], CSV or Parquet", ""),
+        ("Mimir, Loki (/ring), Tempo: the ring page as JSON, or as HTML with ?tokens=true",
+         "* * * * * curl -s -H 'Accept: application/json' http://DISTRIBUTOR:8080/ingester/ring -o {folder}/ingester-ring.json"),
+        ("the partition ring, JSON or HTML",
+         "curl -s -H 'Accept: application/json' http://DISTRIBUTOR:8080/ingester/partition-ring -o {folder}/partition-ring.json"),
+        ("or memberlist keys, exports of Consul and etcd",
+         "curl -s 'http://DISTRIBUTOR:8080/memberlist?viewKey=collectors/ring&format=json' -o {folder}/ring-key.json"),
+        ("shard sizes of tenants", "kubectl get configmap mimir-runtime -o yaml > {folder}/overrides.yaml"),
+        ("replication, zones, heartbeat timeout, default shard sizes",
+         "curl -s http://DISTRIBUTOR:8080/config -o {folder}/config.yaml"),
+        ("loads: a file per ingester or distributor, or one for all with the label instance",
+         "curl -s http://INGESTER:8080/metrics -o {folder}/ingester-0.prom"),
+        ("from any exporter: CSV of tenant, a key (token, series, metric, stream or trace_id) and bytes_per_s", ""),
     ),
-}
-"""Lines of a crontab that get the same, or what Prometheus does not have, without one."""
-ONCE = {"job-heuristics": "mkdir -p {folder}/jobs"}
-"""What must be done before those lines run: ``hdfs dfs -get`` makes no folder."""
+}  # fmt: skip
+"""What else each view reads, and the command or line of a crontab that gets it; some files are only to be copied."""
 
 
 def print_feeds(arguments: argparse.Namespace) -> int:
@@ -92,18 +145,19 @@ def print_feeds(arguments: argparse.Namespace) -> int:
 
 
 def lines(view: str, address: str | None, folder: str) -> list[str]:
-    """Return the commands as lines of a shell script. Raises UsageError for what is no address."""
+    """Return the commands as lines of a shell script. Raises UsageError for a bad address."""
     out: list[str] = []
     asks = ASKS.get(view, ())
-    if address is not None and not asks:
-        out.append(f"# Nothing that {view} needs is in a Prometheus; from elsewhere:")
-    elif asks:
-        out += _asked(asks, _base(address or "http://prometheus:9090"), folder)
-        out += ["", "# What Prometheus does not have, or all of it without one (lines of a crontab):"]
-    if view in ONCE:
-        out += ["# once:", ONCE[view].format(folder=folder), "# lines of a crontab:"]
-    without = WITHOUT.get(view, (f"# copy its files to {{folder}}: docs/views/{view}.md says which it reads",))
-    out += [f"# {line.format(folder=folder)}" if asks else line.format(folder=folder) for line in without]
+    if asks:
+        out += [*_asked(asks, _base(address or "http://prometheus:9090"), folder), ""]
+    elif address is not None:
+        out.append(f"# Prometheus has nothing that {view} reads.")
+    out.append("# From elsewhere; lines that begin with a star are for a crontab:")
+    for about, command in OTHERS.get(view, ((f"copy its files: docs/views/{view}.md says which it reads", ""),)):
+        out += ["", f"# {about}"]
+        if command:
+            line = command.replace("{folder}", folder)
+            out.append(f"# {line}" if asks else line)
     return [*out, "", f"# then: loadlens {folder}, or: loadlens report {view} {folder}"]
 
 
