@@ -33,7 +33,7 @@ def test_links_and_pictures_exist(page: Path) -> None:
 
 def test_readme_is_short_and_shows_every_view() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text.count("\n") <= 220
+    assert len(text.split()) <= 1000
     for entry in VIEWS:
         assert f"docs/{entry.name}.svg" in text and f"docs/views/{entry.name}.md" in text
         assert f"loadlens report {entry.name}" in text
