@@ -39,6 +39,11 @@ def test_readme_is_short_and_shows_every_view() -> None:
         assert f"loadlens report {entry.name}" in text
 
 
+def test_an_entry_of_the_changelog_is_one_short_line() -> None:
+    for line in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2].splitlines():
+        assert len(line) <= 130 and not line.startswith(" "), line
+
+
 @cache
 def modules() -> set[str]:
     """The path of every module below the root."""
