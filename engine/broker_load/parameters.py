@@ -64,9 +64,6 @@ class BrokerLoadParameters(Parameters, frozen=True):
     sampling_allow_cpu_capacity_estimation: Annotated[
         bool, option("Use that entry's cores for samples; else partitions led by such brokers have none.")
     ] = True
-    min_valid_partition_ratio: Annotated[
-        float, option("Share of partitions that must be valid in the windows partition_load uses.", low=0, high=1)
-    ] = 0.995
     weights: Annotated[
         str, option("CPU weights: a, b, c as given, or as fitted to the broker history.", choices=("static", "fitted"))
     ] = "static"
@@ -115,21 +112,6 @@ class BrokerLoadParameters(Parameters, frozen=True):
     max_rows: Annotated[
         int, option("Most rows of the windows and samples tables; more are left out, with a note.", low=0, high=10**9)
     ] = 250_000
-    answer: Annotated[
-        str,
-        option(
-            "Which Cruise Control answer --format upstream prints.",
-            choices=("load", "partition_load", "kafka_cluster_state"),
-        ),
-    ] = "load"
-    as_: Annotated[str, option("How --format upstream prints it.", choices=("json", "text"))] = "text"
-    resource: Annotated[
-        str, option("Resource that partition_load is sorted by.", choices=("DISK", "CPU", "NW_IN", "NW_OUT"))
-    ] = "DISK"
-    entries: Annotated[int, option("Most records of partition_load; 0 for all.", low=0, high=2**31 - 1)] = 0
-    topic: Annotated[str, option("Regular expression of topics in partition_load; empty: all.")] = ""
-    max_load: Annotated[bool, option("partition_load shows the maximum over the windows.")] = False
-    avg_load: Annotated[bool, option("partition_load shows the mean over the windows, also of the disk.")] = False
 
     @property
     def interval_ms(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load import tables
-from engine.broker_load.cruise_control import load_model, regression, rest_answers
+from engine.broker_load.cruise_control import load_model, regression
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import (
@@ -107,12 +107,8 @@ class BrokerLoad:
         )
 
     def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:
-        """Return the answer of ``load``, ``partition_load`` or ``kafka_cluster_state`` as Cruise Control prints it."""
-        detail = result.detail
-        if not isinstance(detail, Detail) or detail.model is None or detail.cluster is None:
-            return None
-        with _any_numbers():
-            return rest_answers.render(detail.model, detail.cluster, detail.log_dirs, parameters)
+        """Return None: nothing is printed as Cruise Control prints it."""
+        return None
 
 
 def _trend(brokers: pl.DataFrame | None) -> Trend | None:
@@ -134,10 +130,8 @@ def _any_numbers() -> np.errstate:
 def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
     """Return what a what-if does not change, computed once per version of the inputs and choice of the other parameters."""
     plain = msgspec.structs.replace(
-        parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None,
-        answer="load", as_="text", resource="DISK", entries=0, topic="", max_load=False, avg_load=False,
-        min_valid_partition_ratio=0.0,
-    )  # fmt: skip
+        parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None
+    )
     key = (inputs.version, plain, at_ms)
     return context.memo.value("broker load model", key, lambda: _compute(inputs, plain, context, at_ms))
 
@@ -166,7 +160,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     if not builder.headline and builder.frames.get("brokers", BROKERS.empty()).height:
         builder.headline += summary.of_brokers(builder.frames["brokers"])
     builder.findings[:0] = summary.dead_brokers(builder.frames.get("brokers", BROKERS.empty()))
-    detail = detail_of(inputs, context, model, cluster, observed, fit, parameters)
+    detail = detail_of(inputs, context, model, observed, fit, parameters)
     return _Standing(model, cluster, builder, detail)
 
 

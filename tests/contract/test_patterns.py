@@ -28,11 +28,9 @@ NEVER_PATTERNS = {"split", "splitn", "split_exact"}
 """Those that take text only."""
 
 ALLOWED = {
-    (
-        "engine/broker_load/cruise_control/rest_answers.py",
-        "parameters.topic",
-    ): "an operator's choice, as upstream takes it",
-    ("engine/broker_load/cruise_control/goals.py", "parameters.topics_with_min_leaders_per_broker"): "the same",
+    ("engine/broker_load/cruise_control/goals.py", "parameters.topics_with_min_leaders_per_broker"): (
+        "an operator's choice, as upstream takes it"
+    ),
     ("engine/live/files/scan.py", "pattern"): "made of the shell patterns of a setting",
     ("engine/job_heuristics/model/job_conf.py", "pattern"): "from a table in the code",
     ("engine/job_heuristics/reading/history_binary.py", "divide"): "made of lengths",

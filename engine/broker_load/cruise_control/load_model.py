@@ -5,7 +5,7 @@ Source: Cruise Control's ``LoadMonitor`` and ``MonitorUtils``. See docs/models/b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,15 +35,14 @@ from engine.core.view import Context
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Everything computed from the inputs: what each window with rounds left (``traces`` by index, in order of time), the
-    newest ``rounds`` and their ``samples`` in order of time with the ``maps`` of their partitions to those of ``topology``,
-    windows, leader values, and the ``cluster`` as Cruise Control models it.
+    """Everything computed from the inputs, as Cruise Control models it.
 
-    ``sums``: of the windows that were looked at; ``finished``: samples among the inputs, by partition of the topology;
-    ``aggregated``: returns the windows that are used where a share of the partitions must be valid; ``synthetic``: no
-    topology is known, only leaders. ``messages`` [P]: per second in those windows, by the growth of the logs that exporters
-    report (NaN unknown, None without any); ``shares`` [P]: share of its topic's rates on its leader that a partition was
-    given by them (NaN: an even one), None where all are even.
+    ``traces``: what each window with rounds left behind, by index, in order of time. ``sums``: of the windows looked at.
+    ``rounds``: the newest ones, with their ``samples`` in order of time and the ``maps`` of their partitions to those of
+    ``topology``. ``finished``: samples among the inputs, by partition of the topology. ``synthetic``: no topology is known,
+    only leaders. ``messages`` [P]: messages per second in the windows used, by the growth of the logs that exporters report
+    (NaN unknown, None without any). ``shares`` [P]: the share of its topic's rates on its leader that a partition gets by
+    those messages (NaN: an even one); None where all are even.
     """
 
     history: History
@@ -58,7 +57,6 @@ class Model:
     aggregate: Aggregate
     values: LeaderValues
     cluster: Cluster
-    aggregated: Callable[[float], Aggregate]
     synthetic: bool
     at_ms: int | None
     messages: Floats | None = None
@@ -125,14 +123,10 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     made = _windows(context, final, looked_at, sums, split, parameters.cpu_weights)
     before = made[-1] if len(made) > len(chosen) else None
     stand_in = at_ms is not None and chosen[:1] != [at_ms // window_ms]
-
-    def aggregated(ratio: float) -> Aggregate:
-        return windows.aggregate(
-            made[: len(chosen)], before, window_ms, parameters.min_samples, parameters.max_extrapolations,
-            final.topic, stand_in, ratio,
-        )  # fmt: skip
-
-    total = aggregated(0.0)
+    total = windows.aggregate(
+        made[: len(chosen)], before, window_ms, parameters.min_samples, parameters.max_extrapolations,
+        final.topic, stand_in,
+    )  # fmt: skip
     context.check()
     leader = leader_values(total)
     loads = replica_loads.as_cruise_control(final, leader, window_loads(total), parameters.cpu_weights)
@@ -146,7 +140,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
     maps = tuple(mapped[one.topology] for one in rounds)
     return Model(
-        past, final, capacities, traces, sums, rounds, sampled, maps, finished, total, leader, cluster, aggregated,
+        past, final, capacities, traces, sums, rounds, sampled, maps, finished, total, leader, cluster,
         synthetic, at_ms, messages,
     )  # fmt: skip
 

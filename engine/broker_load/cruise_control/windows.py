@@ -25,8 +25,6 @@ EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT"
 """Cruise Control's names (enum ``Extrapolation``); the position is the code used in arrays."""
 
 NONE, AVAILABLE, ADJACENT, FORCED, INVALID = range(5)
-TINY = float(np.float32(1.401298464324817e-45))
-"""Java's Float.MIN_VALUE: what Cruise Control's maximum of an all-zero series starts from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +148,6 @@ class Aggregate:
             total += value
         return total / max(len(self.windows), 1)
 
-    def maximum(self, name: str) -> Floats:
-        """Return the maximum [P] over the windows, as in Cruise Control never below the smallest positive float."""
-        best = np.full(self.size, np.float32(TINY))
-        for value in self.series(name):
-            np.maximum(best, value, out=best)
-        return best.astype(np.float64)
-
     def latest(self, name: str) -> Floats:
         """Return the value [P] in the newest window, 0 without any."""
         return self.value(0, name).astype(np.float64) if self.windows else np.zeros(self.size)
@@ -180,14 +171,14 @@ def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: in
 
 def aggregate(
     offered: Sequence[Window], before: Window | None, window_ms: int, minimum: int, allowed: int, topic: Ints,
-    stand_in: bool = False, ratio: float = 0.0,
+    stand_in: bool = False,
 ) -> Aggregate:  # fmt: skip
     """Extrapolate the ``offered`` windows (newest first) and use each, from the newest on, that leaves enough partitions
     valid; one that does not is skipped.
 
     ``before``: the window before all of them, where Cruise Control has held it once; ``minimum`` samples a full window
     needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule that at least one whole topic must stay
-    valid; ``stand_in``: the windows are not those that Cruise Control would look at; ``ratio`` of valid partitions asked for.
+    valid; ``stand_in``: the windows are not those that Cruise Control would look at.
     """
     size = len(topic)
     states = [_states(offered, place, minimum) for place in range(len(offered))]
@@ -202,10 +193,7 @@ def aggregate(
             kept = remembered if place == len(offered) - 1 else np.zeros(size, np.bool_)
             now_stretched = stretched + (((found > NONE) & (found < INVALID)) | kept)
             now_valid = valid & ((found != INVALID) | kept) & (now_stretched <= allowed)
-        whole = np.bincount(topic[now_valid], minlength=len(members))
-        # Cruise Control compares a ratio in single precision.
-        share = np.float32(np.count_nonzero(now_valid)) / np.float32(size) if size else 0.0
-        if float(share) >= ratio and (whole == members).any():
+        if (np.bincount(topic[now_valid], minlength=len(members)) == members).any():
             valid, stretched = now_valid, now_stretched
             used.append(place)
     enough = bool(used) and not stand_in

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import polars as pl
 
-from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import fitted_weights
 from engine.broker_load.insight.fitted_weights import Fit
@@ -20,28 +19,24 @@ from engine.core.view import Context
 @dataclass(frozen=True)
 class Detail:
     """Observed and predicted CPU [N] in %, whether each was used for the fit, the ends (epoch ms) of all windows that could
-    be looked at and of those in the brokers' trend, oldest first, and the model for Cruise Control's answers."""
+    be looked at and of those in the brokers' trend, oldest first."""
 
     observed: tuple[float, ...]
     predicted: tuple[float, ...]
     used: tuple[bool, ...]
     window_ends: tuple[int, ...]
     trend_ends: tuple[int, ...]
-    model: Model | None = field(compare=False)
-    cluster: Cluster | None = field(compare=False)
-    log_dirs: pl.DataFrame = field(compare=False)
 
 
 def detail_of(
     inputs: Inputs,
     context: Context,
     model: Model | None,
-    cluster: Cluster | None,
     observations: Observations,
     fit: Fit,
     parameters: BrokerLoadParameters,
 ) -> Detail:
-    """Return the detail of a result; ``model`` and ``cluster`` are None without topology and samples."""
+    """Return the detail of a result; ``model`` is None without topology and samples."""
     return Detail(
         tuple(observations.cpu.tolist()),
         tuple(fitted_weights.predict(observations, fit.coefficients).tolist()),
@@ -50,9 +45,6 @@ def detail_of(
         tuple(window.index * model.aggregate.window_ms for window in reversed(model.aggregate.windows))
         if model
         else (),
-        model,
-        cluster,
-        inputs.table("log_dirs"),
     )
 
 

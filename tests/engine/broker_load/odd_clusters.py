@@ -57,7 +57,6 @@ class OddCluster:
     windows: int = 5
     min_samples: int = 1
     max_extrapolations: int = 5
-    ratio: float = 0.995
     estimate_while_sampling: bool = True
     at_ms: int = 0
 
@@ -66,7 +65,7 @@ class OddCluster:
         values = {
             "window-ms": self.window_ms, "sampling-interval-s": self.interval_ms / 1000, "windows": self.windows,
             "min-samples": self.min_samples, "max-extrapolations": self.max_extrapolations,
-            "min-valid-partition-ratio": self.ratio, "at": self.at_ms,
+            "at": self.at_ms,
             "sampling-allow-cpu-capacity-estimation": str(self.estimate_while_sampling).lower(),
         }  # fmt: skip
         return [(name, str(value)) for name, value in values.items()]
@@ -98,9 +97,10 @@ def draw(seed: int) -> OddCluster:
     holes = seed % 3 == 0
     made = OddCluster(
         windows=rng.choice([3, 3, 4] if holes else [1, 2, 3, 4, 5]), min_samples=rng.choice([1, 1, 1, 2, 3, 4, 4]),
-        max_extrapolations=5 if holes else rng.choice([0, 1, 2, 5, 5, 5]), ratio=rng.choice([0.995, 0.5, 0.0]),
-        estimate_while_sampling=holes or rng.random() < 0.85,
+        max_extrapolations=5 if holes else rng.choice([0, 1, 2, 5, 5, 5]),
     )  # fmt: skip
+    rng.choice(range(3))  # a choice that is gone: without it every seed would draw another cluster
+    made.estimate_while_sampling = holes or rng.random() < 0.85
     ids = sorted(rng.sample(range(12), rng.randint(2, 6)))
     dying = rng.choice([0.0, 0.0, 0.3])
     dead = {i for i in ids[1:] if rng.random() < dying}

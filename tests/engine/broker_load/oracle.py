@@ -21,7 +21,6 @@ RATES = ("leader_bytes_in", "leader_bytes_out", "replication_bytes_in_rate", "re
 NINE = ("cpu_usage", "disk_usage", *RATES)
 OPTIONAL = {"BROKER_PRODUCE_REQUEST_RATE", "BROKER_CONSUMER_FETCH_REQUEST_RATE"}
 CAPACITY = {"CPU": 0.7, "DISK": 0.8, "NW_IN": 0.8, "NW_OUT": 0.8}
-TINY = 1.401298464324817e-45
 Values = dict[str, float]
 Key = tuple[str, int]
 
@@ -190,7 +189,7 @@ class Oracle:
         self.broker_samples: dict[tuple[int, int], Values] = {}
         self.cells: dict[tuple[int, Key], Cell] = defaultdict(Cell)
         self._sample()
-        self.chosen = self.choose(0.0)
+        self.chosen = self.choose()
 
     def cores(self, broker: int, while_sampling: bool) -> float | None:
         """Cores of a broker, None unknown."""
@@ -219,8 +218,8 @@ class Oracle:
                     self.samples[key, time] = sample
                     self.cells[time // cluster.window_ms + 1, key].add(sample)
 
-    def choose(self, ratio: float) -> Chosen | None:
-        """The windows Cruise Control uses where a share of the partitions must be valid; None where it refuses."""
+    def choose(self) -> Chosen | None:
+        """Return the windows that Cruise Control uses; None where it refuses."""
         cluster = self.cluster
         last = cluster.at_ms // cluster.window_ms
         looked_at = [last - step for step in range(cluster.windows)]
@@ -256,7 +255,7 @@ class Oracle:
                     now_valid.add(key)
             topics = {topic for topic, _ in self.keys}
             whole = any(all(key in now_valid for key in self.keys if key[0] == topic) for topic in topics)
-            if whole and single(len(now_valid) / len(self.keys)) >= ratio:
+            if whole:
                 valid, stretched = now_valid, now_stretched
                 used.append(window)
         if not used:
@@ -506,20 +505,3 @@ class Loads:
         return {
             i: "DEAD" if i not in self.oracle.live else "BAD_DISKS" if i in bad else "ALIVE" for i in self.oracle.ids
         }
-
-
-def partition_load(oracle: Oracle) -> dict[Key, tuple[float, ...]] | None:
-    """What ``partition_load`` answers: CPU, disk, network in and out, messages by partition; None where it refuses."""
-    chosen = oracle.choose(oracle.cluster.ratio)
-    if chosen is None:
-        return None
-    by_key = dict(zip(oracle.keys, oracle.cluster.partitions, strict=True))
-    seen = {i for key in chosen.valid for i in by_key[key].replicas}
-    if any(i not in oracle.live and i not in seen for i in oracle.ids):
-        return None
-    loads, out = Loads(oracle, chosen), {}
-    for r in loads.replicas:
-        if r.leads and r.key in chosen.valid:
-            messages = mean([chosen.cells[window, r.key][1]["message_in_rate"] for window in chosen.windows])
-            out[r.key] = tuple(floor0(x) for x in (r.cpu, r.disk, r.nw_in, r.nw_out, messages))
-    return out

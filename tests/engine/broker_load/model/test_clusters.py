@@ -28,6 +28,7 @@ def answer(**clusters: tuple[str, int, float]) -> bytes:
             pod = {"pod": f"kafka-{broker}", "instance": f"10.0.0.{broker}:9404", **own}
             add("kafka_server_brokertopicmetrics_bytesinpersec_oneminuterate", rate, topic="t", **pod)
             add("kafka_server_brokertopicmetrics_bytesinpersec_oneminuterate", rate, **pod)
+            add("java_lang_operatingsystem_processcpuload", 0.5, **pod)
             add("kafka_log_log_size", 1048576.0, topic="t", partition=str(broker), **pod)
             add("kafka_server_app_info", 1, id=str(broker), **pod)
             add("kafka_broker_info", 1, id=str(broker), address=f"{cluster}-{broker}:9092", **own)
@@ -48,7 +49,7 @@ def hosts(every: Inputs, *pairs: tuple[str, str], memo: Memo | None = None) -> t
     rows = result.tables["brokers"].sort("broker")
     partition = result.tables["partitions"].filter(partition=0)
     assert partition["leader"].to_list() == [0] and partition["replicas"].to_list() == [[0]]
-    return rows["host"].to_list(), result.detail.model.rounds[-1].reported[0][0]
+    return rows["host"].to_list(), rows["leader_nw_in_kbs"][0]
 
 
 @pytest.mark.parametrize("label", ["cluster", "kafka_cluster", "strimzi_io_cluster"])

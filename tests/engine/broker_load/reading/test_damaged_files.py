@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from engine.broker_load.reading.kinds import KINDS
-from engine.broker_load.view import VIEW
 from engine.core.reading import HEAD, Source
 from engine.core.view import NoInput
 from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
@@ -104,7 +103,6 @@ def test_a_damaged_file_among_good_ones(sample: Path, number: int) -> None:
             for column in frame.get_columns():
                 if column.dtype == pl.String:
                     assert not column.str.contains("[\x00-\x1f\x7f\u202e]").any()
-        assert VIEW.upstream(result, VIEW.parameters())
 
 
 def test_cut_scrape_is_a_problem_and_loses_only_its_last_line(sample: Path) -> None:
