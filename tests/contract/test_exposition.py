@@ -121,7 +121,7 @@ def test_feeds_prints_comments_commands_and_crontab_lines(name: str, capsys: pyt
     if name in feeds.ASKS:
         commands = [line for line in printed.splitlines() if line and not line.startswith("#")]
         assert all(line.startswith(("mkdir ", "curl ")) for line in commands), "the rest could be piped to a shell"
-    for about, command in feeds.OTHERS[name]:
+    for about, command in feeds.OTHERS.get(name, ()):
         assert f"# {about}\n" in printed and command.replace("{folder}", "/m") in printed
 
 
