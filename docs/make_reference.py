@@ -27,10 +27,30 @@ def keys() -> Iterator[str]:
         yield f"| {action.scope} | {shown} | `{action.id}` | {action.help} |"
 
 
+def documentation(sections: Mapping[str, type[Parameters]]) -> str:
+    """Format a Markdown table of every key of ``sections``: section, key, default, unit, meaning."""
+    lines = ["| section | key | default | unit | meaning |", "|---|---|---|---|---|"]
+    for name, kind in sections.items():
+        for declared in options(kind):
+            default = declared.default
+            if default is None:
+                shown = "not set"
+            elif isinstance(default, bool):
+                shown = f"`{str(default).lower()}`"
+            elif isinstance(default, tuple):
+                shown = "`" + ", ".join(str(part) for part in default) + "`" if default else "empty"
+            else:
+                shown = f"`{default}`" if default != "" else "empty"
+            choice = f" ({', '.join(declared.choices)})" if declared.choices else ""
+            cells = (name, f"`{declared.key}`", shown, declared.unit, f"{declared.sentence}{choice}")
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
 def settings() -> Iterator[str]:
     """Yield the page of all settings and options, from the types that validate them."""
-    from engine.own_files.settings import SECTIONS, documentation
     from engine.views import VIEWS
+    from tui.settings import SECTIONS
 
     yield "# Settings and options"
     yield (

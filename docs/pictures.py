@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
@@ -47,15 +45,12 @@ SCENE_S = 4
 @contextlib.asynccontextmanager
 async def dashboard(folder: Path, view: str, size: tuple[int, int]) -> AsyncIterator[tuple[Dashboard, Pilot[None]]]:
     """Run the dashboard on ``folder``; its clock stands two seconds behind the newest data once there is a result."""
+    from engine.live.options import LiveSettings
     from engine.own_files.settings import Settings, State
     from tui.app import Dashboard
+    from tui.settings import UiSettings
 
-    plain = Settings(folder / "none.toml")
-    settings = Settings(
-        plain.path,
-        ui=msgspec.structs.replace(plain.ui, theme="dark"),
-        live=msgspec.structs.replace(plain.live, cache=False),
-    )
+    settings = Settings(folder / "none.toml", (UiSettings(theme="dark"), LiveSettings(cache=False)))
     app = Dashboard([folder], settings, view=view, state=State(folder / "state.toml"))
     async with app.run_test(size=size) as pilot:
         yield app, pilot

@@ -33,6 +33,7 @@ from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
 from tui.process.type_ahead import TypeAhead
 from tui.scenario_actions import ScenarioActions
+from tui.settings import UiSettings
 from tui.source import Source
 from tui.status_model import StatusModel
 from tui.tabs import OVERVIEW, Tabs, first_tab
@@ -138,6 +139,7 @@ class Dashboard(ScenarioActions):
         self._lost = lost
         self._watchdog: threading.Event | None = None
         self._collector = Collector() if guards else None
+        ui = settings.of(UiSettings)
         self.client = EngineClient(
             self._post,
             roots,
@@ -145,10 +147,10 @@ class Dashboard(ScenarioActions):
             opener=opener,
             prepare=prepare,
             settled=self._collector.begin if self._collector is not None else lambda: None,
-            fps=settings.ui.frames_per_second or (4 if lifecycle.over_ssh() else 15),
+            fps=ui.frames_per_second or (4 if lifecycle.over_ssh() else 15),
         )
-        chosen = view is not None or bool(settings.ui.tab)
-        first = first_tab(entries, (view, settings.ui.tab, self.state.get("tab", default="")))
+        chosen = view is not None or bool(ui.tab)
+        first = first_tab(entries, (view, ui.tab, self.state.get("tab", default="")))
         self.tabs = Tabs(entries, first, settings, self.client, chosen=chosen, id="panes")
         self._looks = LastLooks(self.state, [os.fspath(root.absolute()) for root in roots]) if self.source.own else None
         self.overview = Overview(

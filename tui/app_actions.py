@@ -11,6 +11,7 @@ from textual.dom import DOMNode
 
 from tui import actions, glyphs, textual_internals, themes
 from tui.process import lifecycle
+from tui.settings import UiSettings
 from tui.widgets.status import KeyBar
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class AppActions(App[None]):
 
     def choose_looks(self) -> str:
         """Take the glyphs, theme and colours that settings and terminal allow; return a complaint, or an empty text."""
-        ui = self.settings.ui
+        ui = self.settings.of(UiSettings)
         self.glyphs = glyphs.choose(ui.glyphs, encoding=lifecycle.encoding())
         self._mouse = ui.mouse == "on" or (ui.mouse != "off" and not lifecycle.over_ssh())
         for theme in themes.THEMES:

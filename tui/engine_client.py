@@ -67,13 +67,13 @@ def open_session(
 
     Return it, its views by name, and the reasons of those that cannot be loaded. ``now_ms``: tells another time than that of now.
     """
-    from engine.live.session import Session, wall_clock
+    from engine.live.session import LiveSettings, Session, wall_clock
     from engine.views import VIEWS
 
     names = [entry.name for entry in VIEWS]
     loaded, failed = load_views([first] if first in names else names)
     return (
-        Session(list(roots), list(loaded.values()), settings=settings.live, now_ms=now_ms or wall_clock),
+        Session(list(roots), list(loaded.values()), settings=settings.of(LiveSettings), now_ms=now_ms or wall_clock),
         loaded,
         failed,
     )

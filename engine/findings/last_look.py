@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.core import units
-from engine.own_files.settings import State
 
 if TYPE_CHECKING:
     from engine.core.result import Finding, Headline, Result
@@ -16,6 +15,16 @@ KEPT = 200
 """Findings of a view that are kept, the worst ones."""
 PLACES = 10
 """Sets of watched paths of which looks are kept, those seen last."""
+
+
+class State(Protocol):
+    """Nested plain values under string keys that outlast the program (``engine.own_files.settings.State``)."""
+
+    def get(self, *keys: str, default: Any = None) -> Any:
+        """Return a value, or ``default``."""
+
+    def set(self, *keys: str, value: Any) -> None:
+        """Set a value; None removes it."""
 
 
 class LastLooks:

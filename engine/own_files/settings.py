@@ -7,19 +7,19 @@ becomes a problem and the default stands.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from engine.core.bounded_read import read_bounded
-from engine.core.parameters import BadOption, Parameters, option, options, parse
+from engine.core.parameters import BadOption, Parameters, parse
 from engine.core.problems import Problem
-from engine.findings.notify import NotifySettings, Threshold
-from engine.live.options import LiveSettings
 from engine.own_files.private_files import (
     locked,
     make_folder,
@@ -29,61 +29,38 @@ from engine.own_files.private_files import (
     why_not_writable,
 )
 
+P = TypeVar("P", bound=Parameters)
+
 CONFIG_VARIABLE = "LOADLENS_CONFIG"
 """Environment variable that names another settings file."""
 MAX_BYTES = 4 << 20
 """Largest settings or state file that is read, in bytes."""
 
 
-class UiSettings(Parameters, frozen=True, kw_only=True):
-    """Section ``[ui]``: how the dashboard looks and behaves."""
-
-    theme: Annotated[
-        str, option("Colour theme; auto picks dark, or the terminal's own 16 colours where it has no more")
-    ] = "auto"
-    glyphs: Annotated[
-        str,
-        option("Characters for plots and bars; auto picks by locale", choices=("auto", "braille", "block", "ascii")),
-    ] = "auto"
-    mouse: Annotated[
-        str,
-        option(
-            "Mouse capture; auto is off over SSH, where it costs bytes and blocks selection",
-            choices=("auto", "on", "off"),
-        ),
-    ] = "auto"
-    frames_per_second: Annotated[
-        int, option("Most redraws in a second; 0 picks 15 locally and 4 over SSH", unit="1/s", low=0, high=60)
-    ] = 0
-    tab: Annotated[str, option("View shown first; empty is the last one used, or the first with data")] = ""
-    time_zone: Annotated[str, option("Time zone of shown times: local or UTC", choices=("local", "UTC"))] = "local"
-
-
 @dataclass(frozen=True)
 class Settings:
     """The settings file's values over the defaults.
 
-    ``views`` holds the raw sections of the views: they are checked by ``view_parameters`` once a view is loaded, so that
-    reading settings imports no view.
+    ``sections`` holds one value per declared section, ``views`` the raw sections of the views: ``view_parameters`` checks
+    those once a view is loaded, so that reading settings imports no view.
     """
 
     path: Path
-    ui: UiSettings = field(default_factory=UiSettings)
-    live: LiveSettings = field(default_factory=LiveSettings)
-    notify: NotifySettings = field(default_factory=NotifySettings)
+    sections: tuple[Parameters, ...] = ()
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     unread: bool = False
     """The file could not be read at all (missing although named, not UTF-8, not TOML)."""
 
+    def of(self, kind: type[P]) -> P:
+        """Return the section of type ``kind``, its defaults if the file has none."""
+        return next((section for section in self.sections if isinstance(section, kind)), kind())
 
-SECTIONS: Mapping[str, type[Parameters]] = {
-    "ui": UiSettings,
-    "live": LiveSettings,
-    "notify": NotifySettings,
-}
-"""Sections of the settings file besides those of the views, and ``keys``."""
+    def put(self, *sections: Parameters) -> Settings:
+        """Return these settings with ``sections`` in place of those of the same types."""
+        others = (section for section in self.sections if type(section) not in map(type, sections))
+        return dataclasses.replace(self, sections=(*sections, *others))
 
 
 def folders() -> dict[str, Path]:
@@ -105,11 +82,13 @@ def folders() -> dict[str, Path]:
     }
 
 
-def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
+def load(
+    path: Path | None = None, kinds: Mapping[str, type[Parameters]] = MappingProxyType({}), views: tuple[str, ...] = ()
+) -> Settings:
     """Read the settings file (``path``, or the usual place). Never raises for its content.
 
-    ``views``: names whose sections are known; another section is a problem. A missing file is fine unless it was named,
-    by ``path`` or by ``LOADLENS_CONFIG``.
+    ``kinds``: the declared sections by name; ``views``: names whose sections are kept as they are. Another section is a
+    problem. A missing file is fine unless it was named, by ``path`` or by ``LOADLENS_CONFIG``.
     """
     wanted = path if path is not None else folders()["config"]
     named = path is not None or bool(os.environ.get(CONFIG_VARIABLE))
@@ -129,9 +108,7 @@ def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
     def complain(reason: str) -> None:
         problems.append(Problem.at(str(wanted), "settings", reason))
 
-    sections: dict[str, Parameters] = {}
-    for name, kind in SECTIONS.items():
-        sections[name] = _section(kind, name, data.pop(name, {}), complain)
+    sections = tuple(_section(kind, name, data.pop(name, {}), complain) for name, kind in kinds.items())
     keys: dict[str, tuple[str, ...]] = {}
     for action, value in _mapping(data.pop("keys", {}), "keys", complain).items():
         if isinstance(value, str):
@@ -145,12 +122,8 @@ def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
         if name in views or not views:
             view_sections[name] = _mapping(value, name, complain)
         else:
-            complain(f"unknown section [{name}]; known: {', '.join((*SECTIONS, 'keys', *views))}")
-    ui, live, notify = sections["ui"], sections["live"], sections["notify"]
-    assert isinstance(ui, UiSettings) and isinstance(live, LiveSettings) and isinstance(notify, NotifySettings)
-    for complaint in Threshold(notify).complaints:
-        complain(complaint)
-    return Settings(wanted, ui, live, notify, keys, view_sections, tuple(problems))
+            complain(f"unknown section [{name}]; known: {', '.join((*kinds, 'keys', *views))}")
+    return Settings(wanted, sections, keys, view_sections, tuple(problems))
 
 
 def view_parameters(settings: Settings, name: str, kind: type[Parameters]) -> tuple[Any, tuple[Problem, ...]]:
@@ -181,26 +154,6 @@ def _section(kind: type[Parameters], name: str, value: Any, complain: Callable[[
         except BadOption as error:
             complain(f"[{name}] {error}")
     return parameters
-
-
-def documentation(sections: Mapping[str, type[Parameters]]) -> str:
-    """Format a Markdown table of every key of ``sections``: section, key, default, unit, meaning."""
-    lines = ["| section | key | default | unit | meaning |", "|---|---|---|---|---|"]
-    for name, kind in sections.items():
-        for declared in options(kind):
-            default = declared.default
-            if default is None:
-                shown = "not set"
-            elif isinstance(default, bool):
-                shown = f"`{str(default).lower()}`"
-            elif isinstance(default, tuple):
-                shown = "`" + ", ".join(str(part) for part in default) + "`" if default else "empty"
-            else:
-                shown = f"`{default}`" if default != "" else "empty"
-            choice = f" ({', '.join(declared.choices)})" if declared.choices else ""
-            cells = (name, f"`{declared.key}`", shown, declared.unit, f"{declared.sentence}{choice}")
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
 
 
 class State:

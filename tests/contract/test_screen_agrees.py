@@ -21,7 +21,7 @@ NOW_S = 1_800_000_000.0
 
 
 async def _shown(name: str, folder: Path, state: Path) -> tuple[Any, Any, list[str]]:
-    settings = Settings(state / "config.toml", live=QUIET)
+    settings = Settings(state / "config.toml", (QUIET,))
     app = Dashboard([folder], settings, view=name, state=State(state / "state.toml"), clock=lambda: NOW_S)
     async with app.run_test(size=(200, 50)) as pilot:
         for _ in range(1500):

@@ -114,7 +114,7 @@ async def replay(folder: Path, rounds: int, *, checks: int, seed: int = 1) -> Ou
             players[name] = steps
     app = Dashboard(
         [data],
-        Settings(folder / "config.toml", live=QUIET),
+        Settings(folder / "config.toml", (QUIET,)),
         source=Source(demo=True),
         state=State(folder / "state.toml"),
     )

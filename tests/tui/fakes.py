@@ -37,6 +37,7 @@ from engine.live.status import Ignored, Mode, RootStatus, Status
 from engine.own_files.settings import Settings, State
 from engine.views import Entry, entry
 from tui.app import Dashboard
+from tui.settings import UiSettings
 from tui.widgets.table.table import LiveTable
 
 NOW = 1_767_225_600.0
@@ -337,16 +338,11 @@ async def stage(
 
     ``painted``: also send frames to the terminal, of which there is none: a third of the time of all screen tests.
     """
-    import msgspec
-
     made = session or FakeSession(list(views.values()) if views else [FakeView("first-view", "First view"), FakeView()])
     keys = ui.pop("keys", {})
     glyphs = ui.pop("glyphs_set", "braille")
     theme = ui.pop("theme", "dark")
-    settings = Settings(tmp_path / "config.toml", keys=keys)
-    settings = Settings(
-        settings.path, ui=msgspec.structs.replace(settings.ui, glyphs=glyphs, theme=theme, **ui), keys=keys
-    )
+    settings = Settings(tmp_path / "config.toml", (UiSettings(glyphs=glyphs, theme=theme, **ui),), keys)
     app = Dashboard(
         [Path("/data")],
         settings,

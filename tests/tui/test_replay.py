@@ -45,7 +45,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_a_recording_is_replayed_on_the_ordinary_dashboard(tmp_path: Path) -> None:
-    settings = Settings(tmp_path / "config.toml", live=LiveSettings(cache=False, scan_interval_s=0.05))
+    settings = Settings(tmp_path / "config.toml", (LiveSettings(cache=False, scan_interval_s=0.05),))
     (tmp_path / "to").mkdir()
 
     async def story() -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -255,10 +254,10 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
     """Load the settings file, overridden by the arguments that set the same."""
     import msgspec
 
-    from engine.own_files import settings
-    from engine.views import VIEWS
+    from engine.live.options import LiveSettings
+    from tui.settings import UiSettings, load
 
-    loaded = settings.load(Path(arguments.config) if arguments.config else None, tuple(e.name for e in VIEWS))
+    loaded = load(Path(arguments.config) if arguments.config else None)
     ui = {k: v for k in ("theme", "glyphs") if (v := getattr(arguments, k, None)) is not None}
     live: dict[str, Any] = {}
     if getattr(arguments, "poll", False):
@@ -267,8 +266,8 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
         live["cache"] = False
     if arguments.follow_symlinks:
         live["follow_symlinks"] = True
-    return dataclasses.replace(
-        loaded, ui=msgspec.structs.replace(loaded.ui, **ui), live=msgspec.structs.replace(loaded.live, **live)
+    return loaded.put(
+        msgspec.structs.replace(loaded.of(UiSettings), **ui), msgspec.structs.replace(loaded.of(LiveSettings), **live)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine.live.options import LiveSettings
 from tui.cli.arguments import check_paths, load_settings
 from tui.cli.output import FINE, UsageError, message
 
@@ -49,7 +50,7 @@ def compute(arguments: argparse.Namespace) -> Computation:
         # The usual file may be odd; one that was asked for must not be passed over for other numbers.
         raise UsageError(f"--config {arguments.config}: {settings.problems[0].reason}")
     # Worker processes begin to read while this one still loads what it needs.
-    scan = FirstScan(arguments.paths, settings.live)
+    scan = FirstScan(arguments.paths, settings.of(LiveSettings))
     pool = _start_reading(scan, wanted, settings) if wanted.ready else None
     try:
         return _computed(arguments, _view(wanted), settings, scan, pool)
@@ -64,11 +65,11 @@ def _start_reading(scan: FirstScan, wanted: Entry, settings: Settings) -> Readin
     from engine.live.pool.reading_pool import WORTH_EARLY, start
     from engine.live.pool.tasks import FileTask
 
-    if has_rows(settings.live, scan.roots, wanted.name):
+    if has_rows(settings.of(LiveSettings), scan.roots, wanted.name):
         return None
     scanner = scan.scanner
     files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
-    return start(files, [wanted.module], settings.live, worth=WORTH_EARLY, final=True, early=True)
+    return start(files, [wanted.module], settings.of(LiveSettings), worth=WORTH_EARLY, final=True, early=True)
 
 
 def _view(wanted: Entry) -> View:
@@ -109,7 +110,7 @@ def _computed(
 
     if pool is not None and hasattr(view, "load"):
         view.load()  # modules that computing needs, while the workers read
-    session = Session(arguments.paths, [view], settings=settings.live, first_scan=scan, pool=pool)
+    session = Session(arguments.paths, [view], settings=settings.of(LiveSettings), first_scan=scan, pool=pool)
     try:
         try:
             session.scan(final=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import os
 import sys
@@ -12,10 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.live.options import LiveSettings
 from tui.cli.arguments import check_paths, load_settings
 from tui.cli.output import UsageError, message
 from tui.process import lifecycle
 from tui.process.played_folder import playing
+from tui.settings import UiSettings
 from tui.source import Source
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def show_replay(arguments: argparse.Namespace) -> int:
     from engine.recording.player import Player
 
     settings = _settings_of_play(arguments)
-    limit, most = settings.live.max_unpacked_mb << 20, settings.live.max_files
+    live = settings.of(LiveSettings)
+    limit, most = live.max_unpacked_mb << 20, live.max_files
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(open(open_regular(arguments.file)[0], "rb"))  # noqa: PTH123  (a descriptor)
@@ -74,7 +76,7 @@ def _settings_of_play(arguments: argparse.Namespace) -> Settings:
     if not arguments.speed > 0:  # nor a NaN
         raise UsageError("--speed: a number above 0 is wanted")
     settings = load_settings(arguments)
-    return dataclasses.replace(settings, live=msgspec.structs.replace(settings.live, cache=False))
+    return settings.put(msgspec.structs.replace(settings.of(LiveSettings), cache=False))
 
 
 @contextlib.contextmanager
@@ -95,7 +97,7 @@ def _recorder(arguments: argparse.Namespace, settings: Settings) -> Recorder | N
     from engine.recording.recorder import Recorder
 
     try:
-        return Recorder(Path(arguments.record), settings.live.max_unpacked_mb << 20)
+        return Recorder(Path(arguments.record), settings.of(LiveSettings).max_unpacked_mb << 20)
     except OSError as error:
         raise UsageError(f"--record {arguments.record}: {error.strerror or error}") from error
 
@@ -120,8 +122,9 @@ def _run(
     0 after quit, 129 after a hang-up, 143 after SIGTERM, 1 after a crash.
     """
     lifecycle.draw_on_standard_output()
-    lifecycle.prepare(os.environ, settings.ui.frames_per_second)
-    lifecycle.use_time_zone(settings.ui.time_zone, os.environ)
+    ui = settings.of(UiSettings)
+    lifecycle.prepare(os.environ, ui.frames_per_second)
+    lifecycle.use_time_zone(ui.time_zone, os.environ)
     from engine.own_files.settings import folders
     from tui.process import logs
 

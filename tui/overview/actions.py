@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual import on
 
+from engine.findings.notify import NotifySettings
 from tui import textual_internals
 from tui.app_actions import AppActions
 from tui.overview.pane import OverviewPane
@@ -86,9 +87,10 @@ class OverviewActions(AppActions):
 
     def call_operator(self, text: str) -> None:
         """Ring the bell and notify outside the terminal, as the settings say."""
-        if self.settings.notify.bell:
+        wanted = self.settings.of(NotifySettings)
+        if wanted.bell:
             self.bell()
-        if self.settings.notify.desktop:
+        if wanted.desktop:
             textual_internals.notify_outside(self, text)
 
     # -- pause and refresh ------------------------------------------------------------------------------------------------

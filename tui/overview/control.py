@@ -40,7 +40,7 @@ class Overview:
         call: Callable[[str], object],
         looks: LastLooks | None = None,
     ) -> None:
-        from engine.findings.notify import Threshold
+        from engine.findings.notify import NotifySettings, Threshold
 
         self.rows = {
             entry.name: Row(
@@ -56,7 +56,7 @@ class Overview:
         self._settings = settings
         self._clock = clock
         self._call = call
-        self._threshold = Threshold(settings.notify)
+        self._threshold = Threshold(settings.of(NotifySettings))
         self._stale: set[str] = set()
         self._parameters: dict[str, Any] = {}
         self._at: tuple[str, str] | None = None

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.findings.notify import NotifySettings, Threshold
-from engine.own_files.settings import load
+from tui.settings import load
 
 
 def test_levels_and_rules() -> None:
@@ -28,7 +28,8 @@ def test_what_cannot_be_understood_is_a_problem_and_the_rest_stands(tmp_path: Pa
     path = tmp_path / "config.toml"
     path.write_text('[notify]\nlevel = "awful"\nbell = true\nrules = ["x", "ring-placement=low", "a/b=ok"]\n')
     settings = load(path)
-    assert settings.notify.bell and settings.notify.level == "severe"
+    notify = settings.of(NotifySettings)
+    assert notify.bell and notify.level == "severe"
     reasons = " ".join(problem.reason for problem in settings.problems)
     assert "awful" in reasons and "'x'" in reasons and "'a/b=ok'" in reasons and len(settings.problems) == 3
-    assert Threshold(settings.notify).calls("ring-placement", "n", "low")
+    assert Threshold(notify).calls("ring-placement", "n", "low")
