@@ -6,8 +6,12 @@ A contract test compares the pages with the code, so that they cannot go stale.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.core.parameters import Parameters
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -29,6 +33,8 @@ def keys() -> Iterator[str]:
 
 def documentation(sections: Mapping[str, type[Parameters]]) -> str:
     """Format a Markdown table of every key of ``sections``: section, key, default, unit, meaning."""
+    from engine.core.parameters import options
+
     lines = ["| section | key | default | unit | meaning |", "|---|---|---|---|---|"]
     for name, kind in sections.items():
         for declared in options(kind):

@@ -20,10 +20,8 @@ from engine.core.text import clean
 from engine.core.view import Context, View
 from engine.live.cache.cache_session import CacheSession
 from engine.live.cache.location import make_rows_folder
-from engine.live.files.file_stats import FileStats
-from engine.live.files.first_scan import FirstScan, absolute
-from engine.live.files.scan import Changes, Scanner
-from engine.live.files.tracked_file import TrackedFile
+from engine.live.files.scan import Changes, FirstScan, Scanner, absolute
+from engine.live.files.tracked_file import FileStats, TrackedFile
 from engine.live.files.watch import Watcher
 from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower

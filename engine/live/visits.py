@@ -15,7 +15,7 @@ from engine.live.files.tracked_file import TrackedFile
 from engine.live.files.watch import GIVES_WAY_S
 from engine.live.ingest.follower import Follower
 from engine.live.options import LiveSettings
-from engine.live.pool import limits
+from engine.live.pool import tasks
 from engine.live.pool.guard import Answer, Guard
 from engine.live.pool.merge import Batch, Merger
 from engine.live.pool.reading_pool import WORTH_LATE, ReadingPool, module_of, start
@@ -146,7 +146,7 @@ class Visits:
         """Return how many bytes of ``file`` may be given to a reader in this process, None for all."""
         if not (self.guard.usable and self._elsewhere):
             return None
-        return 0 if file.suspect else limits.SMALL
+        return 0 if file.suspect else tasks.SMALL
 
     def _note(self, file: TrackedFile) -> None:
         """Remember whether ``file`` must be visited again, and whether it has problems."""

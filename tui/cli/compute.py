@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.core.problems import Problem
     from engine.core.result import Result
     from engine.core.view import View
-    from engine.live.files.first_scan import FirstScan
+    from engine.live.files.scan import FirstScan
     from engine.live.pool.reading_pool import ReadingPool
     from engine.own_files.settings import Settings
     from engine.views import Entry
@@ -36,7 +36,7 @@ class Computation:
 
 def compute(arguments: argparse.Namespace) -> Computation:
     """Read the files that ``arguments`` name and compute their view once. Raises UsageError."""
-    from engine.live.files.first_scan import FirstScan
+    from engine.live.files.scan import FirstScan
     from engine.views import entry
 
     wanted = entry(arguments.view)

@@ -2,7 +2,7 @@
 
 Events only say where to look; this module says what is true. A full scan compares every file by ``stat``; a hinted
 one only the named paths. Directories are visited once by identity, so that overlapping roots and symbolic links (and
-loops of them) give each directory one path: the real one rather than a linked one, in the order of the roots. Links that lead
+loops of them) give each directory one path: the real one before a linked one, in the order of the roots. Links that lead
 out of the roots are not followed unless asked for, and there is a bound on files and on depth.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.core.problems import Problem
-from engine.live.files.paths import below, canonical, inside, relative
+from engine.live.files.opening import below, canonical, inside, relative
 from engine.live.options import LiveSettings
 
 Stat = tuple[int, int, int, int, int]
@@ -480,3 +480,18 @@ class Scanner:
         elif name in folder.folders or name in folder.links:
             return False
         return True
+
+
+def absolute(roots: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Return each of ``roots`` once, as an absolute path."""
+    return tuple(dict.fromkeys(os.path.abspath(os.path.expanduser(root)) for root in roots))
+
+
+class FirstScan:
+    """What is below ``roots`` now. ``changes`` holds every file, ``size`` their bytes on disk."""
+
+    def __init__(self, roots: Sequence[str | os.PathLike[str]], settings: LiveSettings) -> None:
+        self.roots = absolute(roots)
+        self.scanner = Scanner(self.roots, settings)
+        self.changes: Changes = self.scanner.scan()
+        self.size = sum(stat[2] for stat in self.changes.changed.values())

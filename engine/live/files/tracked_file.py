@@ -1,15 +1,20 @@
-"""State of one file, and of one file as one reader of one view sees it."""
+"""State of one file, of one file as one reader of one view sees it, and of all files together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from engine.core.compression import Damaged, Packing
 from engine.core.inputs import FileInfo
 from engine.core.problems import Problem, bounded
 from engine.core.reading import FileKind
+from engine.core.text import clean
+from engine.live.files.scan import Scanner
+from engine.live.status import Ignored, Status
 
 PER_FILE = 200
 """Distinct problems listed per file; further ones are counted."""
@@ -102,3 +107,103 @@ class TrackedFile:
     def bounded(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         """Return ``problems`` with equal ones joined, at most PER_FILE of them."""
         return problems if len(problems) < 2 else bounded(problems, PER_FILE)
+
+
+REMEMBERED = 64
+"""Versions for which the changed files are remembered."""
+Touched = Callable[[int], frozenset[int] | None]
+"""Returns ids of the files that came, changed or went since a version, None if that is forgotten."""
+
+
+class FileIndex:
+    """File infos by id."""
+
+    def __init__(self) -> None:
+        self._infos: dict[int, FileInfo] = {}
+        self._changed: set[int] = set()
+        self._log: dict[int, frozenset[int]] = {}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def put(self, info: FileInfo) -> None:
+        """Add a file, or replace its info."""
+        self._infos[info.id] = info
+        self._changed.add(info.id)
+
+    def drop(self, number: int) -> None:
+        """Forget a file."""
+        if self._infos.pop(number, None) is not None:
+            self._changed.add(number)
+
+    def snapshot(self, version: int) -> tuple[Mapping[int, FileInfo], Touched]:
+        """Return the files as of now, which is ``version``, and what has been touched since the last versions."""
+        self._log[version], self._changed = frozenset(self._changed), set()
+        self._log.pop(version - REMEMBERED, None)
+        log = self._log.copy()
+
+        def touched(since: int) -> frozenset[int] | None:
+            steps = [log.get(step) for step in range(since + 1, version + 1)]
+            known = [step for step in steps if step is not None]
+            return frozenset().union(*known) if len(known) == len(steps) else None
+
+        return MappingProxyType(self._infos.copy()), touched
+
+
+IGNORED = 200
+"""Ignored files that a status names; the rest are counted."""
+
+
+class FileStats:
+    """Bytes and newest modification time (ns) of the files that some reader takes, and the files that none does."""
+
+    def __init__(self) -> None:
+        self._stats: dict[TrackedFile, tuple[int, int]] = {}
+        self._ignored: dict[TrackedFile, None] = {}
+        self._newest = -1
+        self._newest_is_exact = True  # else the newest is at least _newest's
+        self.bytes = 0
+
+    def put(self, file: TrackedFile) -> None:
+        """Count ``file`` as it is now."""
+        self.drop(file)
+        if not file.readers or file.is_copy:
+            self._ignored[file] = None
+        elif file.stat is not None:
+            size, mtime, _ = file.stat
+            self._stats[file] = (size, mtime)
+            self.bytes += size
+            if mtime >= self._newest:
+                self._newest, self._newest_is_exact = mtime, True
+
+    def drop(self, file: TrackedFile) -> None:
+        """Forget ``file``."""
+        self._ignored.pop(file, None)
+        old = self._stats.pop(file, None)
+        if old is not None:
+            self.bytes -= old[0]
+            self._newest_is_exact &= old[1] != self._newest
+
+    def _newest_ns(self) -> int:
+        """Return the modification time of the newest file, -1 without one."""
+        if not self._newest_is_exact:
+            self._newest = max((mtime for _, mtime in self._stats.values()), default=-1)
+            self._newest_is_exact = True
+        return self._newest
+
+    def status(self, scanner: Scanner) -> Status:
+        """Return what a status line says of all files. Roots, views and scans are left to the caller."""
+        ignored = [Ignored(clean(file.path, 4096), file.reason) for file in islice(self._ignored, IGNORED)]
+        for path, reason in islice(scanner.skipped.items(), IGNORED - len(ignored)):
+            ignored.append(Ignored(clean(path, 4096), reason))
+        newest = self._newest_ns()
+        return Status(
+            files=scanner.count,
+            ignored=tuple(sorted(ignored, key=lambda item: item.path)),
+            ignored_count=len(self._ignored) + len(scanner.skipped),
+            bytes=self.bytes,
+            newest_ms=newest // 1_000_000 if newest >= 0 else None,
+        )

@@ -7,8 +7,7 @@ import os
 from engine.core.compression import PACKED, group_of
 from engine.core.reading import HEAD
 from engine.core.text import clean
-from engine.live.files.opening import Open
-from engine.live.files.paths import label
+from engine.live.files.opening import Open, label
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.file_content import MARK, Content
 from engine.live.ingest.unpack import TooBig

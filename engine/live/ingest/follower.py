@@ -18,8 +18,7 @@ from engine.live.ingest.compressed_twins import CompressedTwins
 from engine.live.ingest.document_reader import DocumentReader
 from engine.live.ingest.file_content import Content, fingerprint
 from engine.live.ingest.log_reader import LogReader, Piece
-from engine.live.ingest.recognise import Recogniser
-from engine.live.ingest.registry import Registry
+from engine.live.ingest.registry import Recogniser, Registry
 from engine.live.ingest.unpack import TooBig
 from engine.live.options import LiveSettings
 from engine.live.store import Store

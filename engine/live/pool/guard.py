@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from engine.core.problems import Problem
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.options import LiveSettings
-from engine.live.pool import limits
+from engine.live.pool import tasks
 from engine.live.pool.file_state import state_of
 from engine.live.pool.processes import Processes
 from engine.live.pool.tasks import FileTask, Task
@@ -148,11 +148,11 @@ class Guard:
 
     def _why(self, status: int | None) -> Problem:
         """Return the problem that a file is which has ended the process so."""
-        memory = limits.memory(self._settings.max_memory_mb) >> 20
+        memory = tasks.memory(self._settings.max_memory_mb) >> 20
         if status == -signal.SIGPROF:
-            budget = f"{limits.CPU_S:g} s and {limits.CPU_S_PER_MB:g} s for each MB"
+            budget = f"{tasks.CPU_S:g} s and {tasks.CPU_S_PER_MB:g} s for each MB"
             return self._problem("too-slow", f"reading it takes longer than {budget}")
-        if status == limits.MEMORY:
+        if status == tasks.MEMORY:
             return self._problem("too-big", f"reading it needs more than {memory:,} MB of memory (max-memory-mb)")
         how = f"exit status {status}"
         if status is not None and status < 0:

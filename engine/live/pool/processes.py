@@ -1,9 +1,13 @@
-"""Processes that read files: started by *spawn*, ended with this process, replaced when one has died."""
+"""Processes that read files: started by *spawn*, ended with this process, replaced when one has died.
+
+A new process runs ``initialise`` before it loads anything heavy.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -13,7 +17,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from engine.live.options import LiveSettings
-from engine.live.pool import worker_process
 from engine.live.pool.tasks import Task
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ class Processes:
         _start_tracker()
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
         arguments = (self.folder.name, self._settings)
-        self._executor = ProcessPoolExecutor(self.count, spawn, worker_process.initialise, arguments)
+        self._executor = ProcessPoolExecutor(self.count, spawn, initialise, arguments)
         with _without_interrupt():
             for _ in range(self.count):
                 self._ready = self._executor.submit(os.getpid)
@@ -75,7 +78,7 @@ class Processes:
     def submit(self, task: Task) -> Future[Any]:
         """Let a process do ``task``. Raises RuntimeError if one has died."""
         assert self._executor is not None
-        return self._executor.submit(worker_process.run, task)
+        return self._executor.submit(run, task)
 
     @property
     def exit_status(self) -> int | None:
@@ -132,3 +135,32 @@ def _without_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def initialise(folder: str, settings: LiveSettings) -> None:
+    """Load what a worker process needs. ``folder``: where it writes rows."""
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the dashboard
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # each core has a worker already
+    from engine.live.pool import tasks, worker
+
+    tasks.bound_memory(settings.max_memory_mb)
+    worker.initialise(folder, settings)
+
+
+def _end_with_parent(folder: str) -> None:
+    """End this process when the session's has ended, however that came about, and remove what was read."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def run(task: Task) -> Any:
+    """Do ``task`` in an initialised process."""
+    from engine.live.pool import worker
+
+    return worker.run(task)

@@ -22,7 +22,7 @@ from engine.core.compression import PACKED
 from engine.live.files.opening import opened
 from engine.live.files.scan import Stat
 from engine.live.options import LiveSettings
-from engine.live.pool import limits
+from engine.live.pool import tasks
 from engine.live.pool.processes import Processes
 from engine.live.pool.tasks import FileTask, PieceTask, Task
 
@@ -87,7 +87,7 @@ class ReadingPool:
     def claim(self, index: int) -> bool:
         """Take task ``index`` back to do it here. Returns False if a worker has begun it, or ought to do it."""
         with self._changed:
-            if index in self._open and all(file.stat[2] <= limits.SMALL for file in self.files(index)):
+            if index in self._open and all(file.stat[2] <= tasks.SMALL for file in self.files(index)):
                 self._open.remove(index)
             return index not in self._futures and index not in self._open
 
@@ -183,7 +183,7 @@ def start(
     ``worth``: bytes to read from which it pays; ``early``: for a single file, too, that will need a process anyway.
     """
     plain = [file for file in files if not file.path.endswith(PACKED)]  # a compressed one may be a copy of another
-    large = any(file.stat[2] > limits.SMALL for file in plain)
+    large = any(file.stat[2] > tasks.SMALL for file in plain)
     pays = sum(file.stat[2] for file in plain) >= worth
     workers = settings.workers or _cores()
     if workers < 2 or not all(modules) or not (pays or (early and large)):

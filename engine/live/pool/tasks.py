@@ -1,11 +1,21 @@
-"""Tasks of worker processes: whole files, or a piece of a large one."""
+"""Tasks of worker processes, whole files or a piece of a large one, and what a process may use for them.
+
+The kernel ends a process that exceeds its processor time or memory, so it does not matter whether a reader loops in Python or
+in C, holds the interpreter's lock, or allocates without bound.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.live.files.scan import Stat
+from engine.live.memory import available
 
 if TYPE_CHECKING:
     from engine.live.pool.file_state import FileState
@@ -41,3 +51,46 @@ class Task:
     work: tuple[FileTask, ...] | PieceTask
     modules: tuple[str, ...]
     final: bool
+
+
+SMALL = 2 << 20
+"""Bytes that a reader is given in the session's own process at most. Every reader is linear, so that this much takes seconds
+at worst, and one call of C code, which holds the interpreter's lock, no longer than a person notices at the keys."""
+CPU_S = 10.0
+"""Seconds of processor time for one call of a reader,"""
+CPU_S_PER_MB = 2.0
+"""and more of them for each MB that it is given: six times what the slowest reader takes."""
+MEMORY = 77
+"""Exit status of a process that was refused memory."""
+_SMALLEST = 512 << 20
+"""Bytes without which a process cannot even load what it needs."""
+
+
+def memory(megabytes: int) -> int:
+    """Return the bytes that a process gets of so many megabytes asked for: half of the machine's at most."""
+    return max(_SMALLEST, min(megabytes << 20, available() // 2))
+
+
+def bound_memory(megabytes: int) -> None:
+    """Refuse this process more than ``memory(megabytes)``.
+
+    What counts is private writable memory (Linux); what an allocator only reserves does not count.
+    """
+    limit = memory(megabytes)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def budget(size: int) -> Iterator[None]:
+    """End this process if what is inside takes too long for ``size`` bytes, or runs out of memory."""
+    signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_S_PER_MB * size / (1 << 20))
+    try:
+        yield
+    except MemoryError:
+        os._exit(MEMORY)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)

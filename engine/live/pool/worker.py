@@ -26,7 +26,7 @@ from engine.live.ingest.file_content import BLOCK, Content
 from engine.live.ingest.follower import Follower
 from engine.live.ingest.log_reader import Piece
 from engine.live.options import LiveSettings
-from engine.live.pool import limits
+from engine.live.pool import tasks
 from engine.live.pool.file_state import FileState, put, state_of
 from engine.live.pool.tasks import FileTask, PieceTask, Task
 from engine.live.row_files import RowFiles
@@ -162,7 +162,7 @@ class Worker:
         stores = {view.name: Store((t for kind in view.kinds for t in kind.tables), aside) for view in self._views}
         kinds = [(view.name, kind) for view in self._views for kind in view.kinds]
         follower = Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
-        follower.registry.budget = limits.budget
+        follower.registry.budget = tasks.budget
         return follower
 
     # -- whole files -------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Worker:
         at, before, problems = begin, msgspec.msgpack.encode(state), list[Problem]()
         while at < end:
             data = content.piece(at, min(BLOCK, end - at))
-            with limits.budget(len(data)):
+            with tasks.budget(len(data)):
                 reading = kind.read(replace(source, offset=at), data, state, False)
             if not reading.consumed:
                 break

@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 
 from engine.core.reading import Reading, Source
-from engine.live.pool import limits
+from engine.live.pool import tasks
 from tests.engine.live.fake import Choices, Doc, Log
 
-limits.CPU_S = 1.5  # in whatever process reads with these
+tasks.CPU_S = 1.5  # in whatever process reads with these
 
 
 def loop() -> None:

@@ -11,7 +11,7 @@ import pytest
 import engine.live.ingest.file_content as tail
 import engine.live.ingest.follower as follow
 import engine.live.ingest.log_reader as log_reader
-from engine.live.files.first_scan import FirstScan
+from engine.live.files.scan import FirstScan
 from engine.live.session import Session
 from tests.engine.live.fake import (
     FakeView,

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import engine.live.files.scan as scan
 import engine.live.ingest.follower as follow
 from engine.core.inputs import Inputs
-from engine.live.pool import guard, limits
-from engine.live.pool.limits import SMALL
+from engine.live.pool import guard, tasks
 from engine.live.pool.processes import Processes
+from engine.live.pool.tasks import SMALL
 from engine.live.session import Session
 from tests.chance import tries
 from tests.engine.live import hostile
@@ -206,7 +206,7 @@ class Elsewhere(Changes):
     """The same where what is more than a few bytes is read by another process, here by a thread, meanwhile."""
 
     def start(self) -> Session:
-        limits.SMALL, guard.Processes = 30, in_a_thread  # type: ignore[assignment, misc]
+        tasks.SMALL, guard.Processes = 30, in_a_thread  # type: ignore[assignment, misc]
         changed = settings(settle_s=0.0, cache=True, cache_dir=str(self.base / "cache"), cache_min_mb=0.0)
         return Session([self.root], [hostile.VIEW], settings=changed)
 
@@ -214,7 +214,7 @@ class Elsewhere(Changes):
         try:
             super().teardown()
         finally:
-            limits.SMALL, guard.Processes = SMALL, Processes  # type: ignore[misc]
+            tasks.SMALL, guard.Processes = SMALL, Processes  # type: ignore[misc]
 
 
 Changes.TestCase.settings = Trusting.TestCase.settings = Elsewhere.TestCase.settings = tries(

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import engine.live.files.watch as watch
-from engine.live.files.mounts import parse, silent, type_of
+from engine.live.files.watch import parse, silent, type_of
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from tests.engine.live.fake import Calm, doc, fresh, line, rows, session, until
@@ -367,7 +367,7 @@ def test_mount_types() -> None:
 
 
 def test_network_mount_is_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import engine.live.files.mounts as mounts
+    import engine.live.files.watch as mounts
 
     monkeypatch.setattr(mounts, "_mounts", lambda stamp: [("/", "ext4"), (os.path.realpath(tmp_path), "nfs4")])
     assert silent(str(tmp_path)) == "nfs4"

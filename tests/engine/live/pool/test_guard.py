@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engine.core.problems import Problem
-from engine.live.pool import guard, limits, reading_pool
+from engine.live.pool import guard, reading_pool, tasks
 from engine.live.pool.processes import Processes
 from engine.live.session import Session
 from tests.engine.live import hostile
@@ -27,7 +27,7 @@ LARGE = b"".join(line("x", value) for value in range(300))
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SMALL", 1000)
+    monkeypatch.setattr(tasks, "SMALL", 1000)
 
 
 def opened(*roots: Path, **changes: Any) -> Session:

@@ -19,11 +19,11 @@ import pytest
 from engine.core.inputs import FILE
 from engine.job_heuristics.reading.kinds import HISTORY, History
 from engine.job_heuristics.view import VIEW
-from engine.live.files.first_scan import FirstScan
+from engine.live.files.scan import FirstScan
 from engine.live.ingest import file_content
 from engine.live.ingest.log_reader import LogReader
 from engine.live.options import LiveSettings
-from engine.live.pool import guard, limits, reading_pool
+from engine.live.pool import guard, reading_pool, tasks
 from engine.live.pool.reading_pool import ReadingPool, module_of, start
 from engine.live.pool.tasks import FileTask, PieceTask, Task
 from engine.live.session import Session
@@ -202,7 +202,7 @@ def large(tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(file_content, "WHOLE", 1 << 16)
     monkeypatch.setattr(file_content, "EAGER", 1 << 16)
     monkeypatch.setattr(reading_pool, "SPLIT", 1 << 18)
-    monkeypatch.setattr(limits, "SMALL", 1 << 17)
+    monkeypatch.setattr(tasks, "SMALL", 1 << 17)
     monkeypatch.setattr(reading_pool, "LARGEST_TASK", len(large_bytes) // 4)
     monkeypatch.setattr(reading_pool, "SMALLEST_TASK", len(large_bytes) // 4)
     root = tmp_path / "large"
@@ -372,7 +372,7 @@ def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     script = (
         "import sys, time\nfrom engine.live.pool.reading_pool import *\nfrom engine.live.pool.tasks import FileTask\n"
-        "from engine.live.files.first_scan import FirstScan\n"
+        "from engine.live.files.scan import FirstScan\n"
         "settings = LiveSettings(cache=False, workers=3)\n"
         "found = FirstScan([sys.argv[1]], settings).changes.changed\n"
         "pool = start([FileTask(p, sys.argv[1], s) for p, s in found.items()], ['engine.job_heuristics.view'], settings,"
