@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import io
-import struct
 import zipfile
 
 import polars as pl
@@ -19,11 +18,6 @@ def _parquet(columns: dict[str, list[object]]) -> bytes:
     file = io.BytesIO()
     pl.DataFrame(columns).write_parquet(file)
     return file.getvalue()
-
-
-def _partition_sample() -> bytes:
-    values = (0.5, 1000.0, 10.0, 20.0, 1.0, 2.0, 3.0, 4.0, 5.0)
-    return struct.pack(">bi9dqi", 1, 7, *values, 1_760_000_000_000, 3) + b"orders"
 
 
 def _snappy(content: bytes) -> bytes:
@@ -67,7 +61,6 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"PARTITION LEADER FOLLOWERS CPU (%_CORES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"
             b"orders-3 7 [8] 1.0 10.0 2.0 3.0 4.0\n",
         ),
-        "sample-records": ("partition.b64", base64.b64encode(_partition_sample()) + b"\n"),
         "parquet": (
             "brokers.parquet",
             _parquet({"broker": [1], "host": ["b1"], "rack": ["r1"], "alive": [True]}),

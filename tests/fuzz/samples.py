@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import importlib
 import io
@@ -10,7 +9,6 @@ import itertools
 import json
 import os
 import re
-import struct
 import tempfile
 import time
 from collections.abc import Iterator
@@ -58,15 +56,6 @@ _STATS = "".join(
 
 def _json(*documents: Any) -> bytes:
     return b"\n".join(json.dumps(document).encode() for document in documents)
-
-
-def _broker_record() -> bytes:
-    host = b"kafka-1"
-    return struct.pack(">bih", 5, 1, len(host)) + host + struct.pack(">13dq2i", *range(13), 1_700_000_000_000, 1, 2)
-
-
-def _partition_record() -> bytes:
-    return struct.pack(">bi9dqi", 1, 2, *range(9), 1_700_000_000_000, 3) + b"payments"
 
 
 def _load_row(broker: int) -> dict[str, Any]:
@@ -151,7 +140,6 @@ def written() -> dict[str, list[Sample]]:
     }
     k6 = {"root_group": {}, "metrics": {"d": {"type": "trend", "contains": "time", "values": {"avg": 1.5, "p(95)": 3.0}},
           "r": {"type": "counter", "contains": "data", "values": {"count": 10, "rate": 2.0}}}}  # fmt: skip
-    records = [base64.b64encode(record) for record in (_partition_record(), _broker_record())]
     return {
         "broker-load": [
             ("load.json", _json({"brokers": [_load_row(1), _load_row(2)], "hosts": [], "version": 1})),
@@ -160,7 +148,6 @@ def written() -> dict[str, list[Sample]]:
             ("partition_load.json", _json({"records": [_record(0), _record(1)], "version": 1})),
             ("load.txt", _LOAD.encode()),
             ("cluster_stats.txt", _STATS.encode()),
-            ("samples.txt", b"\n".join(records * 3) + b"\n"),
             ("metrics.parquet", _parquet(metrics)),
         ],
         "job-heuristics": [

@@ -7,7 +7,6 @@ from engine.broker_load.reading.cruise_control_json import CruiseControlJson
 from engine.broker_load.reading.cruise_control_text import CruiseControlText
 from engine.broker_load.reading.kafka_json import LogDirectories, Reassignment
 from engine.broker_load.reading.metric_scrape import MetricScrape
-from engine.broker_load.reading.sample_records import SampleRecords
 from engine.broker_load.reading.tabular import CsvRows, ParquetRows
 from engine.broker_load.reading.topic_description import TopicDescription
 from engine.core.reading import FileKind
@@ -20,7 +19,6 @@ KINDS: tuple[FileKind, ...] = (
     CapacityFile(),
     CruiseControlJson(),
     CruiseControlText(),
-    SampleRecords(),
     CsvRows(),
     ParquetRows(),
 )

@@ -117,7 +117,7 @@ SIZES = Table(
 )
 SAMPLES_IN = Table(
     "finished_samples",
-    "Finished partition samples in arrival order (CSV or sample-store records).",
+    "Finished partition samples in arrival order.",
     (TOPIC, PARTITION, Column("leader", pl.Int32, "Broker id of the leader, null unknown."), TIME, *NINE),
 )
 OBSERVATIONS = Table(

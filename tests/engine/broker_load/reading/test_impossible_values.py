@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import struct
-
 import pytest
 
 from engine.broker_load.reading.fields import LATEST_MS
 from engine.broker_load.reading.kinds import KINDS
-from engine.core.problems import MOST_OF_A_KIND
 from engine.core.reading import HEAD, Reading, Source
 from tests.engine.broker_load.clusters import T0
 
@@ -40,26 +36,6 @@ def test_impossible_times_of_metrics(time: int) -> None:
     assert times(reading, "metrics") == [T0, T0 + 7]
     # A number at the edge of 64 bits is no time at all to the reader of the format.
     assert [problem.kind for problem in reading.problems] == ["bad-time"] * (abs(time) < 2**62)
-
-
-@pytest.mark.parametrize("time", TIMES)
-def test_impossible_times_of_samples(time: int) -> None:
-    """Records of the sample store, of partitions and of brokers."""
-    records = [struct.pack(">bi9dqi", 1, 1, *[1.0] * 9, moment, 0) + b"topic" for moment in (T0, time)]
-    records += [struct.pack(">bih4s13dq2i", 5, 1, 4, b"host", *[1.0] * 13, moment, 0, 0) for moment in (T0, time)]
-    reading = take("samples.txt", b"\n".join(base64.b64encode(record) for record in records))
-    assert times(reading, "finished_samples") == times(reading, "observations") == [T0]
-    assert [problem.line for problem in reading.problems] == [2, 4]
-
-
-def test_very_many_bad_records_are_counted() -> None:
-    """Problems of one file are few, however many its bad records are."""
-    good = base64.b64encode(struct.pack(">bi9dqi", 1, 1, *[1.0] * 9, T0, 0) + b"topic")
-    lines = [b"%040d" % number for number in range(3 * MOST_OF_A_KIND)]
-    reading = take("samples.txt", b"\n".join([good, *lines, good]))
-    assert times(reading, "finished_samples") == [T0, T0]
-    assert len(reading.problems) == MOST_OF_A_KIND + 1
-    assert sum(problem.count for problem in reading.problems) == len(lines)
 
 
 def test_descriptions_without_ids() -> None:
