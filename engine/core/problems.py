@@ -38,37 +38,6 @@ class Problem:
         return {"path": self.path, "line": self.line, "kind": self.kind, "reason": reason, "count": self.count}
 
 
-MOST_OF_A_KIND = 1000
-"""Most different problems of one kind that a file's list holds; further ones are counted together."""
-
-
-class ProblemList(list[Problem]):
-    """The problems of one file, however many: equal ones are counted at the first place, and so is what exceeds
-    ``MOST_OF_A_KIND``. Takes them by ``append`` alone."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._place: dict[tuple[str, str], int] = {}
-        self._of_kind: dict[str, int] = {}
-
-    def append(self, problem: Problem) -> None:
-        """Add a problem, or count it with an earlier one."""
-        key = (problem.kind, problem.reason)
-        if key not in self._place and self._of_kind.get(problem.kind, 0) >= MOST_OF_A_KIND:
-            problem = replace(problem, reason="more problems of this kind")
-            key = (problem.kind, problem.reason)
-        at = self._place.get(key)
-        if at is not None:
-            first = self[at]
-            self[at] = Problem(
-                first.path, first.line, first.kind, first.reason, first.count + problem.count, first.byte
-            )
-            return
-        self._place[key] = len(self)
-        self._of_kind[problem.kind] = self._of_kind.get(problem.kind, 0) + 1
-        super().append(problem)
-
-
 def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Merge problems of equal path, kind and reason at their first place, and sort them by path and place."""
     first: dict[tuple[str, str, str], Problem] = {}
@@ -112,16 +81,32 @@ def bounded(problems: Iterable[Problem], most: int) -> tuple[Problem, ...]:
 
 
 class Problems(list[Problem]):
-    """The problems of one reading: a list that a file of nothing but bad records does not make long."""
+    """The problems of one reading: equal ones are counted at the first place, and a file of bad records does not make it long.
+
+    Takes problems by ``append``, ``extend`` and ``+=`` alone.
+    """
 
     MOST = 1000
-    """Different problems that stay listed."""
+    """Different problems that stay listed; now and then those beyond are only counted."""
+
+    def __init__(self, problems: Iterable[Problem] = ()) -> None:
+        super().__init__()
+        self._at: dict[tuple[str, str], int] = {}
+        self.extend(problems)
 
     def append(self, problem: Problem) -> None:
-        """Add a problem; now and then equal ones are joined, and those beyond ``MOST`` only counted."""
+        """Add a problem, or count it with an equal one."""
+        at = self._at.setdefault((problem.kind, problem.reason), len(self))
+        if at < len(self):
+            first = self[at]
+            self[at] = Problem(
+                first.path, first.line, first.kind, first.reason, first.count + problem.count, first.byte
+            )
+            return
         super().append(problem)
         if len(self) > 2 * self.MOST:
             self[:] = bounded(self, self.MOST)
+            self._at = {(one.kind, one.reason): at for at, one in enumerate(self)}
 
     def extend(self, problems: Iterable[Problem]) -> None:
         """Add several problems."""
@@ -131,3 +116,6 @@ class Problems(list[Problem]):
     def __iadd__(self, problems: Iterable[Problem]) -> Self:  # type: ignore[misc, override]
         self.extend(problems)
         return self
+
+    def __reduce__(self) -> tuple[type[Problems], tuple[list[Problem]]]:
+        return type(self), (list(self),)

@@ -17,13 +17,18 @@ SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 LZF_MAGIC = b"ZV"
 MOST_BLOCK = 64 << 20
 """Bytes of one unpacked block that are accepted; the libraries write 32 KB to 32 MB."""
+_SNAPPY_RATIO = 22
+"""Bytes that one byte of a Snappy block unpacks to at most: three of them may copy 64."""
 _LZ4_SEED = 0x9747B28C
 _LZ4_SUM = 0x0FFFFFFF
 """lz4-java keeps 28 bits of the checksum."""
 
 
 class BadBlock(ValueError):
-    """Raised for bytes that are no block of their container."""
+    """Raised for bytes that are no block of their container, or hold no block of their codec."""
+
+    byte: int | None = None
+    """Where the damage is: not known."""
 
 
 class Unpacker(Protocol):
@@ -118,8 +123,7 @@ class SnappyBlocks(_Blocks):
         end = at + 4 + packed
         if len(self._waiting) < end:
             return None
-        content = bytes(self._waiting[at + 4 : end])
-        return _cramjam(cramjam.snappy.decompress_raw, content, _snappy_size(content)), end
+        return snappy_block(bytes(self._waiting[at + 4 : end])), end
 
 
 class LzfBlocks(_Blocks):
@@ -151,14 +155,39 @@ def _cramjam(unpack: object, content: bytes, size: int) -> bytes:
         raise BadBlock(str(error)) from error
 
 
-def _snappy_size(content: bytes) -> int:
-    """Return the unpacked length that a raw Snappy block begins with. Raises BadBlock."""
+def snappy_size(content: bytes) -> tuple[int, int]:
+    """Return the unpacked size that a raw Snappy block states, and the place behind that number. Raises BadBlock."""
     size = 0
     for k, byte in enumerate(content[:5]):
         size |= (byte & 0x7F) << (7 * k)
         if byte < 0x80:
-            return size
+            return size, k + 1
     raise BadBlock("a Snappy block without its length")
+
+
+def snappy_block(content: bytes) -> bytes:
+    """Unpack a raw Snappy block (no framing). Raises BadBlock."""
+    size, _ = snappy_size(content)
+    if size > _SNAPPY_RATIO * len(content):
+        raise BadBlock("a Snappy block claims to unpack to more than the format can hold")
+    return _cramjam(cramjam.snappy.decompress_raw, content, size)
+
+
+def snappy_start(head: bytes) -> bytes:
+    """Return the bytes that a raw Snappy block of at most ``MOST_BLOCK`` begins with: its first literal. Empty for other data.
+
+    ``head``: the beginning of the file, so the literal may be cut.
+    """
+    try:
+        size, at = snappy_size(head)
+    except BadBlock:
+        return b""
+    if not 0 < size <= MOST_BLOCK or at >= len(head) or head[at] & 3:
+        return b""
+    length, at = (head[at] >> 2) + 1, at + 1
+    if length > 60:  # the length follows in 1 to 4 bytes
+        length, at = int.from_bytes(head[at : at + length - 60], "little") + 1, at + length - 60
+    return head[at : at + min(length, size)]
 
 
 def _lzf(data: bytes, size: int) -> bytes:

@@ -6,12 +6,13 @@ import json
 import math
 from typing import Any
 
-from engine.broker_load.reading.fields import integer, load_json, not_json, number, shown, text_of, word
+from engine.broker_load.reading.fields import integer, number, shown, word
 from engine.broker_load.tables.inputs import CAPACITY
-from engine.core.problems import Problem, ProblemList
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
+from engine.formats import json_text
 
 
 class CapacityFile:
@@ -29,11 +30,10 @@ class CapacityFile:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one capacity file to rows of ``capacity``; an entry that Cruise Control would refuse is a problem."""
-        problems = ProblemList()
-        try:
-            content = load_json(text_of(data), source.path, problems)
-        except ValueError as error:
-            return not_json(source, error, final)
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
+        content, problems = document.value, Problems(document.problems)
         entries = content.get("brokerCapacities") if isinstance(content, dict) else None
         if not isinstance(entries, list):
             problems.append(Problem.at(source.path, "bad-record", "brokerCapacities is not a list"))

@@ -6,12 +6,13 @@ import re
 from typing import Any
 
 from engine.broker_load.reading.answer_rows import TABLES, AnswerRows, as_list, as_map
-from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of, word
+from engine.broker_load.reading.fields import integer, number, word
 from engine.broker_load.tables.inputs import ANSWER_GOALS, LOG_DIRS
 from engine.core.problems import Problem
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
+from engine.formats import json_text
 
 
 class CruiseControlJson:
@@ -35,15 +36,15 @@ class CruiseControlJson:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of the answer tables; a verbose cluster state also gives topology."""
-        text, rows = text_of(data), AnswerRows(source)
-        try:
-            content = load_json(text, source.path, rows.problems)
-        except ValueError as error:
-            return not_json(source, error, final)
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
+        content, rows = document.value, AnswerRows(source)
+        rows.problems += document.problems
         if not isinstance(content, dict):
             rows.wrong()
             return rows.reading(len(data), "an answer")
-        if re.search(r"[:\[,]\s*-?(?:NaN|Infinity)\b", text):
+        if re.search(rb"[:\[,]\s*-?(?:NaN|Infinity)\b", data):
             reason = (
                 "NaN or Infinity in JSON, which Cruise Control itself refuses to print outside of optimisation answers"
             )

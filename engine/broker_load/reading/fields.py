@@ -1,24 +1,16 @@
-"""Fields of documents: times in file names, JSON as Cruise Control writes it, numbers and ids."""
+"""Fields of documents: times in file names, numbers and ids."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import re
 from typing import Any
 
-import msgspec
-
-from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Source
 from engine.core.text import clean, decode
 
 _EPOCH = re.compile(r"(?<!\d)(1\d{12}|[1-9]\d{8,9})(?!\d)")
 _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d))?Z?(?!\d)")
-_BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""A bracket of JSON, or a whole string, so that brackets in it do not count."""
-DEEPEST = 64
-"""Deepest nesting of JSON that is read; the answers of the tools nest less than ten levels."""
 MOST_REPLICAS = 100
 """Longest list of a partition's brokers that is read: arrays are as wide as the longest one."""
 LATEST_MS = 253_402_300_799_999
@@ -52,57 +44,6 @@ def name_time(name: str) -> int | None:
 def strip_time(stem: str) -> str:
     """Return a file name's stem without the time in it."""
     return _EPOCH.sub("", _STAMP.sub("", stem)).strip("._- ")
-
-
-def load_json(text: str, path: str, problems: list[Problem]) -> Any:
-    """Decode JSON; NaN and Infinity, which Cruise Control writes in some answers, become floats. Raises ValueError.
-
-    What is nested more deeply than DEEPEST becomes null, with a problem of file ``path``: no answer has such values, and the
-    records around them are good.
-    """
-    try:
-        return _decode(text)
-    except RecursionError:
-        shallow, left_out = _without_depths(text)
-        content = _decode(shallow)
-        reason = f"values nested more than {DEEPEST} levels deep are left out"
-        problems.append(Problem.at(path, "nested-too-deeply", reason, count=left_out))
-        return content
-
-
-def _decode(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError):
-        return json.loads(text)
-
-
-def _without_depths(text: str) -> tuple[str, int]:
-    """Return JSON with null for each value nested more than DEEPEST levels deep, and how many those are."""
-    kept, begin, depth, left_out = [], 0, 0, 0
-    for token in _BRACKET.finditer(text):
-        if token[0] in "[{":
-            depth += 1
-            if depth == DEEPEST + 1:
-                kept += [text[begin : token.start()], "null"]
-                left_out += 1
-        elif token[0] in "]}":
-            depth -= 1
-            if depth == DEEPEST:
-                begin = token.end()
-    # Brackets that do not match are for the decoder to refuse.
-    return "".join([*kept, text[begin:] if depth <= DEEPEST else ""]), left_out
-
-
-def not_json(source: Source, error: Exception, final: bool) -> Reading:
-    """Return the reading of a document that does not parse (yet)."""
-    return Reading(
-        problems=[Problem.at(source.path, "bad-json", f"not valid JSON: {error}", line=_line(error))], complete=False
-    )
-
-
-def _line(error: Exception) -> int | None:
-    return error.lineno if isinstance(error, json.JSONDecodeError) else None
 
 
 def number(value: Any) -> float | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from engine.broker_load.reading.fields import file_time, id_list, integer, load_json, text_of, word
+from engine.broker_load.reading.fields import file_time, id_list, integer, text_of, word
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES
-from engine.core.problems import Problem, ProblemList
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
+from engine.formats import json_text
 
 
 class LogDirectories:
@@ -28,7 +30,7 @@ class LogDirectories:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of ``log_dirs`` and ``log_dir_sizes``."""
-        problems = ProblemList()
+        problems = Problems()
         content, number, reason = _answer(text_of(data), source.path, problems)
         if content is None:
             problem = Problem.at(source.path, "bad-json", f"the JSON line cannot be read: {reason}", line=number)
@@ -78,10 +80,12 @@ def _answer(text: str, path: str, problems: list[Problem]) -> tuple[dict[str, An
     for place, trial in trials:
         if '"brokers"' in trial and trial.lstrip().startswith("{"):
             try:
-                content = load_json(trial, path, problems)
-            except ValueError as error:
+                document = json_text.parse(path, trial.encode())
+            except json_text.ERRORS as error:
                 failure = failure or str(error)
                 continue
+            content = document.value
+            problems += document.problems
             if isinstance(content, dict) and "brokers" in content:
                 return content, place + 1, ""
     return None, first + 1, failure or "no list of brokers"
@@ -136,27 +140,37 @@ class Reassignment:
         return Reading(rows={"plans": rows}, problems=problems, consumed=len(data), complete=bool(rows["plan"]))
 
 
+def _plans(path: str, text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+    """Yield the JSON documents in ``text``, each with whether it is the ``current`` or the ``proposed`` plan."""
+    try:
+        whole = json_text.parse(path, text.encode())
+        problems += whole.problems
+        yield "proposed", whole.value
+        return
+    except json_text.ERRORS:
+        pass  # captions stand around it, or it is cut
+    caption = "proposed"
+    for number, line in enumerate(text.split("\n"), 1):
+        stripped = line.strip()
+        if stripped.startswith("{"):
+            try:
+                document = json_text.parse(path, stripped.encode())
+            except json_text.ERRORS as error:
+                problems.append(Problem.at(path, "bad-json", f"not JSON: {error}", line=number))
+                continue
+            problems += document.problems
+            yield caption, document.value
+        elif stripped.lower().startswith("current"):
+            caption = "current"
+        elif stripped:
+            caption = "proposed"
+
+
 def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]]:
     """Return the rows of ``plans`` and the problems of the reassignment JSON in ``text`` (also with captions around it)."""
     rows: dict[str, list[Any]] = {column.name: [] for column in PLANS.columns}
-    problems = ProblemList()
-    documents: list[tuple[str, Any]] = []
-    try:
-        documents.append(("proposed", load_json(text, path, problems)))
-    except ValueError:
-        caption = "proposed"
-        for number, line in enumerate(text.split("\n"), 1):
-            stripped = line.strip()
-            if stripped.startswith("{"):
-                try:
-                    documents.append((caption, load_json(stripped, path, problems)))
-                except ValueError as error:
-                    problems.append(Problem.at(path, "bad-json", f"not valid JSON: {error}", line=number))
-            elif stripped.lower().startswith("current"):
-                caption = "current"
-            elif stripped:
-                caption = "proposed"
-    for caption, content in documents:
+    problems = Problems()
+    for caption, content in _plans(path, text, problems):
         partitions = content.get("partitions") if isinstance(content, dict) else None
         if not isinstance(partitions, list):
             problems.append(Problem.at(path, "bad-record", "partitions is not a list"))

@@ -20,7 +20,7 @@ import polars as pl
 
 from engine.core.problems import Problem
 from engine.core.text import clean
-from engine.formats import json_records
+from engine.formats import json_text
 from engine.formats.delimited import BOM
 
 _STATUS = re.compile(rb'"status"\s*+:\s*+"(?:success|error)"')
@@ -160,7 +160,7 @@ def _series(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]
         return
     try:
         documents = [_envelope.decode(data)]
-    except json_records.ERRORS:
+    except json_text.ERRORS:
         documents = _appended(data)
     if not documents:
         yield from _damaged(path, data, answer)
@@ -178,7 +178,7 @@ def _appended(data: bytes) -> list[_Envelope]:
     """Return the answers of a file with one on each line, none if it is not one."""
     try:
         return [_envelope.decode(line) for line in _each_line(data)]
-    except json_records.ERRORS:
+    except json_text.ERRORS:
         return []
 
 
@@ -275,7 +275,7 @@ def _damaged(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]
 
 def _end(data: bytes) -> int:
     """Return where the object ends that ``data`` begin with, 0 if it does not."""
-    return next((end for _, end in json_records.records(data, 0)), 0)
+    return next((end for _, end in json_text.spans(data, 0)), 0)
 
 
 def _rest(path: str, piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
@@ -283,7 +283,7 @@ def _rest(path: str, piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
     answer.cut = True
     reason = "the answer is cut: what came before the cut was read; ask again for the rest"
     answer.problems.append(Problem.at(path, "cut-file", reason))
-    closed = json_records.closed(piece, 2)
+    closed = json_text.closed(piece, 2)
     if closed is not piece and _decodes(closed):
         yield _whole(closed)
 
@@ -296,7 +296,7 @@ def _whole(piece: bytes) -> tuple[str, Any]:
 def _decodes(piece: bytes) -> bool:
     try:
         msgspec.json.decode(piece, type=msgspec.Raw)
-    except json_records.ERRORS:
+    except json_text.ERRORS:
         return False
     return True
 
@@ -318,12 +318,12 @@ def _add(answer: Answer, raw: memoryview) -> int:
             times = np.array(line.timestamps, np.float64)
             values = np.array([math.nan if value is None else float(value) for value in line.values])
             metric = line.metric
-    except (*json_records.ERRORS, ValueError, OverflowError):
+    except (*json_text.ERRORS, ValueError, OverflowError):
         try:
             document = msgspec.json.decode(raw.tobytes().decode("utf-8", "replace"))
             metric = {key: value for key, value in document["metric"].items() if isinstance(value, str)}
             times, values, bad = _point_by_point(document)
-        except (*json_records.ERRORS, KeyError, TypeError, AttributeError):
+        except (*json_text.ERRORS, KeyError, TypeError, AttributeError):
             return 1
     timely = np.abs(times) <= _FURTHEST
     if not timely.all():

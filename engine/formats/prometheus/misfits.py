@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from engine.core.text import clean
-from engine.formats import json_records
+from engine.formats import json_text
 from engine.formats.prometheus import tables
 
 _ENDINGS = (".json", ".jsonl", ".prom", ".om")
@@ -62,7 +62,7 @@ def _refusal(name: str, head: bytes) -> str:
         return clean(head.decode("utf-8", "replace").strip(), 200)
     try:
         found = msgspec.json.decode(head, type=dict[str, str | int | float | bool | None])
-    except json_records.ERRORS:
+    except json_text.ERRORS:
         return ""
     said = next((found[key] for key in ("error", "message") if isinstance(found.get(key), str)), "")
     return clean(str(said), 200) if len(found) <= _FEW_KEYS else ""

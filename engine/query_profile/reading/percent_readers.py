@@ -15,8 +15,7 @@ import msgspec
 from engine.core.problems import Problem, not_utf8
 from engine.core.reading import Reading, Source, whole_lines
 from engine.core.text import decode
-from engine.formats import json_records
-from engine.formats.delimited import BOM
+from engine.formats import json_text
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite, non_negative
 
@@ -89,21 +88,17 @@ class Sysstat(HostKind):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read percent of all CPUs in the stretch before each sample."""
         rows = HostRows(source, "mpstat")
-        try:
-            document = json_records.decode(data.removeprefix(BOM), (5,), cut=True)
-            hosts = document.value["sysstat"]["hosts"]
-            if not isinstance(hosts, list):
-                raise TypeError("hosts is no list")
-        except (*json_records.ERRORS, KeyError, TypeError) as error:
-            reading = rows.reading()
-            reading.problems.append(Problem.at(source.path, "bad-json", f"no sysstat answer (yet): {error}"))
-            reading.complete = False
-            return reading
+        document = json_text.decode(source, data, records=(5,), ends_cut=True)
+        if isinstance(document, Reading):
+            return document
+        sysstat = document.value.get("sysstat") if isinstance(document.value, dict) else None
+        hosts = sysstat.get("hosts") if isinstance(sysstat, dict) else None
+        if not isinstance(hosts, list):
+            problem = Problem.at(source.path, "bad-json", "no sysstat answer: it has no list of hosts")
+            return Reading(problems=[problem], complete=False)
         if document.cut:
             rows.problem("cut-file", "the file ends in the middle (still being written): its complete samples count")
-        for byte, reason in document.bad:
-            problem = Problem.at(source.path, "bad-record", f"{reason}; the sample is left out", byte=byte)
-            rows.problems.append(problem)
+        rows.problems += document.problems
         for host in hosts:
             if not isinstance(host, dict):
                 rows.problem("bad-record", "an element of hosts that is no object")
@@ -254,8 +249,8 @@ class DockerStats(HostKind):
                 container = msgspec.json.decode(text)
                 percent = non_negative(str(container["CPUPerc"]).removesuffix("%"))
                 rows.host = str(container.get("Name") or container.get("Container") or "")
-            except (*json_records.ERRORS, KeyError, TypeError, AttributeError, ValueError) as error:
-                rows.problem("bad-record", f"no line of docker stats: {json_records.reason(error)}", number)
+            except (*json_text.ERRORS, KeyError, TypeError, AttributeError, ValueError) as error:
+                rows.problem("bad-record", f"no line of docker stats: {json_text.reason(error)}", number)
                 continue
             rows.add(at_ms, "cpu_us", percent, 0.0)
         return rows.reading()

@@ -16,9 +16,8 @@ import msgspec
 from engine.core.problems import Problem, not_utf8
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
-from engine.formats import json_records
+from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
-from engine.formats.json_records import Document
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, class_key, number, text_key
 from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
@@ -155,12 +154,10 @@ class PgssJson(_Pgss):
         rows = SnapshotRows(source, "postgresql")
         items, moment = _json_lines(rows, data), None
         if not items:
-            try:
-                depths = (1,) if data.lstrip()[:1] == b"[" else (2, 1)
-                items, moment = _items(rows, json_records.decode(data, depths))
-            except json_records.ERRORS as error:
-                problem = Problem.at(source.path, "bad-json", f"not JSON (yet): {error}")
-                return Reading(problems=[problem], complete=False)
+            document = json_text.decode(source, data, records=(1,) if data.lstrip()[:1] == b"[" else (2, 1))
+            if isinstance(document, Reading):
+                return document
+            items, moment = _items(rows, document)
         items = [{str(k).lower(): v for k, v in item.items()} for item in items]
         rounded = _rounded([str(item.get("queryid", "")) for item in items])
         _report_rounded(rows, rounded)
@@ -170,12 +167,11 @@ class PgssJson(_Pgss):
         return rows.reading(moment)
 
 
-def _items(rows: SnapshotRows, document: Document) -> tuple[list[dict[str, Any]], int | None]:
+def _items(rows: SnapshotRows, document: json_text.Document) -> tuple[list[dict[str, Any]], int | None]:
     """Return the row objects of a JSON document and its own moment, where it has one; what is no row becomes a problem."""
     moment: int | None = None
     value = document.value
-    for byte, reason in document.bad:
-        rows.problems.append(Problem.at(rows.source.path, "bad-record", f"{reason}; the row is left out", byte=byte))
+    rows.problems += document.problems
     if isinstance(value, dict):
         times = ("snapshot_timestamptz", *TIME_COLUMNS)
         stamp = next((value[name] for name in times if isinstance(value.get(name), str)), None)
@@ -185,7 +181,7 @@ def _items(rows: SnapshotRows, document: Document) -> tuple[list[dict[str, Any]]
         value = [item for item in value.values() if isinstance(item, dict)] if isinstance(value, dict) else value
     several = value if isinstance(value, list) else [value]
     items = [item for item in several if isinstance(item, dict)]
-    others = len(several) - len(items) - len(document.bad)
+    others = len(several) - len(items) - document.bad
     if others > 0:
         rows.problem("bad-record", "an element that is no row", count=others)
     return items, moment
@@ -204,8 +200,8 @@ def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
             if not isinstance(item, dict):
                 raise msgspec.DecodeError("no object")
             items.append(item)
-        except json_records.ERRORS as error:
-            rows.problem("bad-record", f"{json_records.reason(error)}; the line is left out", place)
+        except json_text.ERRORS as error:
+            rows.problem("bad-record", f"{json_text.reason(error)}; the line is left out", place)
     return items
 
 

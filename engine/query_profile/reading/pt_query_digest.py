@@ -8,7 +8,7 @@ from engine.core.problems import Problem
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
-from engine.formats import json_records
+from engine.formats import json_text
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import INTERVALS_IN
@@ -32,17 +32,15 @@ class PtQueryDigest:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per class."""
-        reading = Reading()
-        try:
-            document = json_records.decode(data, (2,))
-            classes = document.value["classes"]
-            if not isinstance(classes, list):
-                raise TypeError("classes is no list")
-        except (*json_records.ERRORS, KeyError, TypeError) as error:
-            problem = Problem.at(source.path, "bad-json", f"no pt-query-digest answer (yet): {error}")
+        document = json_text.decode(source, data, records=(2,))
+        if isinstance(document, Reading):
+            return document
+        classes = document.value.get("classes") if isinstance(document.value, dict) else None
+        if not isinstance(classes, list):
+            problem = Problem.at(source.path, "bad-json", "no pt-query-digest answer: it has no list of classes")
             return Reading(problems=[problem], complete=False)
-        for byte, reason in document.bad:
-            reading.problems.append(Problem.at(source.path, "bad-record", f"{reason}; it is left out", byte=byte))
+        reading = Reading()
+        reading.problems += document.problems
         rows: dict[str, list[Any]] = {name: [] for name in INTERVALS_IN.schema}
         stamps: list[int] = []
         for number, item in enumerate(classes, 1):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from engine.core.problems import Problem, ProblemList
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.text import clean
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
@@ -116,7 +116,7 @@ class _Found:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.problems = ProblemList()
+        self.problems = Problems()
         self._names: dict[str, str] = {}
 
     def problem(self, kind: str, reason: str, byte: int | None = None) -> None:

@@ -10,7 +10,6 @@ import msgspec
 from engine.core.problems import Problem
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
-from engine.formats import deep_json
 
 SANE_RATE = 2**53
 """Largest rate (bytes per second) or size (bytes) that is believed: above it doubles are no longer exact, and none is real."""
@@ -38,21 +37,6 @@ def columns_of(table: Table, rows: Iterable[Sequence[Any]]) -> dict[str, list[An
 def unreadable(source: Source, kind: str, reason: str, byte: int | None = None) -> Reading:
     """Return the reading of a file that does not parse, so that its last good version stays in use."""
     return Reading(problems=[Problem.at(source.path, kind, reason, byte=byte)], complete=False)
-
-
-def decode_json(source: Source, data: bytes, wanted: type | None = None) -> tuple[Any, Reading | None]:
-    """Decode a JSON document, of type ``wanted`` if given. Returns (value, None), or (None, the reading that reports the
-    failure)."""
-    try:
-        try:
-            value = msgspec.json.decode(data)
-        except (msgspec.ValidationError, RecursionError):  # an integer beyond double, or nested too deeply for it
-            value = deep_json.loads(data.decode())
-    except (msgspec.DecodeError, ValueError) as error:
-        return None, unreadable(source, "bad-json", f"is not JSON (yet): {error}")
-    if wanted is not None and not isinstance(value, wanted):
-        return None, unreadable(source, "bad-json", "is JSON of another shape")
-    return value, None
 
 
 class KeyLines:

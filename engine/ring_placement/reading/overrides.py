@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from engine.core.problems import Problem, ProblemList
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.text import clean
 from engine.core.units import duration_ns
@@ -132,7 +132,7 @@ class _OverrideRows:
 
     def __init__(self, path: str, is_pyroscope: bool) -> None:
         self.path, self.is_pyroscope = path, is_pyroscope
-        self.problems = ProblemList()
+        self.problems = Problems()
         self.rows: list[tuple[Any, ...]] = []
         self._own: dict[Node, dict[str, Any]] = {}
         """Limits by the mapping that sets them: tenants may share one by aliases and merges."""
@@ -270,7 +270,7 @@ class ConfigPage(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the settings of the ring of ingesters; one that is no such value is a problem and counts as not set."""
-        problems = ProblemList()
+        problems = Problems()
 
         def problem(reason: str, line: int | None) -> None:
             problems.append(Problem.at(source.path, "bad-setting", reason, line=line))

@@ -6,17 +6,19 @@ Source: ``grafana/dskit/ring`` (``partition_ring_http.go``, ``partition_ring_des
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from engine.core.problems import Problem, ProblemList
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.tables import Rows
 from engine.core.text import clean
-from engine.formats import snappy
+from engine.formats import json_text
+from engine.formats.block_codecs import BadBlock, snappy_block, snappy_start
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
 from engine.ring_placement import tables
-from engine.ring_placement.reading.document import Document, columns_of, decode_json, unreadable
+from engine.ring_placement.reading.document import Document, columns_of, unreadable
 from engine.ring_placement.reading.ring_files import key_of_name, repeated_keys, token_values, tokens_of
 
 STATES = ("Unknown", "Pending", "Active", "Inactive", "Deleted")
@@ -27,11 +29,11 @@ MAX_PARTITION = 1 << 31
 
 
 class PartitionRows:
-    """Collects the partitions of one ring (``key``: its name in its store) and the problems found on the way."""
+    """Collects the partitions of one ring (``key``: its name in its store) and its problems, after those of its document."""
 
-    def __init__(self, path: str, key: str = "") -> None:
+    def __init__(self, path: str, key: str = "", problems: Iterable[Problem] = ()) -> None:
         self.path, self.key = path, key
-        self.problems = ProblemList()
+        self.problems = Problems(problems)
         self._rows: dict[int, tuple[int, int, bool, list[int] | None]] = {}
         self._owners: dict[int, list[str]] = {}
 
@@ -99,10 +101,11 @@ class PartitionPage(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read partitions and owners."""
-        body, failed = decode_json(source, data)
-        if failed:
-            return failed
-        ring = PartitionRows(source.path)
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
+        body = document.value
+        ring = PartitionRows(source.path, problems=document.problems)
         entries = body.get("partitions") if isinstance(body, dict) else None
         if isinstance(entries, list):
             for entry in entries:
@@ -152,18 +155,15 @@ class PartitionBinary(Document):
     tables = (tables.RINGS, tables.PARTITION_RINGS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is a Snappy block that unpacks to a partition ring."""
-        try:
-            return looks_like_partitions(snappy.unpack(head[:2048], part=True))
-        except snappy.SnappyError:
-            return False
+        """Whether it is a Snappy block that begins with a partition ring."""
+        return looks_like_partitions(snappy_start(head))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read partitions and owners."""
         ring = PartitionRows(source.path, key_of_name(source.name))
         try:
-            add_partition_desc(ring, snappy.unpack(data))
-        except (snappy.SnappyError, WireError) as error:
+            add_partition_desc(ring, snappy_block(data))
+        except (BadBlock, WireError) as error:
             return unreadable(source, "bad-protobuf", str(error), error.byte)
         return ring.reading("memberlist-binary", None)
 

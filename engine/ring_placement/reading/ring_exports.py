@@ -7,7 +7,6 @@ key-value store, ``etcdctl -w json``.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from html import unescape
 from typing import Any
@@ -17,12 +16,12 @@ import polars as pl
 from engine.core.problems import Problem
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.text import clean, decode
-from engine.formats import snappy
-from engine.formats.protobuf import WireError
+from engine.formats import json_text
+from engine.formats.block_codecs import snappy_block
 from engine.formats.timestamps import epoch_ns
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading.document import Document, decode_json, unreadable
+from engine.ring_placement.reading.document import Document, unreadable
 from engine.ring_placement.reading.partition_files import (
     STATES,
     PartitionRows,
@@ -193,13 +192,14 @@ class StoreExport(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every ring among the entries; entries that are none are passed over."""
-        body, failed = decode_json(source, data)
-        if failed:
-            return failed
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
+        body = document.value
         encoded = isinstance(body, dict)
         entries = body.get("kvs") if isinstance(body, dict) else body
         frames: dict[str, list[pl.DataFrame]] = {}
-        problems: list[Problem] = []
+        problems: list[Problem] = [*document.problems]
         declared = {table.name: table for table in self.tables}
         for entry in entries if isinstance(entries, list) else ():
             fields_ = {str(k).lower(): v for k, v in entry.items()} if isinstance(entry, dict) else {}
@@ -208,8 +208,8 @@ class StoreExport(Document):
                 continue
             try:
                 name = clean(decode(base64.b64decode(key)) if encoded else key, 256)
-                ring = _stored_ring(source, name, snappy.unpack(base64.b64decode(value)))
-            except (binascii.Error, ValueError, snappy.SnappyError, WireError) as error:
+                ring = _stored_ring(source, name, snappy_block(base64.b64decode(value)))
+            except ValueError as error:
                 if "ring" in key or "partition" in key:
                     problems.append(Problem.at(source.path, "bad-value", f"{clean(key, 80)}: {error}"))
                 continue

@@ -7,16 +7,18 @@ and the memberlist page of ``grafana/dskit/kv/memberlist``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from engine.core.problems import Problem, ProblemList
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.tables import Rows
 from engine.core.text import clean
-from engine.formats import snappy
+from engine.formats import json_text
+from engine.formats.block_codecs import BadBlock, snappy_block, snappy_start
 from engine.formats.protobuf import (
     BYTES,
     VARINT,
@@ -32,7 +34,7 @@ from engine.formats.protobuf import (
 from engine.formats.timestamps import epoch_ns
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
-from engine.ring_placement.reading.document import Document, KeyLines, columns_of, decode_json, line_of, unreadable
+from engine.ring_placement.reading.document import Document, KeyLines, columns_of, line_of, unreadable
 
 STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
 """Names of the memberlist's state numbers 0 to 4."""
@@ -48,11 +50,11 @@ _MAX_EPOCH_S = (2**63 - 1) // 10**9
 
 
 class RingRows:
-    """Collects the members of one ring (``key``: its name in its store) and the problems found on the way."""
+    """Collects the members of one ring (``key``: its name in its store) and its problems, after those of its document."""
 
-    def __init__(self, path: str, key: str = "") -> None:
+    def __init__(self, path: str, key: str = "", problems: Iterable[Problem] = ()) -> None:
         self.path, self.key = path, key
-        self.problems = ProblemList()
+        self.problems = Problems(problems)
         self._members: dict[str, Member] = {}
 
     def problem(self, kind: str, reason: str, line: int | None = None, byte: int | None = None) -> None:
@@ -144,11 +146,11 @@ class RingPage(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members and the page's own time."""
-        body, failed = decode_json(source, data)
-        if failed:
-            return failed
-        ring = RingRows(source.path)
-        page = body if isinstance(body, dict) else {}
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
+        ring = RingRows(source.path, problems=document.problems)
+        page = document.value if isinstance(document.value, dict) else {}
         now_ns = None
         if page.get("now") is not None:
             try:
@@ -206,10 +208,13 @@ class Memberlist(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members with their true state; the file's time is its modification time."""
-        body, failed = decode_json(source, data, dict)
-        if failed:
-            return failed
-        ring = RingRows(source.path)
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
+        body = document.value
+        if not isinstance(body, dict):
+            return unreadable(source, "bad-json", "is JSON of another shape")
+        ring = RingRows(source.path, problems=document.problems)
         for name in repeated_keys(data):
             ring.problem("duplicate-id", f"member {clean(name, 80)} is listed more than once; the last one is used")
         entries = body.get("ingesters")
@@ -260,7 +265,7 @@ def repeated_keys(data: bytes) -> list[str]:
 
     try:
         json.loads(data, object_pairs_hook=collect)
-    except (ValueError, RecursionError):
+    except json_text.ERRORS:
         return []
     return repeated
 
@@ -274,18 +279,15 @@ class MemberlistBinary(Document):
     tables = (tables.RINGS, tables.MEMBERS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is a Snappy block that unpacks to a ring descriptor."""
-        try:
-            return looks_like_ring_desc(snappy.unpack(head[:2048], part=True))
-        except snappy.SnappyError:
-            return False
+        """Whether it is a Snappy block that begins with a ring descriptor."""
+        return looks_like_ring_desc(snappy_start(head))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members with their true state."""
         ring = RingRows(source.path, key_of_name(source.name))
         try:
-            add_ring_desc(ring, snappy.unpack(data))
-        except (snappy.SnappyError, WireError) as error:
+            add_ring_desc(ring, snappy_block(data))
+        except (BadBlock, WireError) as error:
             return unreadable(source, "bad-protobuf", str(error), error.byte)
         return ring.reading("memberlist-binary", None)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from engine.formats import deep_json
+from engine.formats import json_text
 
 DEEPEST = 10_000
 """Levels of nesting that Go's decoder accepts."""
@@ -103,14 +103,13 @@ class ApiDoc(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 _api = msgspec.json.Decoder(ApiDoc)
 _plain = msgspec.json.Decoder(_PlainDoc)
-REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_api(data: bytes) -> ApiDoc | None:
     """Decode a document of exactly the common shape; None for any other."""
     try:
         document = _api.decode(data)
-    except REFUSALS:
+    except json_text.ERRORS:
         return None
     return document if _each_once(data, document) else None
 
@@ -119,7 +118,7 @@ def decode(data: bytes) -> PerfData:
     """Decode any PerfData document by Go's rules."""
     try:
         plain = _plain.decode(data)
-    except REFUSALS:
+    except json_text.ERRORS:
         return _decode_slowly(data)
     if not _each_once(data, plain):
         return _decode_slowly(data)
@@ -181,10 +180,17 @@ def parse(text: str, *, stream: bool = False, constants: list[str] | None = None
 
     decoder = json.JSONDecoder(object_pairs_hook=Pairs, parse_int=Literal, parse_float=Literal, parse_constant=constant)
 
-    def first(text: str) -> Any:
-        return decoder.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))[0]
+    def first(piece: bytes) -> Any:
+        text = piece.decode()
+        value, end = decoder.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))
+        if not stream and text[end:].strip(" \t\r\n"):
+            raise json.JSONDecodeError("Extra data", text, end)
+        return value
 
-    return deep_json.loads(text, first if stream else decoder.decode, deepest=DEEPEST, stream=stream)
+    data = text.encode()
+    if stream:
+        data = data[: next((end for _, end in json_text.spans(data, 0)), len(data))]
+    return json_text.in_pieces(data, first, deepest=DEEPEST)[0]
 
 
 def fields(pairs: Pairs, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -219,7 +225,7 @@ def _decode_slowly(data: bytes) -> PerfData:
     constants: list[str] = []
     try:
         document = parse(text, constants=constants)
-    except deep_json.TooDeep:
+    except json_text.TooDeep:
         return PerfData(refused="it is nested too deeply", bad=True)
     except ValueError as error:
         cut = looks_cut(text, error)

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from engine.formats import deep_json
+from engine.formats import json_text
+from engine.formats.delimited import BOM
 from engine.run_comparison.reading.go_json import looks_cut
 from engine.run_comparison.reading.series import Collected
 
@@ -18,15 +19,16 @@ class BadShape(ValueError):
 
 def load_document(out: Collected, data: bytes, *, skipped: str = "") -> tuple[Any, bool]:
     """Return the parsed document and whether there is one; else a problem is noted, its reason followed by ``skipped``."""
-    text = data.decode("utf-8", errors="replace")
-    if text.startswith("\ufeff"):
+    if data.startswith(BOM):
         out.problem("byte-order-mark", "the file begins with a byte order mark")
-        text = text[1:]
     try:
-        return deep_json.loads(text), True
+        document = json_text.parse(out.source.path, data)
     except ValueError as error:
+        text = data.removeprefix(BOM).decode("utf-8", errors="replace")
         out.problem("cut-file" if looks_cut(text, error) else "refused-file", f"not JSON: {error}{skipped}")
-    return None, False
+        return None, False
+    out.problems += document.problems
+    return document.value, True
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from engine.core.problems import Problem, ProblemList
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.tables import Rows
 from engine.core.text import clean
@@ -87,7 +87,7 @@ class Collected:
         self.report_ms: int | None = None
         self.directions: dict[Direction, None] = {}
         """What the file states about which values are better, where unit and name do not tell it."""
-        self.problems = ProblemList()
+        self.problems = Problems()
 
     def add(self, series: Series, value: Any, *, line: int | None = None) -> None:
         """Add one value; what is not a finite number becomes a problem (at ``line``), null a missing value with a problem."""

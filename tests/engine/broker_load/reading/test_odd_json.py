@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.broker_load.reading.fields import DEEPEST, MOST_REPLICAS, load_json
+from engine.broker_load.reading.fields import MOST_REPLICAS
 from engine.broker_load.reading.kinds import KINDS
-from engine.core.problems import Problem
 from engine.core.reading import HEAD, Reading, Source
 
 DEEPER, DEEP = 10_000, 100_000
@@ -121,21 +120,6 @@ def test_any_type_where_a_list_of_records_should_be(table: str) -> None:
         text = json.dumps(document(table, odd))
         if any(kind.recognise("x.json", text.encode()) for kind in KINDS):
             assert count(take(text), table) == 0
-
-
-def test_only_what_is_too_deep_is_left_out() -> None:
-    """Brackets in texts do not count; what is as deep as allowed stays."""
-    problems: list[Problem] = []
-    allowed = "[" * (DEEPEST - 2) + "]" * (DEEPEST - 2)
-    text = f'{{"a": "[[{{\\"", "b": [{allowed}, {"[" * DEEP}{"]" * DEEP}, 7], "c]": {{"d": {"[" * DEEP}{"]" * DEEP}}}}}'
-    content = load_json(text, "/in/x.json", problems)
-    kept, deep, number = content["b"]
-    assert content["a"] == '[[{"'
-    assert json.dumps(kept) == allowed
-    assert number == 7
-    while deep != [None]:
-        (deep,) = deep
-    assert [(problem.kind, problem.count) for problem in problems] == [("nested-too-deeply", 2)]
 
 
 def test_lists_of_replicas_that_no_partition_has() -> None:

@@ -58,7 +58,7 @@ def test_cut_and_flipped_anywhere(file: str) -> None:
         read_all(FILES[file], bytes(broken))
 
 
-@pytest.mark.parametrize("name", ["ring3.kv.bin", "placement_rules.binpb", "placement_stats.binpb"])
+@pytest.mark.parametrize("name", ["placement_rules.binpb", "placement_stats.binpb"])
 def test_cut_binaries_say_where(name: str) -> None:
     data = raw(f"native/{name}")[:-3]
     kind = next(k for k in KINDS if k.recognise(name, data))
