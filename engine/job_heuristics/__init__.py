@@ -1,4 +1,4 @@
 """Job heuristics: waste, wait and skew of Hadoop jobs, as Dr. Elephant judges them and beyond."""
 
-ROOMS = ("reading", "model", "dr_elephant", "insight", "result")
+ROOMS = ("dr_elephant", "mapreduce", "spark", "result", "fleet")
 """The rooms of this view, lowest first: a module imports from its own room and from those before it."""

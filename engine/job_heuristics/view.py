@@ -15,12 +15,12 @@ from engine.core.problems import Problem, fold
 from engine.core.result import TREND_LENGTH, Headline, Level, Result, Trend
 from engine.core.tables import Table
 from engine.core.view import Context, NoInput
+from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.gauges import GAUGES
+from engine.job_heuristics.spark.tables.result import SPARK_TABLES
 from engine.job_heuristics.tables import insight as insight_tables
-from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
-from engine.job_heuristics.tables.spark_result import SPARK_TABLES
 
 if TYPE_CHECKING:
     from engine.core.inputs import Inputs
@@ -50,15 +50,15 @@ class JobHeuristics:
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The file kinds."""
-        from engine.job_heuristics.reading.kinds import KINDS
+        from engine.job_heuristics.mapreduce.reading.kinds import KINDS
 
         return KINDS
 
     def load(self) -> None:
         """Load what ``compute`` needs, before it is needed."""
-        from engine.job_heuristics.dr_elephant import verdict_tables  # noqa: F401
-        from engine.job_heuristics.model import incremental_assembly  # noqa: F401
-        from engine.job_heuristics.result import fleet_tables  # noqa: F401
+        from engine.job_heuristics.mapreduce.model import incremental_assembly  # noqa: F401
+        from engine.job_heuristics.mapreduce.rules import verdict_tables  # noqa: F401
+        from engine.job_heuristics.result import all_jobs as fleet_tables  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``.
@@ -71,20 +71,20 @@ class JobHeuristics:
         from engine.formats import parquet
 
         parquet.prepare()
-        from engine.job_heuristics.reading.fleet.stored_tables import fleet_results
-        from engine.job_heuristics.result.with_stored import with_stored
+        from engine.job_heuristics.fleet.reading.stored_tables import fleet_results
+        from engine.job_heuristics.fleet.with_stored import with_stored
 
         result = with_stored(self, inputs, fleet_results(inputs), parameters, context, self._of_histories)
         return replace(result, headline=_headline(result.summary), trend=_trend(result.detail.listing))
 
     def _of_histories(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute all of it on the histories among ``inputs``. Raises NoInput."""
-        from engine.job_heuristics.dr_elephant.spark.verdict_tables import judge_apps, together
-        from engine.job_heuristics.dr_elephant.verdict_tables import judge_all
-        from engine.job_heuristics.model.incremental_assembly import current_model
-        from engine.job_heuristics.model.spark.assembly import current_apps
-        from engine.job_heuristics.result import fleet_tables
+        from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
+        from engine.job_heuristics.mapreduce.rules.verdict_tables import judge_all
+        from engine.job_heuristics.result import all_jobs as fleet_tables
         from engine.job_heuristics.result.find_job import find_job
+        from engine.job_heuristics.spark.model.assembly import current_apps
+        from engine.job_heuristics.spark.rules.verdict_tables import judge_apps, together
 
         wanted: JobParameters = parameters
         inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE)

@@ -10,8 +10,8 @@ import polars as pl
 
 from engine import __version__
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+from engine.job_heuristics.fleet.tables import FILES, PROBLEMS
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.fleet_result import FILES, PROBLEMS
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, LETTERS, SEVERITIES
 from engine.output.report import settings

@@ -24,10 +24,10 @@ from typing import Any
 import polars as pl
 
 from engine.core.result import Result
-from engine.fleet import batches
-from engine.fleet import run as fleet_run
+from engine.job_heuristics.fleet.run import batches
+from engine.job_heuristics.fleet.run import run as fleet_run
+from engine.job_heuristics.fleet.tables import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.live.session import Session

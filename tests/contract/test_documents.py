@@ -12,7 +12,7 @@ import pytest
 from engine.core.inputs import Inputs
 from engine.core.reading import FileKind
 from engine.core.view import Context, View
-from engine.documents import Document, inputs
+from engine.job_heuristics.fleet.documents import Document, inputs
 from tests.contract.samples import FED, opened, play, view
 
 NOW = 1_800_000_000_000

@@ -17,11 +17,11 @@ import pytest
 from engine.core.problems import Problem
 from engine.core.result import Result
 from engine.core.view import View
-from engine.fleet import batches, run
-from engine.fleet.job_key import job_key
-from engine.fleet.rows import frames
+from engine.job_heuristics.fleet.run import batches, run
+from engine.job_heuristics.fleet.run.job_key import job_key
+from engine.job_heuristics.fleet.run.rows import frames
+from engine.job_heuristics.fleet.tables import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.fleet_result import PER_JOB
 from engine.job_heuristics.tables.insight import ROLLUP
 from engine.live.options import LiveSettings
 from tests.contract.samples import opened, view
@@ -156,7 +156,7 @@ def test_a_file_that_cannot_be_opened_is_a_problem(spark: SparkSession, historie
 
 
 def test_another_version_on_a_worker_ends_the_run(spark: SparkSession, histories: Path, tmp_path: Path) -> None:
-    from engine.fleet.session import in_words
+    from engine.job_heuristics.fleet.run.session import in_words
 
     older = partial(batches.Work, version="0.0.1")
     with pytest.raises(Exception, match="OtherVersion") as caught:

@@ -13,7 +13,7 @@ from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.make import END_MS
 from sample_data.job_heuristics.plans import Shape, make
 from tests.contract.samples import opened as session_on
-from tests.engine.job_heuristics.fleet_writer import write
+from tests.engine.job_heuristics.fleet.fleet_writer import write
 from tests.tui.fakes import Stage, opened, play, settle
 from tui.views.job_heuristics.level import JobLevel
 from tui.views.job_heuristics.stored_level import StoredLevel

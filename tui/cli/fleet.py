@@ -11,18 +11,18 @@ from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, write
 if TYPE_CHECKING:
     import argparse
 
-    from engine.fleet.run import Order, Outcome
+    from engine.job_heuristics.fleet.run.run import Order, Outcome
 
 
 def run_fleet(arguments: argparse.Namespace) -> int:
     """Compute the tables on Spark and write them; return the exit code."""
     order = _order(arguments)
-    from engine.fleet import session
+    from engine.job_heuristics.fleet.run import session
 
     try:
         with session.session(arguments.master or "", arguments.remote or "") as spark:
             shown = _Progress()
-            from engine.fleet.run import run
+            from engine.job_heuristics.fleet.run.run import run
 
             with session.progress(spark, shown.tasks):
                 outcome = run(spark, order, shown.step)
@@ -52,7 +52,7 @@ def _order(arguments: argparse.Namespace) -> Order:
         raise UsageError(str(error)) from error
     if parameters.job or parameters.compare:
         raise UsageError("options job and compare are for one job: loadlens report shows it")
-    from engine.fleet.run import Order
+    from engine.job_heuristics.fleet.run.run import Order
 
     return Order(
         paths=arguments.paths,

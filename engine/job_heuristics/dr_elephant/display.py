@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
-from engine.job_heuristics.model.arrays import Array
+from engine.job_heuristics.mapreduce.model.arrays import Array
 
 _UNITS = ((1 << 60, "EB"), (1 << 50, "PB"), (1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 

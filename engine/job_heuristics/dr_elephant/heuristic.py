@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import Branch, Limits, Subject, Tree
-from engine.job_heuristics.dr_elephant.jobs import Jobs, PerLabel, Verdict
-from engine.job_heuristics.dr_elephant.side_stats import Measure
-from engine.job_heuristics.model.arrays import Array
-from engine.job_heuristics.model.job_arrays import Job
+from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.mapreduce.model.job_arrays import Job
+from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerLabel, Verdict
+from engine.job_heuristics.mapreduce.rules.side_stats import Measure
 
 
 def _no_error(jobs: Jobs) -> Mapping[int, str]:

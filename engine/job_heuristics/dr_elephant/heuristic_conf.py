@@ -19,7 +19,7 @@ from engine.formats.hadoop_xml import BadXml, root_of
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.gates import Limits
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
-from engine.job_heuristics.model.job_conf import integer
+from engine.job_heuristics.mapreduce.model.job_conf import integer
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

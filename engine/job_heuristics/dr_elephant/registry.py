@@ -10,13 +10,13 @@ from functools import cache
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.dr_elephant.side_stats import Measure, SideTasks
-from engine.job_heuristics.model.arrays import OF_ALL_TASKS, TASK_NUMBERS
+from engine.job_heuristics.mapreduce.model.arrays import OF_ALL_TASKS, TASK_NUMBERS
+from engine.job_heuristics.mapreduce.rules.side_stats import Measure, SideTasks
 
 PACKAGES = (
-    "engine.job_heuristics.dr_elephant.mapreduce",
-    "engine.job_heuristics.insight.heuristics",
-    "engine.job_heuristics.dr_elephant.spark",
+    "engine.job_heuristics.mapreduce.rules",
+    "engine.job_heuristics.mapreduce.insight.heuristics",
+    "engine.job_heuristics.spark.rules",
 )
 """Packages with declarations, one module per topic: of MapReduce, our own, of Spark. They are named, not imported, because
 what is our own stands above this room."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.core.tables import Table
+from engine.job_heuristics.mapreduce.tables.input import COUNTER_COLUMNS, COUNTERS
+from engine.job_heuristics.mapreduce.tables.model import TASK_MODEL
 from engine.job_heuristics.tables.columns import count, mb_s, text, time, whole
-from engine.job_heuristics.tables.input import COUNTER_COLUMNS, COUNTERS
-from engine.job_heuristics.tables.model import TASK_MODEL
 
 SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
 """Severity words by value 0-4."""

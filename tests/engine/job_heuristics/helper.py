@@ -14,10 +14,10 @@ import zstandard
 from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.problems import Problem
 from engine.core.reading import Source
-from engine.job_heuristics.reading.kinds import KINDS
-from engine.job_heuristics.tables.fleet_result import FLEET_RESULTS
-from engine.job_heuristics.tables.input import INPUTS as MAPREDUCE_INPUTS
-from engine.job_heuristics.tables.spark_input import SPARK_ANSWERS, SPARK_INPUTS
+from engine.job_heuristics.fleet.tables import FLEET_RESULTS
+from engine.job_heuristics.mapreduce.reading.kinds import KINDS
+from engine.job_heuristics.mapreduce.tables.input import INPUTS as MAPREDUCE_INPUTS
+from engine.job_heuristics.spark.tables.input import SPARK_ANSWERS, SPARK_INPUTS
 
 INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, SPARK_ANSWERS, FLEET_RESULTS)
 

@@ -15,7 +15,7 @@ from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless, 
 from tui.widgets.drawing.plot import Mark, histogram, spark
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.result.detail import Chart, JobDetail, SideDetail, VerdictDetail
+    from engine.job_heuristics.mapreduce.result.detail import Chart, JobDetail, SideDetail, VerdictDetail
 
 Paint = Callable[[int, Glyphs], list[Line]]
 

@@ -20,8 +20,8 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.core.tables import Column, Table
-    from engine.job_heuristics.result.detail import JobDetail
-    from engine.job_heuristics.result.fleet_tables import Detail
+    from engine.job_heuristics.mapreduce.result.detail import JobDetail
+    from engine.job_heuristics.result.all_jobs import Detail
     from tui.widgets.table.window import Cell
 
 SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")
@@ -246,7 +246,7 @@ class JobLevel(OpenJob):
         return self._specs[name]
 
     def _knobs(self, shown: JobDetail) -> list[Knob]:
-        from engine.job_heuristics.model.job_arrays import number
+        from engine.job_heuristics.mapreduce.model.job_arrays import number
 
         job = shown.facts.job
         split = int(job.maps.size.mean()) if len(job.maps.size) else 0

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from engine.core.result import Result
     from engine.core.tables import Table
-    from engine.job_heuristics.result.fleet_tables import Detail
+    from engine.job_heuristics.result.all_jobs import Detail
     from tui.widgets.table.window import Cell
 
 NAME = "job-heuristics"

@@ -15,8 +15,8 @@ from tui.widgets.drawing.plot import spark
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.job_heuristics.model.spark.app import Stage
-    from engine.job_heuristics.result.spark_detail import AppDetail, AppVerdict
+    from engine.job_heuristics.spark.model.app import Stage
+    from engine.job_heuristics.spark.result.detail import AppDetail, AppVerdict
 
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
 

@@ -18,7 +18,7 @@ from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.core.result import Result
-    from engine.job_heuristics.result.spark_detail import AppDetail
+    from engine.job_heuristics.spark.result.detail import AppDetail
 
 SECTIONS = ("verdicts", "insights", "stages", "timeline", "executors", "sql", "advice", "what if", "history", "notes")
 
@@ -167,8 +167,8 @@ class SparkLevel(OpenJob):
 
     def _draw_what_if(self, result: Result, shown: AppDetail) -> None:
         from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
-        from engine.job_heuristics.insight.spark.advice import DEFAULT_PARTITIONS
-        from engine.job_heuristics.insight.spark.resources import MB, heap_bytes, partitions_key
+        from engine.job_heuristics.spark.insight.advice import DEFAULT_PARTITIONS
+        from engine.job_heuristics.spark.insight.resources import MB, heap_bytes, partitions_key
 
         app, held = shown.app, shown.held
         knobs = [

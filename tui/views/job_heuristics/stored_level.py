@@ -20,7 +20,7 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.core.tables import Table
-    from engine.job_heuristics.result.fleet_tables import Detail
+    from engine.job_heuristics.result.all_jobs import Detail
 
 SECTIONS = ("verdicts", "cost", "advice", "history", "differences")
 NEEDS_HISTORIES = "what-if needs the job's own histories"

@@ -12,10 +12,10 @@ import pytest
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
-from engine.job_heuristics.dr_elephant.spark.verdict_tables import judge_apps
-from engine.job_heuristics.model.spark.app import DRIVER, App
-from engine.job_heuristics.model.spark.assembly import current_apps
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.spark.model.app import DRIVER, App
+from engine.job_heuristics.spark.model.assembly import current_apps
+from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
 from tests.contract.samples import opened
 from tests.engine.job_heuristics.helper import inputs_below
 from tests.reference import reference

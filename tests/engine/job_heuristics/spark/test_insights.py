@@ -11,15 +11,15 @@ import pytest
 
 from engine.core.result import Result
 from engine.core.view import Context
-from engine.job_heuristics.insight.spark.findings.cache import unread
-from engine.job_heuristics.insight.spark.findings.locality import launch_gaps
-from engine.job_heuristics.insight.spark.findings.timing import core_split
-from engine.job_heuristics.insight.spark.resources import resources, spark_ms
-from engine.job_heuristics.insight.spark.skew import stage_tasks
-from engine.job_heuristics.insight.spark.sql import PlanRow, costly, own_times
-from engine.job_heuristics.model.spark.app import App, Stored
-from engine.job_heuristics.model.spark.assembly import current_apps
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.spark.insight.findings.cache import unread
+from engine.job_heuristics.spark.insight.findings.locality import launch_gaps
+from engine.job_heuristics.spark.insight.findings.timing import core_split
+from engine.job_heuristics.spark.insight.resources import resources, spark_ms
+from engine.job_heuristics.spark.insight.skew import stage_tasks
+from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times
+from engine.job_heuristics.spark.model.app import App, Stored
+from engine.job_heuristics.spark.model.assembly import current_apps
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import spark_log
 from sample_data.job_heuristics.spark_log import AppPlan, StagePlan

@@ -13,11 +13,11 @@ import pytest
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
-from engine.job_heuristics.dr_elephant.spark import metrics
-from engine.job_heuristics.dr_elephant.spark.heuristic import SparkHeuristic, surely, tree_of
-from engine.job_heuristics.dr_elephant.spark.metrics import Metrics
-from engine.job_heuristics.dr_elephant.spark.verdict_tables import in_order, judge, notes, upstream_says
-from engine.job_heuristics.model.spark.app import App, AppAttempt, Executor, SparkJob, Stage
+from engine.job_heuristics.spark.model.app import App, AppAttempt, Executor, SparkJob, Stage
+from engine.job_heuristics.spark.rules import metrics
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, surely, tree_of
+from engine.job_heuristics.spark.rules.metrics import Metrics
+from engine.job_heuristics.spark.rules.verdict_tables import in_order, judge, notes, upstream_says
 
 MB, GB, MINUTE = 2**20, 2**30, 60_000
 GOOD = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.core.view import Context
-from engine.job_heuristics.model.spark.assembly import current_apps
+from engine.job_heuristics.spark.model.assembly import current_apps
 from sample_data.job_heuristics.spark_log import line
 from tests.engine.job_heuristics.helper import inputs_of
 

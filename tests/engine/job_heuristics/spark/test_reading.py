@@ -12,10 +12,10 @@ import pytest
 
 from engine.core.reading import Reading, Source
 from engine.core.view import Context
-from engine.job_heuristics.model.spark.app import App
-from engine.job_heuristics.model.spark.assembly import current_apps
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.reading.spark.event_log import EventLog
+from engine.job_heuristics.spark.model.app import App
+from engine.job_heuristics.spark.model.assembly import current_apps
+from engine.job_heuristics.spark.reading.event_log import EventLog
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import spark_log
 from sample_data.job_heuristics.shapes import SPARK_LIVE

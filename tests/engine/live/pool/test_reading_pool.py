@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from engine.core.inputs import FILE
-from engine.job_heuristics.reading.kinds import HISTORY, History
+from engine.job_heuristics.mapreduce.reading.kinds import HISTORY, History
 from engine.job_heuristics.view import VIEW
 from engine.live.files.scan import FirstScan
 from engine.live.ingest import file_content

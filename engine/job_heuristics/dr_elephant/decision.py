@@ -1,0 +1,176 @@
+"""Why a verdict is what it is, and how far it is from the next level, in words with the job's own numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
+from engine.job_heuristics.mapreduce.insight.job_verdicts import JobVerdict
+from engine.job_heuristics.tables.result import SEVERITIES
+
+ALL_TASKS = "number of tasks"
+"""Label of a gate whose value is the number of tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One gate of a verdict: its value beside its limits, the ``level`` it would give alone, and whether it ``decides``
+    (is the one that keeps the verdict where it is)."""
+
+    reading: Reading
+    level: int
+    decides: bool
+
+    @property
+    def gate(self) -> Gate:
+        """What is compared."""
+        return self.reading.gate
+
+    @property
+    def value_text(self) -> str:
+        """The value in the words of its unit."""
+        return amount(self.reading.value, self.gate.unit)
+
+    @property
+    def limits_text(self) -> str:
+        """The four limits, LOW to CRITICAL."""
+        sign = ">=" if self.gate.rising else "<="
+        return f"{sign} {', '.join(amount(limit, self.gate.unit) for limit in self.reading.scale)}"
+
+    @property
+    def phrase(self) -> str:
+        """Value and what it is: ``160 tasks``, ``0.3 min average run time``, ``factor ... 3``."""
+        label, unit = self.gate.label, self.gate.unit
+        if unit == "tasks":
+            return self.value_text if label == ALL_TASKS else f"{self.value_text} {label.removeprefix('tasks ')}"
+        return f"{label} {self.value_text}" if unit in ("", "10000") else f"{self.value_text} {label}"
+
+
+Branches = tuple[tuple[Limit, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One verdict explained: ``level`` 0-4, its limits branch by branch, which decides and what one level up (worse)
+    and down (better) would take. ``margin`` is the smallest relative move that changes the verdict, infinite if no
+    single move can."""
+
+    heuristic: str
+    side: str
+    level: int
+    branches: Branches
+    reason: str
+    worse: str
+    better: str
+    margin: float
+
+
+def _step(reading: Reading, level: int, worse: bool) -> tuple[float, float] | None:
+    """Return how far a gate is from giving at least ``level`` (``worse``) or less than ``level``: (gap, limit). None if
+    no finite move of it does."""
+    value, limit = reading.value, reading.scale[level - 1]
+    gap = limit - value if reading.gate.rising == worse else value - limit
+    return (max(0.0, gap), limit) if worse or np.isfinite(gap) else None
+
+
+def _move(gate: Gate, gap: float, worse: bool) -> str:
+    """Return the move of a gate's value by ``gap`` in words."""
+    grows = gate.rising == worse
+    if gate.unit == "tasks":
+        # Below a limit means one less than it.
+        count = int(np.ceil(gap)) if worse else int(np.floor(gap)) + 1
+        where = f" ({gate.label})" if gate.label != ALL_TASKS else ""
+        return f"{count:,} {'more' if grows else 'fewer'} task{'' if count == 1 else 's'}{where}"
+    if gap == 0:
+        return f"any {'rise' if grows else 'fall'} of {gate.label} below its limit" if not worse else gate.label
+    if gate.unit in ("", "10000"):
+        return f"{gate.label} {amount(gap, gate.unit)} {'higher' if grows else 'lower'}"
+    return f"{amount(gap, gate.unit)} {'more' if grows else 'less'} {gate.label}"
+
+
+def _relative(gap: float, limit: float, value: float) -> float:
+    scale = max(abs(limit), abs(value))
+    return gap / scale if scale > 0 else 0.0
+
+
+def explain(verdict: JobVerdict) -> Why:
+    """Return the explanation of a verdict over the tasks as they are."""
+    level = verdict.level
+    return explain_tree(
+        verdict.name, verdict.side.name, verdict.tree, level, explained=not verdict.unexplained or level > 0
+    )
+
+
+def explain_tree(name: str, side: str, tree: Tree, level: int, *, explained: bool = True) -> Why:
+    """Return the explanation of a verdict from the readings of its gates; ``explained`` False: there is nothing to judge."""
+    levels = [[int(reading.levels()[0]) for reading in branch] for branch in tree.branches]
+    deciding_level = max(map(min, levels))
+    branches = tuple(
+        tuple(
+            Limit(reading, alone, explained and alone == min(beside) == deciding_level)
+            for reading, alone in zip(branch, beside, strict=True)
+        )
+        for branch, beside in zip(tree.branches, levels, strict=True)
+    )
+    if not explained:
+        return Why(name, side, 0, branches, f"No {side} task to judge.", "", "", float("inf"))
+    deciding = [limit for branch in branches for limit in branch if limit.decides]
+    up, up_margin = _worse(branches, level)
+    down, down_margin = _better(branches, level)
+    return Why(name, side, level, branches, _reason(level, deciding), up, down, min(up_margin, down_margin))
+
+
+def _reason(level: int, deciding: list[Limit]) -> str:
+    parts = [f"{limit.phrase} (limits {limit.limits_text})" for limit in deciding[:3]]
+    verb = (
+        ("keep" if len(parts) > 1 else "keeps") + " it at" if level < 4 else "make it" if len(parts) > 1 else "makes it"
+    )
+    return f"{'; '.join(parts)} {verb} {SEVERITIES[level]}."
+
+
+def _worse(branches: Branches, level: int) -> tuple[str, float]:
+    """Return the easiest way to the next worse level: one branch of which every gate must reach it."""
+    if level >= 4:
+        return "already at the worst level", float("inf")
+    ways = []
+    for branch in branches:
+        moves: list[str] = []
+        margin = 0.0
+        for reading in [limit.reading for limit in branch if limit.level <= level]:
+            step = _step(reading, level + 1, True)
+            if step is None or not np.isfinite(reading.value):
+                moves = []
+                margin = float("inf")
+                break
+            moves.append(_move(reading.gate, step[0], True))
+            margin = max(margin, _relative(*step, reading.value))
+        if moves:
+            ways.append((margin, f"{SEVERITIES[level + 1]} with {' and '.join(moves)}"))
+    if not ways:
+        return "", float("inf")
+    margin, text = min(ways)
+    return text, margin
+
+
+def _better(branches: Branches, level: int) -> tuple[str, float]:
+    """Return the easiest way to the next better level: in every branch that holds the level, one gate must drop below
+    it."""
+    if level == 0:
+        return "already at the best level", float("inf")
+    moves, worst = [], 0.0
+    for branch in branches:
+        if min(limit.level for limit in branch) < level:
+            continue
+        ways = []
+        for reading in [limit.reading for limit in branch]:
+            step = _step(reading, level, False)
+            if step is not None:
+                ways.append((_relative(*step, reading.value), _move(reading.gate, step[0], False)))
+        if not ways:
+            return "", float("inf")
+        margin, text = min(ways)
+        moves.append(text)
+        worst = max(worst, margin)
+    return f"{SEVERITIES[level - 1]} with {' and '.join(moves)}", worst

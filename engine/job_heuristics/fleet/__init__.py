@@ -1,0 +1,1 @@
+"""Fleet results: computing job heuristics on Spark, and reading what such a run wrote."""

@@ -1,0 +1,49 @@
+"""The manifest of a fleet result: the one small file by which a folder of Parquet tables is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from engine.core.problems import Problem
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import clean
+from engine.job_heuristics.fleet.tables import FLEET_RESULTS
+from engine.output.report import instant
+
+_BEGINS = re.compile(rb'\{"loadlens": "[^"]{1,40}", "view": "job-heuristics", "at": "')
+
+
+class Manifest:
+    """``manifest/part-….txt`` beside the folders ``table=NAME`` of a fleet result; the tables are read when they are needed."""
+
+    id = "fleet-result"
+    title = "Result of loadlens fleet: its folder of Parquet tables, known by its manifest"
+    append = False
+    version = 2
+    tables: tuple[Table, ...] = (FLEET_RESULTS,)
+    closes = True
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise by its first keys, as they are written."""
+        return _BEGINS.match(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one row."""
+        try:
+            document = json.loads(data)
+            rows = {str(table): int(n) for table, n in document["rows"].items()}
+            row: dict[str, list[Any]] = {
+                "version": [clean(document["loadlens"], 40)],
+                "at_ms": [instant(document["at"])],
+                "parameters": [json.dumps(dict(document["parameters"]))],
+                "findings": [json.dumps({str(level): int(n) for level, n in document.get("findings", {}).items()})],
+                "jobs": [rows["jobs"]],
+                "rows": [json.dumps(rows)],
+            }
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            reason = f"no manifest of a fleet result: {type(error).__name__} {error}"
+            return Reading(problems=[Problem.at(source.path, "bad-document", reason)], complete=False)
+        return Reading({"fleet_results": row}, consumed=len(data))

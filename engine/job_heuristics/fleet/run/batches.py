@@ -1,0 +1,169 @@
+"""What one Spark task does: compute whole jobs, some 64 MB at a time, exactly as a report would."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from engine import __version__
+from engine.core.inputs import FILE, Inputs
+from engine.core.problems import Problem
+from engine.core.result import Result
+from engine.core.view import Context, NoInput
+from engine.job_heuristics.fleet.documents import Document, inputs
+from engine.job_heuristics.fleet.run.rows import LINKS, packed
+from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PER_JOB, PROBLEMS
+from engine.job_heuristics.tables.insight import LISTING
+from engine.job_heuristics.view import VIEW
+from engine.live.options import LiveSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH = 64 << 20
+"""Bytes of documents that are computed together. One call costs 25 ms whatever it holds."""
+
+
+class OtherVersion(RuntimeError):
+    """Driver and worker do not have the same engine."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all tasks of a run share. ``version``: that of the driver's engine."""
+
+    parameters: Any
+    now_ms: int
+    settings: LiveSettings
+    version: str = __version__
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Turn files, sorted by what keeps them together, into packed rows of all tables.
+
+        Columns: ``key``, ``together`` (equal for files that must be computed at once), ``path``, ``mtime_ms``, ``content``
+        (null: to be opened here).
+        """
+        if self.version != __version__:
+            raise OtherVersion(f"loadlens is {self.version} on the driver and {__version__} on a worker")
+        gc.disable()  # collections in the middle of a batch, of millions of short-lived values, would take a third of its time
+        try:
+            for files in _whole_jobs(batches):
+                yield from self._compute(files)
+                gc.collect(1)  # what this batch has made; the modules, which are old, need no second look
+        finally:
+            gc.enable()
+
+    def _compute(self, files: list[_File]) -> Iterator[pa.RecordBatch]:
+        documents, problems = [], []
+        keys = {}
+        for file in files:
+            keys[file.path] = file.key
+            try:
+                documents.append(Document(file.path, file.mtime_ms, file.read()))
+            except OSError as error:
+                reason = f"cannot be opened by the worker: {error.strerror or error}"
+                problems.append(Problem.at(file.path, "unreadable", reason))
+        read = inputs(VIEW, documents, self.settings)
+        mentioned = _mentioned(read, keys)
+        yield packed(mentioned.filter(pl.col("key") != pl.col("mentioned")), LINKS, pl.col("key"))
+        try:
+            result = VIEW.compute(read, self.parameters, Context(now_ms=self.now_ms))
+        except NoInput:
+            problems += read.problems
+        else:
+            problems += result.problems
+            yield from _rows(result)
+            yield packed(_files(result.tables["jobs"], mentioned, keys), FILES, pl.col("job_id"))
+        rows = pl.DataFrame([problem.as_row() for problem in problems], PROBLEMS.schema)
+        of_job = pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String)
+        yield packed(rows, PROBLEMS, of_job)
+
+
+def _rows(result: Result) -> Iterator[pa.RecordBatch]:
+    job = pl.col("job_id")
+    for table in PER_JOB:
+        yield packed(result.tables[table.name], table, job)
+    detail: Any = result.detail
+    yield packed(detail.listing, LISTING, job)
+    findings = [(finding.level, finding.subject, finding.text) for finding in result.findings]
+    yield packed(
+        pl.DataFrame(findings, FINDINGS.schema, orient="row"), FINDINGS, pl.col("subject").str.split(" ").list.first()
+    )
+
+
+def _mentioned(read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
+    """Return which jobs and applications the files of each ``key`` mention."""
+    of_file = {number: keys.get(info.path, info.path) for number, info in read.files.items()}
+    mentioned: set[tuple[str, str]] = set()
+    for kind in VIEW.kinds:
+        for table in kind.tables:
+            for name in {"job_id", "app_id"} & table.schema.keys():
+                pairs = read.table(table.name).select(FILE, name).drop_nulls().unique()
+                mentioned.update((of_file[number], job) for number, job in pairs.iter_rows())
+    return pl.DataFrame(sorted(mentioned), {"key": pl.String, "mentioned": pl.String}, orient="row")
+
+
+def _files(jobs: pl.DataFrame, mentioned: pl.DataFrame, keys: dict[str, str]) -> pl.DataFrame:
+    """Return the rows of FILES: the files whose names have a job's id, and those that are kept together with what mentions it."""
+    paths = pl.DataFrame({"path": list(keys), "key": list(keys.values())}, {"path": pl.String, "key": pl.String})
+    by_name = pl.DataFrame({"key": jobs["job_id"], "job_id": jobs["job_id"]})
+    by_content = mentioned.rename({"mentioned": "job_id"}).join(jobs.select("job_id"), on="job_id", how="semi")
+    pairs = pl.concat([by_name, by_content]).unique().join(paths, on="key")
+    return pairs.select("job_id", "path").unique().sort("job_id", "path")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    key: str
+    path: str
+    mtime_ms: int
+    content: bytes | None
+
+    def read(self) -> bytes:
+        """Return the content; a large file is opened here, and not by Spark. Raises OSError."""
+        if self.content is not None:
+            return self.content
+        if "://" not in self.path:
+            return Path(self.path).read_bytes()
+        import pyarrow as pa
+        from pyarrow import fs
+
+        try:
+            system, path = fs.FileSystem.from_uri(self.path)
+            with system.open_input_stream(path, compression=None) as stream:
+                return bytes(stream.read())
+        except (pa.ArrowException, ValueError, NotImplementedError) as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
+    @property
+    def size(self) -> int:
+        """Bytes that it adds to a batch."""
+        if self.content is not None:
+            return len(self.content)
+        try:
+            return Path(self.path).stat().st_size
+        except OSError:
+            return BATCH
+
+
+def _whole_jobs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[_File]]:
+    """Divide files, in which those of a job follow each other, into parts of some 64 MB, only between jobs."""
+    part: list[_File] = []
+    size, last = 0, None
+    for batch in batches:
+        columns = (batch.column(name) for name in ("together", "key", "path", "mtime_ms", "content"))
+        for together, key, path, mtime_ms, content in zip(*columns, strict=True):
+            if together.as_py() != last and size >= BATCH:
+                yield part
+                part, size = [], 0
+            last = together.as_py()
+            file = _File(key.as_py(), path.as_py(), mtime_ms.as_py(), content.as_py())
+            part.append(file)
+            size += file.size
+    if part:
+        yield part

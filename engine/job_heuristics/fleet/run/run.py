@@ -1,0 +1,280 @@
+"""One run on Spark: list the files, compute jobs in batches, join what belongs together, write one table after another.
+
+DataFrames only: the same program runs in a classic session and through Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from engine import __version__
+from engine.core import units
+from engine.core.tables import Table
+from engine.job_heuristics.fleet.run.batches import BATCH, Work
+from engine.job_heuristics.fleet.run.job_key import PATTERN, ROLLING, components
+from engine.job_heuristics.fleet.run.rows import HEIGHT, JOB, LINKS, PLACE, ROWS, SCHEMA, TABLE, Unpack, ddl, to_spark
+from engine.job_heuristics.fleet.tables import FINDINGS, WRITTEN
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.result import rollup
+from engine.job_heuristics.tables.insight import LISTING, ROLLUP
+from engine.live.options import LiveSettings
+from engine.output import report
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LARGE = 32 << 20
+"""Bytes above which a file that is not on a disk is opened by the worker that reads it: Spark holds a content several times."""
+_ROWS = 2_000_000
+"""Rows of a table in one file, about."""
+_ROW_GROUP = 8 << 20
+"""Bytes of a row group, before compression."""
+_FILES = "path string, mtime_ms bigint, content binary"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to compute. ``paths`` and ``out``: anything Spark can list and write. ``day``: the result's folder below ``out``.
+
+    ``partitions``: tasks, 0: by size. ``packed``: ``paths`` hold documents packed by an earlier run; ``pack``: where to
+    keep this run's so.
+    """
+
+    paths: Sequence[str]
+    out: str
+    parameters: JobParameters
+    now_ms: int
+    day: str = ""
+    partitions: int = 0
+    pack: str = ""
+    packed: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Where the tables go."""
+        return f"{self.out.rstrip('/')}/day={self.day}" if self.day else self.out.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did: files and their bytes, rows of each table, jobs that several files with other names belong to, and
+    findings by level."""
+
+    files: int
+    bytes: int
+    rows: dict[str, int]
+    linked: int
+    findings: dict[str, int]
+
+
+OnStep = Callable[[str, int, int], None]
+"""Called when a step begins: what it does, and for how many files and bytes (0: not known)."""
+
+
+def run(
+    spark: SparkSession,
+    order: Order,
+    on_step: OnStep = lambda what, files, size: None,
+    make_work: Callable[[JobParameters, int, LiveSettings], Work] = Work,
+) -> Outcome:
+    """Compute ``order`` and write its tables. Raises what Spark raises. ``make_work``: another kind of work, in tests."""
+    from pyspark.sql import functions as F
+
+    work = make_work(order.parameters, order.now_ms, LiveSettings(cache=False))
+
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
+    spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 10))
+    listed = _packed(spark, order.paths) if order.packed else _listed(spark, order.paths)
+    size = F.length("content") if order.packed else F.col("length")
+    large = F.lit(None) if order.packed else F.collect_list(F.when(size > LARGE, F.struct(*_place())))
+    on_disk = F.coalesce(F.bool_and(F.col("path").startswith("file:")), F.lit(False))
+    counted = listed.agg(F.count(F.lit(1)), F.coalesce(F.sum(size), F.lit(0)), large, on_disk).first()
+    assert counted is not None
+    files, total = int(counted[0]), int(counted[1])
+    if not files:
+        return Outcome(0, 0, {}, 0, {})
+    on_step("reading", files, total)
+    if order.packed:
+        documents = listed
+    elif counted[3] and not order.pack:  # workers have that disk too: no content goes through Java
+        documents = listed.select(*_place(), F.lit(None).cast("binary").alias("content"))
+    else:
+        documents = _documents(spark, listed, counted[2])
+    if order.pack:
+        dated = documents.withColumn("day", F.to_date(F.timestamp_millis("mtime_ms")))
+        dated.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(order.pack)
+        documents = _packed(spark, [order.pack])
+    parts = order.partitions or max(total // BATCH + 1, 2 * _tasks_at_once(spark))
+    keyed = documents.withColumn("key", _key())
+    rows = _computed(keyed.withColumn("together", F.col("key")), parts, work).persist()
+    kept = [rows]
+    try:
+        linked = _linked(rows)
+        computed = [(rows, frozenset(linked))]
+        if linked:
+            on_step(f"computing {len(linked):,} jobs whose files name each other together", 0, 0)
+            again = _again(spark, keyed, linked, work).persist()
+            kept.append(again)
+            computed.append((again, frozenset()))
+        on_step("writing", files, total)
+        return _write(spark, computed, order, Outcome(files, total, {}, len(linked), {}))
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _listed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    return reader.load(list(paths))
+
+
+def _packed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    return spark.read.schema(_FILES).parquet(*paths)
+
+
+def _place() -> tuple[Column, Column]:
+    """The path of a listed file, and when it was modified."""
+    from pyspark.sql import functions as F
+
+    # file:/a/b is /a/b to a report; names are as they are, not percent-encoded.
+    path = F.regexp_replace("path", "^file:/+", "/")
+    return path.alias("path"), F.unix_millis("modificationTime").alias("mtime_ms")
+
+
+def _documents(spark: SparkSession, listed: DataFrame, large: Sequence[tuple[str, int]]) -> DataFrame:
+    """Return path, mtime_ms and content of all files; the content of ``large`` ones is null and not read."""
+    from pyspark.sql import functions as F
+
+    small = listed.where(F.col("length") <= LARGE).select(*_place(), "content")
+    if not large:
+        return small
+    return small.unionByName(spark.createDataFrame([(path, mtime_ms, None) for path, mtime_ms in large], _FILES))
+
+
+def _key() -> Column:
+    """The job of a path: as ``job_key.job_key``."""
+    from pyspark.sql import functions as F
+
+    name = F.substring_index("path", "/", -1)
+    folders = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)))")
+    searched = ((name, PATTERN), (folders, PATTERN), (folders, ROLLING))
+    found = [F.regexp_extract(where, pattern, 1) for where, pattern in searched]
+    return F.coalesce(*(F.when(each != "", each) for each in found), F.col("path"))
+
+
+def _computed(files: DataFrame, parts: int, work: Work) -> DataFrame:
+    """Return the rows of all tables of ``files``; what is to be computed ``together`` is in one batch."""
+    sorted_files = files.repartition(parts, "together").sortWithinPartitions("together", "path")
+    return sorted_files.select("key", "together", "path", "mtime_ms", "content").mapInArrow(work, SCHEMA)
+
+
+def _linked(rows: DataFrame) -> dict[str, str]:
+    """Return the jobs of whose files one mentions another, with what they are computed together with."""
+    found = rows.where(f"{TABLE} = '{LINKS.name}' and {HEIGHT} > 0").select(ROWS).collect()
+    frames = (pl.read_ipc(bytes(row[ROWS])) for row in found)  # PySpark 3.5 collects bytearrays
+    links = {link for frame in frames for link in frame.select(JOB, "mentioned").iter_rows()}
+    return components(sorted(links))
+
+
+def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: Work) -> DataFrame:
+    """Compute the jobs that are linked once more, together. Only their files are read again."""
+    from pyspark.sql import functions as F
+
+    together = spark.createDataFrame(sorted(linked.items()), "key string, together string")
+    few = files.join(F.broadcast(together), "key")
+    parts = max(1, min(len(set(linked.values())), 8 * _tasks_at_once(spark)))
+    return _computed(few, parts, work)
+
+
+def _tasks_at_once(spark: SparkSession) -> int:
+    """Return in how many tasks Spark divides something by itself: the number of cores it has."""
+    from pyspark.sql import functions as F
+
+    return int(spark.range(4096).select(F.spark_partition_id().alias("at")).distinct().count())
+
+
+_Computed = Sequence[tuple["DataFrame", frozenset[str]]]
+"""Packed rows of all tables, and the jobs of which they do not count."""
+
+
+def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outcome) -> Outcome:
+    from pyspark.sql import functions as F
+
+    heights: Counter[str] = Counter()
+    for rows, _ in computed:
+        heights.update({row[0]: row[1] for row in rows.groupBy(TABLE).agg({HEIGHT: "sum"}).collect()})
+    for table in WRITTEN:
+        known = heights[table.name]
+        files = known // _ROWS + 1
+        mine = _unpacked(computed, table, files)
+        if not table.key:  # what concerns no job, each batch has found
+            mine = mine.distinct()
+        _save(mine, table, order.folder, files)
+        there = _written(spark, table, order)
+        outcome.rows[table.name] = known if table.key and not outcome.linked else there.count()
+        if table is FINDINGS:
+            outcome.findings.update((row["level"], row["count"]) for row in there.groupBy("level").count().collect())
+    # From what was just written: unpacking and summing up in one stage would start a second Python worker beside the first.
+    listing = _written(spark, LISTING, order).coalesce(1)
+    _save(listing.mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
+    outcome.rows[ROLLUP.name] = _written(spark, ROLLUP, order).count()
+    # Last, for a result is one once it has a manifest. A literal: rows made here would pass through a Python worker of their own.
+    manifest = spark.range(1).select(F.lit(json.dumps(_manifest(order, outcome))).alias("manifest"))
+    manifest.coalesce(1).write.mode("overwrite").text(f"{order.folder}/manifest")
+    return outcome
+
+
+def _written(spark: SparkSession, table: Table, order: Order) -> DataFrame:
+    """Return the rows of ``table`` that this run has written."""
+    return spark.read.schema(ddl(table)).parquet(f"{order.folder}/table={table.name}")
+
+
+def _unpacked(computed: _Computed, table: Table, files: int) -> DataFrame:
+    """Return the rows of ``table`` that count, with ``PLACE`` where they belong to jobs; for one file, as one partition."""
+    parts = []
+    for rows, without in computed:
+        mine = rows.where(f"{TABLE} = '{table.name}' and {HEIGHT} > 0").select(ROWS)
+        few = mine.coalesce(1) if files == 1 else mine
+        place = bool(table.key)
+        parts.append(few.mapInArrow(Unpack(place, without), ddl(table, place)))
+    return reduce(lambda one, other: one.unionByName(other), parts)
+
+
+def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
+    """Write a table to its folder, which it replaces. In each file those of a job lie together and in the order that a report
+    has, so that who looks for a job skips the other row groups, which are small for that."""
+    by = [table.key[0], PLACE] if table.key and PLACE in rows.columns else [*table.key, *table.order]
+    order = [name for name in by if not name.startswith("-")]
+    divided = rows.coalesce(1) if files == 1 else rows.repartition(files, order[0])
+    sorted_rows = divided.sortWithinPartitions(*dict.fromkeys(order)).select(*table.schema.names())
+    writer = sorted_rows.write.mode("overwrite").option("parquet.block.size", str(_ROW_GROUP))
+    writer.parquet(f"{folder}/table={table.name}")
+
+
+def _rolled_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Sum up the whole job list."""
+    parts = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
+    yield from to_spark(rollup.rollup(rollup.worst_first(pl.concat(parts)) if parts else LISTING.empty()))
+
+
+def _manifest(order: Order, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "loadlens": __version__,
+        "view": "job-heuristics",
+        "at": units.iso(order.now_ms),
+        "parameters": report.settings(order.parameters),
+        "paths": list(order.paths),
+        "files": outcome.files,
+        "bytes": outcome.bytes,
+        "rows": outcome.rows,
+        "findings": outcome.findings,
+        "jobs_of_several_names": outcome.linked,
+    }

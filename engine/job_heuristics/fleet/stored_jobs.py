@@ -1,0 +1,283 @@
+"""The jobs of fleet results: listed in memory, everything else about them asked from disk."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import polars as pl
+
+from engine.core.problems import Problem, fold
+from engine.core.result import LEVELS, Finding, Level, TooLarge
+from engine.core.tables import Table
+from engine.job_heuristics.fleet.reading.stored_tables import FleetResult, StoredTable
+from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PROBLEMS
+from engine.job_heuristics.result import rollup
+from engine.job_heuristics.spark.rules.verdict_tables import in_order
+from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS
+from engine.job_heuristics.tables.result import JOBS
+
+NOT_LISTED = frozenset({"launch_ms", "maps_finished", "reduces_finished", "attempts_running", "source", "notes"})
+"""Columns of LISTING that no list of a million jobs needs; a report has them from table jobs."""
+REPEATED = ("user", "queue", "job_type", "state", "severity", "upstream_says")
+"""Texts of the list that few jobs do not share: each is held once."""
+RESULT = "_result"
+"""Column of the list beside those of LISTING: the number of the fleet result that a job is taken from."""
+MOST_JOBS = 5_000_000
+"""Jobs that are listed; 300 MB of memory a million."""
+MOST_FINDINGS = 1000
+"""Findings that are listed, the worst; the others are counted by level."""
+MOST_ADVISED = 10_000
+"""Recommendations that are listed, those that save most."""
+MOST_PROBLEMS = 1000
+"""Problems of each fleet result that are listed."""
+
+Check = Callable[[float], None]
+"""Called between files with the fraction that is done; raises Cancelled where the work is no longer wanted."""
+
+
+@dataclass(frozen=True)
+class AllJobs:
+    """The list of all jobs (LISTING rows in its order, without ``NOT_LISTED``, with ``RESULT``), and its sums when they are
+    wanted."""
+
+    listing: pl.DataFrame = field(repr=False)
+
+    @cached_property
+    def rollup(self) -> pl.DataFrame:
+        """Rows of ROLLUP."""
+        return rollup.rollup(self.listing)
+
+    @cached_property
+    def summary(self) -> dict[str, int]:
+        """Numbers of jobs by state and severity, and sums."""
+        return rollup.summary(self.listing)
+
+
+@dataclass(frozen=True)
+class StoredJobs:
+    """The jobs of ``results``; of several with one job the newest counts.
+
+    ``repeated``: whether a job is in several results. ``problems``: of the tables, and those that the runs wrote down.
+    """
+
+    results: tuple[FleetResult, ...]
+    every: AllJobs
+    repeated: bool
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def listing(self) -> pl.DataFrame:
+        """The list of the jobs."""
+        return self.every.listing
+
+    @cached_property
+    def advised(self) -> pl.DataFrame:
+        """The recommendations that save most, with the ``name`` of each job; read when they are wanted."""
+        return _named(_best_advice(self.results), self.listing)
+
+    def has(self, job_id: str) -> bool:
+        """Whether ``job_id`` is one of the jobs."""
+        return bool((self.listing["job_id"] == job_id).any())
+
+    def rows(self, table: Table, job_id: str) -> tuple[pl.DataFrame, list[Problem]]:
+        """Return the rows of one job in ``table``, and what is wrong with its files."""
+        number = self.listing.filter(pl.col("job_id") == job_id)[RESULT]
+        if not number.len():
+            return table.empty(), []
+        stored = StoredTable(self.results[number[0]], table)
+        return stored.rows(where=("job_id", job_id)), stored.problems
+
+    def paths(self, job_id: str) -> tuple[list[str], list[Problem]]:
+        """Return the paths of the files that a job was computed from, as the run that did it had them, and what is wrong with
+        the table of them."""
+        files, problems = self.rows(FILES, job_id)
+        return files["path"].drop_nulls().unique().sort().to_list(), problems
+
+    def table(self, table: Table) -> tuple[pl.DataFrame, list[Problem]]:
+        """Return all rows of ``table``, in the order of JOBS, and what is wrong with its files. Raises TooLarge."""
+        frames, height = [table.empty()], 0
+        problems: list[Problem] = []
+        for number, result in enumerate(self.results):
+            stored = StoredTable(result, table)
+            for frame in stored.whole():
+                mine = self._counting(frame, number) if self.repeated else frame
+                height += mine.height
+                if height > MOST_JOBS:
+                    raise TooLarge(f"table {table.name} has more than {MOST_JOBS:,} rows: read {result.folder} itself")
+                frames.append(mine)
+            problems += stored.problems
+        return in_order(JOBS.sorted(self.listing.select("submit_ms", "job_id")), *frames), problems
+
+    def _counting(self, frame: pl.DataFrame, number: int) -> pl.DataFrame:
+        """Return the rows of jobs that are taken from the result of this ``number``."""
+        mine = self.listing.filter(pl.col(RESULT) == number).select("job_id")
+        return frame.join(mine, on="job_id", how="semi", maintain_order="left")
+
+
+def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
+    """Read the list of jobs of ``results``, and what a check would name."""
+    problems: list[Problem] = []
+    # Two at a time: while one file is decoded here, the next is checked in the process for that, and that process answers what
+    # else is asked while the list is put in order.
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            frames = _frames(results, problems, check, pool)
+            written = pool.submit(lambda: [problem for result in results for problem in _problems_of(result)])
+            jobs = sum(frame["job_id"].drop_nulls().len() for frame in frames)
+            every = AllJobs(in_listed_order(frames))
+            stored = StoredJobs(results, every, every.listing.height < jobs, (), ())
+            problems += written.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+    check(0.9)
+    findings = tuple(_findings(stored, problems))
+    return replace(stored, findings=findings, problems=fold(problems))
+
+
+def _frames(
+    results: tuple[FleetResult, ...], problems: list[Problem], check: Check, pool: Executor
+) -> list[pl.DataFrame]:
+    """Return the rows of LISTING of all results as they are listed, at least one frame."""
+    frames = [slim(LISTING.empty().select(_LISTED), 0)]
+    tables = [StoredTable(result, LISTING) for result in results]
+    height = 0
+    read = deque(pool.submit(_slim_frames, table, number) for number, table in enumerate(tables))
+    for number in range(len(tables)):
+        check(0.7 * number / len(tables))
+        for frame in read.popleft().result():
+            height += frame.height
+            if height <= MOST_JOBS:
+                frames.append(frame)
+    if height > MOST_JOBS:
+        reason = f"of {height:,} jobs of fleet results {MOST_JOBS:,} are listed"
+        problems.append(Problem.at(results[-1].folder, "too-many-jobs", reason))
+    for table in tables:
+        problems += table.problems
+    return frames
+
+
+_LISTED = tuple(name for name in LISTING.schema if name not in NOT_LISTED)
+
+
+def _slim_frames(table: StoredTable, number: int) -> list[pl.DataFrame]:
+    return [slim(frame, number) for frame in table.whole(_LISTED)]
+
+
+def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Return LISTING rows as they are listed, taken from the result of this ``number`` (-1: from histories)."""
+    texts = (pl.col(name).cast(pl.Categorical) for name in REPEATED)
+    return listing.select(_LISTED).with_columns(*texts, pl.lit(number, pl.Int32).alias(RESULT))
+
+
+def in_listed_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of all frames in the order of ``rollup.worst_first``, of several with one job the last.
+
+    One column after the other, so that memory never holds two whole lists; ``frames`` is empty afterwards.
+    """
+    columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
+    frames.clear()
+    places = _last_of_each(pl.concat(columns["job_id"]).rechunk())
+    numbers = pl.DataFrame([pl.concat(columns[name]) for name in ("wasted_mb_s", "rank", "submit_ms")])
+    order = _order((numbers.select(each).to_series() for each in reversed(rollup.WORST)), places)
+    del numbers
+    return pl.DataFrame([pl.concat(columns.pop(name)).rechunk().gather(order) for name in tuple(columns)])
+
+
+def _last_of_each(ids: pl.Series) -> pl.Series:
+    """Return the places of the last occurrence of each id, sorted by id."""
+    places = pl.DataFrame({"id": ids, "at": pl.int_range(ids.len(), dtype=pl.UInt32, eager=True)})
+    if not ids.is_sorted() or ids.null_count():
+        places = places.drop_nulls("id").sort("id", maintain_order=True)
+    return places.filter(pl.col("id").ne_missing(pl.col("id").shift(-1)))["at"]
+
+
+def _order(keys: Iterable[pl.Series], places: pl.Series) -> pl.Series:
+    """Return ``places``, which are sorted by job, by the last of ``keys`` first, largest first: one stable sort after another, of
+    numbers, is several times as fast as one by all columns."""
+    for key in keys:
+        by = pl.DataFrame({"key": key.rechunk().gather(places), "at": places})
+        places = by.sort("key", descending=True, nulls_last=True, maintain_order=True)["at"]
+    return places
+
+
+def _best_advice(results: tuple[FleetResult, ...]) -> pl.DataFrame:
+    """Return the rows of RECOMMENDATIONS that save most, with the number of their result in ``RESULT``."""
+    best = RECOMMENDATIONS.empty().with_columns(pl.lit(0, pl.Int32).alias(RESULT))
+    for number, result in enumerate(results):
+        table = StoredTable(result, RECOMMENDATIONS)
+        least = best["saving_mb_s"][-1] if best.height == MOST_ADVISED else None
+        for frame in table.frames(top=("saving_mb_s", MOST_ADVISED, least)):
+            both = pl.concat([best, frame.with_columns(pl.lit(number, pl.Int32).alias(RESULT))])
+            order = ("saving_mb_s", "job_id", "rank")
+            best = both.sort(order, descending=[True, False, False], nulls_last=True).head(MOST_ADVISED)
+    return best
+
+
+def _named(best: pl.DataFrame, listing: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of recommendations with the ``name`` of each job, without those of results that the job is not taken from."""
+    named = listing.select("job_id", RESULT, "name").join(best, on="job_id", how="semi")
+    return best.join(named, on=["job_id", RESULT], how="inner", maintain_order="left").drop(RESULT)
+
+
+def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
+    """Yield the worst findings in the order of jobs, and for each level how many more there are."""
+    listed: list[tuple[Level, str, str]] = []
+    tables = [StoredTable(result, FINDINGS) for result in jobs.results]
+    for level in reversed(LEVELS[1:]):
+        before = len(listed)
+        for number, table in enumerate(tables):
+            if len(listed) == MOST_FINDINGS or not jobs.results[number].findings.get(level):
+                continue
+            for frame in table.frames(where=("level", level), first=MOST_FINDINGS - len(listed)):
+                mine = frame.drop_nulls().with_columns(job_id=_job_of_subject())
+                if jobs.repeated:
+                    mine = jobs._counting(mine, number)
+                mine = mine.head(MOST_FINDINGS - len(listed))
+                listed += [(level, subject, text) for _, subject, text, _ in mine.iter_rows()]
+        rest = _number(jobs, tables, level) - (len(listed) - before)
+        if rest > 0:
+            text = f"{rest:,} more verdicts of this level; the list of jobs and table heuristics have them"
+            yield Finding(level, "jobs of fleet results", text, rest=rest)
+    for table in tables:
+        problems += table.problems
+    yield from _in_order(jobs, listed)
+
+
+def _number(jobs: StoredJobs, tables: list[StoredTable], level: Level) -> int:
+    """Return how many findings of a level there are: as the manifests say, unless a job counts in one of several results."""
+    if not jobs.repeated:
+        return sum(result.findings.get(level, 0) for result in jobs.results)
+    return sum(
+        jobs._counting(frame.with_columns(job_id=_job_of_subject()), number).height
+        for number, table in enumerate(tables)
+        for frame in table.frames(["level", "subject"], where=("level", level))
+    )
+
+
+def _job_of_subject() -> pl.Expr:
+    return pl.col("subject").str.split(" ").list.first()
+
+
+def _in_order(jobs: StoredJobs, listed: Iterable[tuple[Level, str, str]]) -> list[Finding]:
+    rows = list(listed)
+    ids = pl.Series("job_id", [subject.partition(" ")[0] for _, subject, _ in rows], dtype=pl.String)
+    known = jobs.listing.select("submit_ms", "job_id").join(ids.unique().to_frame(), on="job_id", how="semi")
+    place = {job: at for at, job in enumerate(JOBS.sorted(known)["job_id"].to_list())}
+    found = [Finding(level, subject, text, ("jobs", (subject.partition(" ")[0],))) for level, subject, text in rows]
+    return sorted(found, key=lambda finding: place.get(finding.subject.partition(" ")[0], len(place)))
+
+
+def _problems_of(result: FleetResult) -> Iterator[Problem]:
+    """Yield what the run that wrote a result found wrong with its files, and where its recommendations cannot be read."""
+    table, advice = StoredTable(result, PROBLEMS), StoredTable(result, RECOMMENDATIONS)
+    for frame in table.frames(first=MOST_PROBLEMS) if result.rows.get(PROBLEMS.name) != 0 else ():
+        for path, line, kind, reason, count in frame.iter_rows():
+            yield Problem.at(path or result.folder, kind or "problem", reason or "", line=line, count=count or 1)
+    for _ in advice.frames(first=0):
+        pass
+    yield from (*table.problems, *advice.problems)

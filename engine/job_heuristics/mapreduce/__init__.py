@@ -1,0 +1,1 @@
+"""MapReduce jobs: from history files to verdicts, advice and the tables of one job."""

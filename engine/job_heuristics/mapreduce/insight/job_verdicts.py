@@ -1,0 +1,228 @@
+"""The verdicts of one job by the gates of its heuristics: of its tasks as they are, or of weighted copies of them.
+
+Weighted copies stand for complete jobs that a running job may become (``certainty``). See
+docs/models/job-heuristics.md, "Explanations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant.gates import Tree
+from engine.job_heuristics.dr_elephant.heuristic import Rule
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.mapreduce.model.job_arrays import SIDE_COLUMNS, Job, Side
+from engine.job_heuristics.mapreduce.rules import metrics
+from engine.job_heuristics.mapreduce.rules.side_stats import Groups, Measure, SideTasks, TaskStats
+
+Floats = NDArray[np.float64]
+
+
+def columns_of(side: Side) -> dict[str, Array]:
+    """Return the numbers of a side's tasks under the names that measures look them up by."""
+    is_map = side.name == "map"
+    none = np.zeros(len(side.total), dtype=np.int64)
+    return {
+        **side.others,
+        **{column: getattr(side, name) for name, column in SIDE_COLUMNS.items()},
+        "data": side.size,
+        "input_bytes": side.size if is_map else none,
+        "reduce_shuffle_bytes": none if is_map else side.size,
+        "peak": side.peak,
+    }
+
+
+def tasks_of(side: Side) -> SideTasks:
+    """Return the tasks of a side that have times as one group."""
+    return SideTasks(np.zeros(len(side.total), dtype=np.int64), 1, columns_of(side))
+
+
+def all_tasks_of(side: Side) -> SideTasks:
+    """Return all tasks of a side as one group, with the columns that ``Measure.of_all`` needs."""
+    timed = columns_of(side)
+    untimed = {**side.untimed, "data": side.untimed["input_bytes" if side.name == "map" else "reduce_shuffle_bytes"]}
+    columns = {name: np.concatenate([timed[name], values]) for name, values in untimed.items()}
+    return SideTasks(np.zeros(len(columns["data"]), dtype=np.int64), 1, columns)
+
+
+class Copies:
+    """Weighted copies of one side's tasks: ``weights`` of shape (copies, tasks). ``TaskStats``, one group per copy."""
+
+    def __init__(self, columns: Mapping[str, Array], weights: Floats) -> None:
+        self.columns = columns
+        self.weights = weights
+        self.tasks = weights.sum(axis=1)
+
+    def __getitem__(self, column: str) -> Array:
+        """Return a number of each task. Raises KeyError."""
+        return self.columns[column]
+
+    def where(self, mask: Array) -> TaskStats:
+        """Return the tasks where ``mask`` is set."""
+        if mask.all():
+            return self
+        return Copies({name: values[mask] for name, values in self.columns.items()}, self.weights[:, mask])
+
+    def whole(self, values: Array) -> Array:
+        """Return the weighted sum per copy."""
+        total: Array = self.weights @ values.astype(np.float64)
+        return total
+
+    def count(self, mask: Array) -> Array:
+        """Return the weight of the tasks where ``mask`` is set, per copy."""
+        return self.whole(mask)
+
+    def average(self, values: Array) -> Array:
+        """Return the weighted mean, truncated; 0 without tasks."""
+        return np.trunc(_divide(self.whole(values), self.tasks))
+
+    def median(self, values: Array) -> Array:
+        """Return the weighted lower median; 0 without tasks."""
+        if not len(values):
+            return np.zeros(len(self.weights))
+        order = np.argsort(values, kind="stable")
+        reach = np.cumsum(self.weights[:, order], axis=1)
+        at = (reach < reach[:, -1:] / 2).sum(axis=1)
+        middle: Array = values[order][np.minimum(at, len(values) - 1)].astype(np.float64)
+        return middle
+
+    def largest(self, values: Array, empty: int) -> Array:
+        """Return the largest value of any task; ``empty`` without tasks."""
+        return np.full(len(self.weights), values.max() if len(values) else empty)
+
+    def smallest(self, values: Array, empty: int) -> Array:
+        """Return the smallest value of any task; ``empty`` without tasks."""
+        return np.full(len(self.weights), values.min() if len(values) else empty)
+
+    def two_groups(self, values: Array) -> Groups:
+        """Return two groups as Dr. Elephant divides values; see ``Segments.two_groups``."""
+        copies = len(self.weights)
+        if not len(values):
+            zero = np.zeros(copies)
+            return Groups(zero, zero, zero, zero, zero)
+        order = np.argsort(values, kind="stable")
+        ordered, weights = values[order], self.weights[:, order]
+        edge = np.zeros((copies, 1))
+        count = np.concatenate([edge, np.cumsum(weights, axis=1)], axis=1)
+        total = np.concatenate([edge, np.cumsum(weights * ordered, axis=1)], axis=1)
+        rows = np.arange(copies)
+        low_n = high_n = low = middle = np.zeros(copies)
+        high = np.trunc(_divide(total[:, -1], count[:, -1]))
+        for _ in range(3):
+            middle = high - low
+            at = np.searchsorted(ordered, middle, side="left")
+            low_n, high_n = count[rows, at], count[:, -1] - count[rows, at]
+            low = np.trunc(_divide(total[rows, at], low_n))
+            high = np.trunc(_divide(total[:, -1] - total[rows, at], high_n))
+        return Groups(low_n, low, high_n, high, middle)
+
+    def two_means(self, values: Array) -> Groups:
+        """Raise NotImplementedError: copies are judged by Dr. Elephant's code only."""
+        raise NotImplementedError
+
+
+def _divide(part: Array, whole: Array) -> Array:
+    """Divide; 0 where the divisor is 0."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=np.abs(whole) > 1e-9)
+
+
+class Measures(dict[str, Array]):
+    """Measures of some groups of tasks by name: given values, the others computed when they are first asked for.
+    ``tasks``: those with times; ``everything``: these and the others."""
+
+    def __init__(self, tasks: TaskStats, everything: TaskStats, values: Mapping[str, Array]) -> None:
+        super().__init__(values)
+        self._tasks = tasks
+        self._everything = everything
+        self._declared = _declared()
+
+    def __missing__(self, name: str) -> Array:
+        measure = self._declared[name]
+        tasks = self._everything if measure.of_all else self._tasks
+        self.update(zip(measure.names, measure.compute(tasks), strict=True))
+        return self[name]
+
+
+def _declared() -> dict[str, Measure]:
+    """Return all measures by each of their names."""
+    return {name: measure for measure in (*metrics.MEASURES, *registry.measures()) for name in measure.names}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One side's tasks to be judged: ``tasks`` with times in one or more groups, ``everything`` with the others, and the
+    number of tasks ``n`` of each group."""
+
+    side: Side
+    tasks: TaskStats
+    everything: TaskStats
+    n: Array
+
+    @classmethod
+    def of(cls, side: Side) -> Sample:
+        """Return the side's tasks as they are."""
+        return cls(side, tasks_of(side), all_tasks_of(side), np.array([side.n]))
+
+    @classmethod
+    def weighted(cls, side: Side, weights: Floats, n: Array) -> Sample:
+        """Return copies of the side's tasks with ``weights`` (copies, tasks). Tasks without times are not in them."""
+        copies = Copies(columns_of(side), weights)
+        return cls(side, copies, copies, n)
+
+    def measures(self, block_size: int) -> Measures:
+        """Return what gates look up."""
+        return Measures(
+            self.tasks,
+            self.everything,
+            {
+                "n": self.n,
+                "timed": np.full(len(self.n), len(self.side.total)),
+                "container_mb": np.full(len(self.n), self.side.stated_mb),
+                "block_size": np.full(len(self.n), float(block_size)),
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobVerdict:
+    """One verdict of a job: the ``rule``, the side it judges and the readings of its gates."""
+
+    rule: Rule
+    side: Side
+    tree: Tree
+
+    @property
+    def name(self) -> str:
+        """What the heuristic is called."""
+        return self.rule.name
+
+    @property
+    def level(self) -> int:
+        """Severity 0-4 of the tasks as they are (the first copy)."""
+        return int(self.tree.levels()[0])
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether there is nothing to explain: the values are averages over no task."""
+        return self.rule.heuristic.averages and not self.side.n
+
+
+def job_verdicts(
+    job: Job, rules: Rules, maps: Sample | None = None, reduces: Sample | None = None
+) -> tuple[JobVerdict, ...]:
+    """Return the verdicts of all heuristics with gates, in order; ``maps`` and ``reduces`` are samples of the job's sides."""
+    samples = {"map": maps or Sample.of(job.maps), "reduce": reduces or Sample.of(job.reduces)}
+    measures = {side: sample.measures(rules.block_size) for side, sample in samples.items()}
+    verdicts = []
+    for rule in rules.with_gates:
+        side = rule.heuristic.side
+        for name, setting in rule.heuristic.settings.items():
+            measures[side].setdefault(name, np.full(1, setting(job.conf)))
+        verdicts.append(JobVerdict(rule, samples[side].side, rule.tree(rule.subject(measures[side]))))
+    return tuple(verdicts)

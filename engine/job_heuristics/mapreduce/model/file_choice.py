@@ -1,0 +1,127 @@
+"""Which of several files counts for a job: for its events and for its configuration."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import polars as pl
+
+from engine.core.inputs import FILE, FileInfo
+from engine.job_heuristics.mapreduce.model.events import TERMINAL, Events
+from engine.job_heuristics.mapreduce.reading.conf import job_in
+from engine.job_heuristics.mapreduce.tables.model import CONF_MODEL
+
+_RANK = {"jhist": 4, "mapreduce-rest": 3, "rumen": 2, "job-summary": 1}
+"""Kinds of files by how much they tell of a job; more is better."""
+
+
+def choose_files(events: Events) -> tuple[pl.DataFrame, dict[str, set[int]]]:
+    """Choose which source counts for each job: one row (job_id, kind, group) per job; and every file that names it.
+
+    A job may lie in several files (staging and done, an earlier application master, saved REST answers). The one
+    that is finished wins, then the one with most ended tasks and attempts, then most records, then history over
+    REST over trace over summary, then the newest file. ``group``: the file's id; -1 for all REST answers together.
+    """
+    kinds = pl.DataFrame(
+        {
+            FILE: pl.Series(list(events.infos), dtype=pl.UInt32),
+            "kind": [info.kind for info in events.infos.values()],
+            "mtime": pl.Series([info.mtime_ms for info in events.infos.values()], dtype=pl.Int64),
+        },
+        schema={FILE: pl.UInt32, "kind": pl.String, "mtime": pl.Int64},
+    ).with_columns(rank=pl.col("kind").replace_strict(_RANK, default=0, return_dtype=pl.Int64))
+    counts = [
+        events.jobs.lazy()
+        .group_by("job_id", FILE)
+        .agg(final=pl.col("state").is_in(TERMINAL).any().fill_null(False), ends=pl.lit(0), records=pl.len())
+    ]
+    for frame, ended in (
+        (events.task_ends, True),
+        (events.attempt_ends, True),
+        (events.task_starts, False),
+        (events.attempt_starts, False),
+    ):
+        rows = pl.len().cast(pl.Int32)
+        counts.append(
+            frame.lazy()
+            .group_by("job_id", FILE)
+            .agg(final=pl.lit(False), ends=rows if ended else pl.lit(0), records=pl.len())
+        )
+    per_file = (
+        pl.concat(counts)
+        .filter(pl.col("job_id").is_not_null())
+        .group_by("job_id", FILE)
+        .agg(pl.col("final").any(), pl.col("ends").sum(), pl.col("records").sum())
+        .collect()
+    )
+    files: dict[str, set[int]] = defaultdict(set)
+    for job, file in per_file.select("job_id", FILE).iter_rows():
+        files[job].add(file)
+    chosen = (
+        per_file.lazy()
+        .join(kinds.lazy(), on=FILE, how="left")
+        .with_columns(group=_group(pl.col("kind") == "mapreduce-rest"))
+        .group_by("job_id", "group")
+        .agg(
+            pl.col("final").any(), pl.col("ends").sum(), pl.col("records").sum(), pl.col("rank").max(),
+            pl.col("mtime").max(), pl.col("kind").first(),
+        )
+        .sort(
+            "job_id", "final", "ends", "records", "rank", "mtime", "group",
+            descending=[False, True, True, True, True, True, False],
+        )
+        .unique("job_id", keep="first", maintain_order=True)
+        .select("job_id", "kind", "group")
+        .collect()
+    )  # fmt: skip
+    return chosen, files
+
+
+def _group(rest: pl.Expr) -> pl.Expr:
+    return pl.when(rest).then(pl.lit(-1, dtype=pl.Int64)).otherwise(pl.col(FILE).cast(pl.Int64))
+
+
+def only_chosen(frame: pl.DataFrame, chosen: pl.DataFrame, rest: pl.Series) -> pl.DataFrame:
+    """Rows of ``frame`` that come from the chosen source of their job. ``rest``: ids of files with REST answers."""
+    return (
+        frame.with_columns(group=_group(pl.col(FILE).is_in(rest.implode())))
+        .join(chosen.select("job_id", "group"), on=["job_id", "group"], how="semi", maintain_order="left")
+        .drop("group")
+    )
+
+
+def choose_confs(events: Events, files: Mapping[str, set[int]]) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Choose the configuration of each job: rows with ``job_id`` set, and the file they come from.
+
+    ``files``: job → files that name it. Several configurations of one job: the one with most properties, then the newest.
+    None of a job's own id: the one for the id that the history's file name (wrongly) carries.
+    """
+    candidates: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for job, file, count in events.conf.group_by("job_id", FILE).agg(pl.len()).iter_rows():
+        if job is not None:
+            candidates[job].append((count, events.infos[file].mtime_ms, file))
+    taken: dict[str, tuple[str, int]] = {}
+    for job, own_files in files.items():
+        aliases = {name for file in own_files if (name := id_in_name(events.infos[file])) is not None} - {job}
+        for name in (job, *sorted(aliases)):
+            if name in candidates and (name == job or name not in files):
+                taken[job] = (name, max(candidates[name])[2])
+                break
+    if not taken:
+        return CONF_MODEL.empty(), {}
+    pairs = pl.DataFrame(
+        {
+            "own": list(taken),
+            "job_id": [name for name, _ in taken.values()],
+            FILE: pl.Series([file for _, file in taken.values()], dtype=pl.UInt32),
+        }
+    )
+    rows = events.conf.join(pairs, on=["job_id", FILE], how="inner", maintain_order="left")
+    rows = rows.select(pl.col("own").alias("job_id"), "key", "value", "origin")
+    return rows, {job: file for job, (_, file) in taken.items()}
+
+
+def id_in_name(info: FileInfo) -> str | None:
+    """The job id that a file's name carries, None if it carries none."""
+    return job_in(info.path[info.path.rfind("/") + 1 :])

@@ -1,0 +1,412 @@
+"""The collector that turns the events of a job history (``records``) into input rows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Counts
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.core.problems import Problem
+from engine.core.reading import Reading
+from engine.core.text import MAX_FIELD, clean
+from engine.job_heuristics.mapreduce.reading.counters import counter_row, limit_error
+from engine.job_heuristics.mapreduce.reading.records import (
+    AMStarted,
+    Counters,
+    JobFinished,
+    JobInfoChange,
+    JobInited,
+    JobQueueChange,
+    JobSubmitted,
+    JobUnsuccessfulCompletion,
+    MapAttemptFinished,
+    Record,
+    TaskAttemptStarted,
+    TaskAttemptUnsuccessfulCompletion,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
+    Text,
+    Union,
+)
+from engine.job_heuristics.mapreduce.tables.input import COUNTER_COLUMNS
+
+
+def plain(text: Text) -> str | None:
+    """Return a nullable string, given in either of Avro's forms."""
+    return text.string if isinstance(text, Union) else text
+
+
+def job_of(some_id: str) -> str | None:
+    """Return the job id inside a task, attempt or application id, None where there is none."""
+    parts = some_id.split("_")
+    if len(parts) >= 3 and parts[0] in {"task", "attempt", "job", "application", "appattempt"}:
+        cluster, sequence = parts[1], parts[2]
+        # Local runs name the cluster ``local123``; everything else is digits.
+        if sequence.isdecimal() and cluster.removeprefix("local").isdecimal():
+            return f"job_{cluster}_{sequence}"
+    return None
+
+
+def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str | None]:
+    """Clean ``values``. All of them are checked at once: almost always none needs it."""
+    joined = "".join([v for v in values if v])
+    if (
+        joined.isascii()
+        and joined.isprintable()
+        and (not values or max(map(len, filter(None, values)), default=0) <= limit)
+    ):
+        return values
+    return [None if v is None else clean(v, limit) for v in values]
+
+
+class Collector:
+    """Gathers rows of the input tables while a file is read."""
+
+    def __init__(
+        self,
+        path: str,
+        source: str = "history",
+        job: str | None = None,
+        unplaced: Sequence[tuple[int, str]] = (),
+        broken: Sequence[str] = (),
+    ) -> None:
+        """``job``: the one that the records before were of; ``unplaced``: parser errors in front of any job; ``broken``: jobs
+        that have had theirs."""
+        self.path = path
+        self.source = source
+        self.job = job
+        self.unplaced: list[tuple[int, str]] = [(place, message) for place, message in unplaced]
+        self._problems: dict[tuple[str, str], Problem] = {}
+        self._counts: Counts[tuple[str, str]] = Counts()
+        self.broken = set(broken)
+        self.jobs: list[dict[str, Any]] = []
+        self.task_starts: list[tuple[Any, ...]] = []
+        self.task_ends: list[tuple[Any, ...]] = []
+        self.task_counters: list[Sequence[int | None]] = []
+        self.attempt_starts: list[tuple[Any, ...]] = []
+        self.attempt_ends: list[tuple[Any, ...]] = []
+        self.attempt_counters: dict[int, Sequence[int | None]] = {}
+        self.conf: list[tuple[str | None, str, str | None, str | None]] = []
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems of this file, equal ones counted once."""
+        return [replace(problem, count=self._counts[key]) for key, problem in self._problems.items()]
+
+    def problem(
+        self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None, count: int = 1
+    ) -> None:
+        """Note one problem of this file. Of very many different ones of a kind only their number stays."""
+        key = (kind, reason)
+        if key not in self._problems:
+            if len(self._problems) >= MOST_PROBLEMS:
+                key = (kind, "further problems of this kind")
+            self._problems.setdefault(key, Problem.at(self.path, *key, line=line, byte=byte))
+        self._counts[key] += count
+
+    def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
+        """Add a job-level row: of ``job``, or of the job that records before it named."""
+        if job is not None:
+            self.job = job = clean(job, 100)
+            unplaced, self.unplaced = self.unplaced, []
+            for place, message in unplaced:
+                self.parser_error(place, message)
+        self.jobs.append({"seq": seq, "event": event, "job_id": self.job, **facts})
+
+    def parser_error(self, seq: int, message: str) -> None:
+        """Note what Hadoop's or Dr. Elephant's parser would throw at this place of the file. Only the first one counts."""
+        if self.job is None:
+            self.unplaced = self.unplaced or [(seq, message)]
+        elif self.job not in self.broken:
+            self.broken.add(self.job)
+            self.job_event(seq, "BROKEN", broken=message)
+
+    def check_limits(self, seq: int, counters: Counters | None) -> None:
+        """Note it if Hadoop's parser would refuse the ``counters`` of a record for their number."""
+        if counters is not None and (error := limit_error(counters)):
+            self.parser_error(seq, error)
+
+    def jobs_of(self, ids: list[str]) -> list[str | None]:
+        """Return the job of each task id; None, and a problem, where the id holds none."""
+        if self.job is not None and job_of(self.job) == self.job:
+            head = "task_" + self.job[4:] + "_"
+            if all(i.startswith(head) for i in ids):
+                return [self.job] * len(ids)
+        jobs = [job_of(each) for each in ids]
+        if None in jobs:
+            self.problem("bad-record", "a task id that holds no job", count=jobs.count(None))
+        return jobs
+
+    def _table(
+        self, names: tuple[str, ...], rows: list[tuple[Any, ...]], counters: Sequence[Sequence[int | None]] = ()
+    ) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+            column = list(values)
+            if name in _TEXTS:
+                column = clean_column(column)
+            elif name == "error":
+                column = [v and clean_text(v) for v in column]
+            columns[name] = column
+        columns["job_id"] = self.jobs_of(columns["task_id"])
+        # A counter without a value is left out: the store makes it null for nothing.
+        for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=False):
+            if values[0] is not None or any(value is not None for value in values):
+                columns[name] = list(values)
+        return columns
+
+    def _sparse(self, columns: dict[str, list[Any]], count: int) -> None:
+        """Add the counters of the few attempts that have their own."""
+        for row, values in self.attempt_counters.items():
+            for name, value in zip(COUNTER_COLUMNS, values, strict=True):
+                if value is not None:
+                    columns.setdefault(name, [None] * count)[row] = value
+
+    def attempt_end(self, row: tuple[Any, ...], counters: Sequence[int | None] | None = None) -> None:
+        """Add the end of an attempt, with its own counters if it has any."""
+        if counters is not None:
+            self.attempt_counters[len(self.attempt_ends)] = counters
+        self.attempt_ends.append(row)
+
+    def reading(self, consumed: int, state: Any = None) -> Reading:
+        """Return everything gathered, as columns by table."""
+        rows: dict[str, Any] = {}
+        if self.task_starts:
+            rows["task_starts"] = self._table(("seq", "task_id", "type", "scheduled_ms", "locations"), self.task_starts)
+        if self.task_ends:
+            rows["task_ends"] = self._table(
+                ("seq", "task_id", "type", "state", "scheduled_ms", "finish_ms", "chosen_id", "has_counters", "error"),
+                self.task_ends,
+                self.task_counters,
+            )
+        if self.attempt_starts:
+            rows["attempt_starts"] = self._table(
+                ("seq", "task_id", "attempt_id", "type", "start_ms", "host", "container", "locality", "avataar"),
+                self.attempt_starts,
+            )
+        if self.attempt_ends:
+            rows["attempt_ends"] = self._table(
+                (
+                    "seq", "task_id", "attempt_id", "type", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms",
+                    "sort_finish_ms", "host", "rack", "error", "split", "progress", "counted",
+                ),
+                self.attempt_ends,
+            )  # fmt: skip
+            self._sparse(rows["attempt_ends"], len(self.attempt_ends))
+        if self.jobs:
+            rows["job_events"] = self._job_rows()
+        if self.conf:
+            job, key, value, origin = zip(*self.conf, strict=True)
+            rows["conf"] = {
+                "job_id": list(job),
+                "key": clean_column(list(key)),
+                "value": [_property(name, each) for name, each in zip(key, value, strict=True)],
+                "origin": clean_column(list(origin)),
+            }
+        return Reading(rows=rows, problems=self.problems, consumed=consumed, state=state)
+
+    def _job_rows(self) -> dict[str, list[Any]]:
+        names = set().union(*self.jobs)
+        columns: dict[str, list[Any]] = {"source": [row.get("source", self.source) for row in self.jobs]}
+        for name in _JOB_COLUMNS:
+            if name in names and name != "source":
+                columns[name] = [row.get(name) for row in self.jobs]
+        for name in _JOB_TEXTS:
+            if name in columns:
+                columns[name] = clean_column(columns[name])
+        if "diagnostics" in columns:
+            columns["diagnostics"] = [v and clean_text(v, MOST_DIAGNOSTICS) for v in columns["diagnostics"]]
+        return columns
+
+
+def clean_text(text: str, limit: int = MAX_FIELD) -> str:
+    """Clean a text of several lines: as ``clean``, but line breaks and tabs stay."""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return "\n".join("\t".join(clean(part, limit) for part in line.split("\t")) for line in text.split("\n"))
+
+
+def _property(name: str, value: str | None) -> str | None:
+    """Clean the value of a property. Line breaks stay, whatever their form: a job type is not told by a value with one;
+    lists of files stay whole, since they are counted."""
+    if value is None or (len(value) <= MAX_FIELD and value.isascii() and value.isprintable()):
+        return value
+    limit = MOST_LISTED if ".cache." in name else MAX_FIELD
+    return clean_text(_LINE_ENDS.sub("\n", value[: limit + 1]), limit)
+
+
+_LINE_ENDS = re.compile("\r\n|[\r\x85\u2028\u2029]")
+MOST_PROBLEMS = 1000
+"""Most different problems of one file that are named."""
+MOST_DIAGNOSTICS = 2**16
+"""Most characters of a job's diagnostics: Dr. Elephant shows 65,535."""
+MOST_LISTED = 2**20
+"""Most characters of a list of files in the distributed cache."""
+_TEXTS = frozenset(
+    {
+        "task_id", "attempt_id", "type", "state", "host", "rack", "locations", "container", "locality", "avataar",
+        "split", "chosen_id",
+    }
+)  # fmt: skip
+_JOB_TEXTS = ("name", "user", "queue", "state", "am_host", "am_container", "workflow", "broken")
+_JOB_COLUMNS = (
+    "seq", "job_id", "event", "source", "time_ms", "submit_ms", "launch_ms", "finish_ms", "am_start_ms", "name",
+    "user", "queue", "state", "maps", "reduces", "maps_finished", "reduces_finished", "attempts_running", "uberized",
+    "am_host", "am_container", "workflow", "diagnostics", "broken",
+)  # fmt: skip
+
+
+# --- one event at a time ---------------------------------------------------------------------------------------------
+
+
+def _progress(event: MapAttemptFinished | TaskAttemptUnsuccessfulCompletion) -> bytes | None:
+    clock = bytes(event.clockSplits)
+    if len(clock) < 3:
+        return None
+    if clock.startswith(b"avro:"):
+        return clock
+    return b";".join((clock, bytes(event.cpuUsages), bytes(event.vMemKbytes), bytes(event.physMemKbytes)))
+
+
+def _am_started(to: Collector, seq: int, kind: str, e: AMStarted) -> None:
+    job = job_of(plain(e.applicationAttemptId) or "")
+    to.job_event(
+        seq, kind, job, time_ms=e.startTime, am_start_ms=e.startTime, am_host=plain(e.nodeManagerHost),
+        am_container=plain(e.containerId),
+    )  # fmt: skip
+
+
+def _job(to: Collector, seq: int, job: str, *, parsed: bool = False) -> str | None:
+    """Return the job id of a record; None, and a problem, where it is none: the record is of the job named before it.
+
+    ``parsed``: Hadoop's parser reads the id of such records and throws."""
+    if job_of(job) == job:
+        return job
+    to.problem("bad-record", "a job id that names no job")
+    if parsed:
+        message = f"java.lang.IllegalArgumentException: JobId string : {clean(job, 100)} is not properly formed"
+        to.parser_error(seq, message)
+    return None
+
+
+def _submitted(to: Collector, seq: int, kind: str, e: JobSubmitted) -> None:
+    job = _job(to, seq, e.jobid, parsed=True)
+    workflow = "/".join(filter(None, (plain(e.workflowId), plain(e.workflowName), plain(e.workflowNodeName))))
+    to.job_event(
+        seq, kind, job, time_ms=e.submitTime, submit_ms=e.submitTime, name=plain(e.jobName),
+        user=plain(e.userName), queue=plain(e.jobQueueName), workflow=workflow or None,
+    )  # fmt: skip
+
+
+def _queue(to: Collector, seq: int, kind: str, e: JobQueueChange) -> None:
+    to.job_event(seq, kind, _job(to, seq, e.jobid), queue=plain(e.jobQueueName))
+
+
+def _inited(to: Collector, seq: int, kind: str, e: JobInited) -> None:
+    job = _job(to, seq, e.jobid)
+    to.job_event(
+        seq, kind, job, time_ms=e.launchTime, launch_ms=e.launchTime, maps=e.totalMaps, reduces=e.totalReduces,
+        uberized=e.uberized,
+    )  # fmt: skip
+
+
+def _info(to: Collector, seq: int, kind: str, e: JobInfoChange) -> None:
+    to.job_event(seq, kind, _job(to, seq, e.jobid), submit_ms=e.submitTime, launch_ms=e.launchTime)
+
+
+def _finished(to: Collector, seq: int, kind: str, e: JobFinished) -> None:
+    job = _job(to, seq, e.jobid, parsed=True)
+    to.job_event(
+        seq, kind, job, time_ms=e.finishTime, finish_ms=e.finishTime, state="SUCCEEDED",
+        maps_finished=e.finishedMaps, reduces_finished=e.finishedReduces,
+    )  # fmt: skip
+
+
+def _unsuccessful(to: Collector, seq: int, kind: str, e: JobUnsuccessfulCompletion) -> None:
+    job = _job(to, seq, e.jobid)
+    to.job_event(
+        seq, kind, job, time_ms=e.finishTime, finish_ms=e.finishTime,
+        state=plain(e.jobStatus) or kind.removeprefix("JOB_"), maps_finished=e.finishedMaps,
+        reduces_finished=e.finishedReduces, diagnostics=plain(e.diagnostics),
+    )  # fmt: skip
+
+
+def _task_started(to: Collector, seq: int, kind: str, e: TaskStarted) -> None:
+    to.task_starts.append((seq, e.taskid, e.taskType, e.startTime, plain(e.splitLocations)))
+
+
+def _attempt_started(to: Collector, seq: int, kind: str, e: TaskAttemptStarted) -> None:
+    to.attempt_starts.append(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.startTime, plain(e.trackerName),
+            plain(e.containerId), plain(e.locality), plain(e.avataar),
+        )
+    )  # fmt: skip
+
+
+_NO_PHASES = ("SETUP", "CLEANUP")
+
+
+def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished) -> None:
+    to.attempt_end(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.taskStatus, e.finishTime,
+            e.mapFinishTime, e.shuffleFinishTime, e.sortFinishTime, plain(e.hostname), plain(e.rackname), None,
+            plain(e.state), _progress(e), False,
+        )
+    )  # fmt: skip
+    if kind.startswith(_NO_PHASES):
+        to.parser_error(seq, f"java.lang.ClassCastException: {kind} is taken for the end of a map or reduce")
+
+
+def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
+    to.attempt_end(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.status, e.finishTime, None, None,
+            None, plain(e.hostname), plain(e.rackname), plain(e.error), None, _progress(e), e.counters is not None,
+        ),
+        counter_row(e.counters) if e.counters is not None else None,
+    )  # fmt: skip
+    to.check_limits(seq, e.counters)
+
+
+def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
+    chosen = plain(e.successfulAttemptId)
+    # Hadoop's parser takes the task for successful whatever its status says.
+    to.task_ends.append(
+        (seq, e.taskid, e.taskType, "SUCCEEDED", None, e.finishTime, chosen, e.counters is not None, None)
+    )
+    to.task_counters.append(counter_row(e.counters))
+    to.check_limits(seq, e.counters)
+
+
+def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
+    to.task_ends.append(
+        (
+            seq, e.taskid, e.taskType, e.status, None, e.finishTime, plain(e.failedDueToAttempt),
+            e.counters is not None, plain(e.error),
+        )
+    )  # fmt: skip
+    to.task_counters.append(counter_row(e.counters))
+    to.check_limits(seq, e.counters)
+
+
+HANDLERS: dict[type[Record], Callable[[Collector, int, str, Any], None]] = {
+    AMStarted: _am_started,
+    JobSubmitted: _submitted,
+    JobQueueChange: _queue,
+    JobInited: _inited,
+    JobInfoChange: _info,
+    JobFinished: _finished,
+    JobUnsuccessfulCompletion: _unsuccessful,
+    TaskStarted: _task_started,
+    TaskAttemptStarted: _attempt_started,
+    MapAttemptFinished: _attempt_finished,
+    TaskAttemptUnsuccessfulCompletion: _attempt_unsuccessful,
+    TaskFinished: _task_finished,
+    TaskFailed: _task_failed,
+}
+"""What to do with each kind of record."""

@@ -1,0 +1,220 @@
+"""Job histories: the file kind ``jhist`` finds header and schema, and hands the events to the reader of their form.
+
+Text goes to ``history_text``, binary to ``history_binary``; both decode an event to a record (``records``) and hand it to
+the ``Collector`` (``event_collector``), which makes input rows of it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from itertools import islice
+from typing import Any
+
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.core.text import decode
+from engine.formats.avro_binary import BadSchema
+from engine.job_heuristics.mapreduce.reading import history_binary, history_text
+from engine.job_heuristics.mapreduce.reading.event_collector import Collector
+from engine.job_heuristics.mapreduce.tables.input import (
+    ATTEMPT_ENDS,
+    ATTEMPT_STARTS,
+    JOB_EVENTS,
+    TASK_ENDS,
+    TASK_STARTS,
+)
+
+_HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
+_RECORD = re.compile(rb"[\x00-\x7e]{2}[\x20-\x7e]task_[0-9]")
+"""How the records of tasks and attempts begin in the binary form: two small numbers and a task id with its length."""
+_TRIED = 128 << 10
+"""Bytes of binary records that are read on trial to see whether a record begins at a place."""
+_LONGEST_PREFACE = 2**20
+"""Bytes of foreign text in front of the header that are looked through."""
+
+
+class History:
+    """Job histories (``.jhist``): Avro-Json and Avro-Binary of Hadoop 0.23 to 3.x."""
+
+    id = "jhist"
+    title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
+    append = True
+    version = 4
+    tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise it by its header line within the first bytes, or by its name."""
+        return name.endswith((".jhist", ".jhist_tmp")) or _HEADER.search(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read new bytes of a history. ``state``: its form, the number of the last line (text) or the schema (binary), the
+        job, what Hadoop would throw at further records and has thrown before a job was named, jobs at which it has thrown, and
+        the length of a last record that is not complete."""
+        state = dict(state) if isinstance(state, dict) else {"form": "", "line": 0, "errors": {}, "job": None}
+        unplaced, broken = state.get("unplaced") or (), state.get("broken") or ()
+        to = Collector(source.path, job=state.get("job"), unplaced=unplaced, broken=broken)
+        at = 0
+        if not state["form"]:
+            at = self._begin(data, state, final, to)
+            if at < 0:
+                return to.reading(0, None)
+        if state["form"] == "json":
+            at = self._text(data, at, state, final, to)
+        elif state["form"] == "binary":
+            at = self._binary(source, data, at, state, final, to)
+        else:
+            at = len(data)
+        state.update(job=to.job, unplaced=[list(each) for each in to.unplaced])
+        if to.broken:
+            state["broken"] = sorted(to.broken)
+        return to.reading(at, state)
+
+    def cut(self, head: bytes, piece: bytes) -> int:
+        """Find a place in ``piece`` where reading may begin: in text behind a line break; in binary where a task's record
+        seems to begin and many more can be read behind it. -1: none."""
+        header = _HEADER.search(head)
+        if header is None:
+            return -1
+        if header.group(1) == b"Json":
+            return piece.find(b"\n") + 1 or -1
+        start = head.find(b"\n", header.end() - 1) + 1
+        try:
+            decoder = history_binary.decoder(head[start : head.find(b"\n", start)].strip())
+        except (BadSchema, RecursionError):
+            return -1
+        for found in islice(_RECORD.finditer(piece), 20):
+            tried = piece[found.start() : found.start() + _TRIED]
+            to = Collector("")
+            end, bad = decoder.read(tried, 0, 0, {}, to)
+            if bad is None and not to.problems and end > len(tried) // 2:
+                return found.start()
+        return -1
+
+    def resume(self, source: Source, head: bytes, breaks: int) -> Any:
+        """Return the state behind ``breaks`` line breaks if all between ``head`` and there is usual, else None."""
+        state = self.read(source, head, None, False).state
+        if not isinstance(state, dict) or state["form"] not in ("json", "binary") or state.get("errors"):
+            return None
+        if state["form"] == "json":
+            return {**state, "line": breaks} if breaks >= state["line"] else None
+        return state
+
+    def _begin(self, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
+        """Find header and schema. Returns where the events begin, -1: not yet there. What is found does not depend on how
+        much of the file is there yet."""
+        header = None if history_text.is_event(data[:256]) else _HEADER.search(data, 0, _LONGEST_PREFACE)
+        if header is None or data.find(b"\n", header.end() - 1) < 0:
+            return self._without_header(data, state, final, to, begun=header is not None)
+        start = data.find(b"\n", header.end() - 1) + 1
+        end = data.find(b"\n", start)
+        if end < 0:
+            if final:
+                to.problem("cut-file", "the file ends inside its schema", line=data.count(b"\n") + 1)
+            return -1
+        preface = data[: header.start()].count(b"\n")
+        if preface:
+            to.problem("text-before-header", f"{preface} line(s) of other text before the header", line=1)
+            first = decode(data[: data.find(b"\n")])
+            to.parser_error(0, f"java.io.IOException: Incompatible event log version: {first}")
+        begin = self._text_schema if header.group(1) == b"Json" else self._binary_schema
+        return begin(data, start, end, preface + 2, state, to)
+
+    @staticmethod
+    def _without_header(data: bytes, state: dict[str, Any], final: bool, to: Collector, *, begun: bool) -> int:
+        """As ``_begin`` where no header line ends within the bytes at hand; ``begun``: one has begun."""
+        if history_text.is_event(data[:256]) and b"\n" in data:
+            to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
+            to.parser_error(
+                0, "java.io.IOException: Incompatible event log version: " + decode(data.partition(b"\n")[0][:40])
+            )
+            state["form"] = "json"
+            return 0
+        if not data or (len(data) < _LONGEST_PREFACE and not final):
+            return -1
+        if begun or b"\n" not in data:
+            to.problem("cut-file", "the file ends before its first event", line=1)
+        else:
+            to.problem("no-header", "no line says Avro-Json or Avro-Binary", line=1)
+        if len(data) < _LONGEST_PREFACE:
+            return -1
+        state["form"] = "none"
+        return len(data)
+
+    @staticmethod
+    def _text_schema(data: bytes, start: int, end: int, line: int, state: dict[str, Any], to: Collector) -> int:
+        """Take the schema of a text history, line number ``line``. Returns where the events begin."""
+        schema = data[start:end].strip()
+        errors = history_text.schema_problems(schema)
+        if errors is None:
+            to.problem("bad-schema", "the second line is no Avro schema", line=line)
+            to.parser_error(line, "org.apache.avro.SchemaParseException: the second line is no Avro schema")
+            errors = {}
+            if history_text.is_event(schema):
+                end = start - 1
+                line -= 1
+        state.update(form="json", line=line, errors=dict(errors))
+        return end + 1
+
+    @staticmethod
+    def _binary_schema(data: bytes, start: int, end: int, line: int, state: dict[str, Any], to: Collector) -> int:
+        """Take the schema of a binary history, line number ``line``. Returns where the events begin."""
+        schema = data[start:end].strip()
+        try:
+            decoder = history_binary.decoder(schema)
+        except (BadSchema, RecursionError) as error:
+            to.problem("bad-schema", f"the second line is no usable Avro schema: {error}", line=line)
+            to.parser_error(line, f"org.apache.avro.SchemaParseException: {error}")
+            state["form"] = "none"
+            return len(data)
+        state.update(form="binary", schema=schema, errors=dict(decoder.errors))
+        return end + 1
+
+    @staticmethod
+    def _text(data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector) -> int:
+        """Read text events from ``at`` on; a last line without its end only if ``final``. Returns where reading stops."""
+        end = data.rfind(b"\n", at) + 1
+        line = state["line"]
+        errors = dict(state.get("errors") or {})
+        if end > at:
+            # A BytesIO shares the bytes: nothing is copied but one line at a time.
+            lines = io.BytesIO(data)
+            lines.seek(at)
+            line = history_text.read_events(lines, line, errors, to, end - at)
+            at = end
+        tail = data[at:]
+        if final and tail and not tail.isspace():
+            mark = (line, len(tail))
+            if list(mark) != state.get("cut"):
+                trial = Collector(to.path, job=to.job)
+                history_text.read_events(io.BytesIO(tail), line, errors, trial, len(tail))
+                if trial.problems:
+                    to.problem("cut-file", "the file ends inside its last record", line=line + 1)
+                    to.job_event(line + 1, "CUT", broken=history_text.cannot_parse(to.path, "Unexpected end-of-input"))
+                    state["cut"] = list(mark)
+                else:
+                    line = history_text.read_events(io.BytesIO(tail), line, errors, to, len(tail)) - 1
+                    at = len(data)
+        state.update(line=line, errors=errors)
+        return at
+
+    @staticmethod
+    def _binary(source: Source, data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector) -> int:
+        """Read binary events from ``at`` on. Returns where reading stops."""
+        try:
+            decoder = history_binary.decoder(bytes(state["schema"]))
+        except BadSchema:
+            state["form"] = "none"
+            return len(data)
+        errors = dict(state.get("errors") or {})
+        at, bad = decoder.read(data, at, source.offset, errors, to)
+        state["errors"] = errors
+        if bad is not None:
+            to.problem("bad-record", f"unreadable from here on: {bad}", byte=source.offset + at)
+            to.parser_error(source.offset + at, f"org.apache.avro.AvroRuntimeException: Malformed data: {bad}")
+            state["form"] = "none"
+            return len(data)
+        if final and at < len(data) and state.get("cut") != len(data) - at:
+            to.problem("cut-file", "the file ends inside its last record", byte=source.offset + at)
+            state["cut"] = len(data) - at
+        return at

@@ -1,0 +1,197 @@
+"""History-server and application-master REST answers that were saved as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from engine.core.reading import Reading, Source
+from engine.core.tables import Table
+from engine.job_heuristics.mapreduce.reading.conf import JOB_IN_NAME
+from engine.job_heuristics.mapreduce.reading.counters import counter_row
+from engine.job_heuristics.mapreduce.reading.event_collector import Collector, job_of
+from engine.job_heuristics.mapreduce.reading.json_fields import JsonFields, decode_json, objects
+from engine.job_heuristics.mapreduce.reading.records import Counter, Counters, Group
+from engine.job_heuristics.mapreduce.tables.input import INPUTS
+
+_KEYS = rb"job|jobs|conf|jobCounters|task|tasks|jobTaskCounters|jobTaskAttemptCounters|taskAttempt|taskAttempts"
+_HEAD = re.compile(rb'^\s*\{\s*"(' + _KEYS + rb')"\s*:\s*[{\[n]')
+_ID = re.compile(rb'"id"\s*:\s*"(?:job|task|attempt)_(?:local)?\d+_\d+')
+_RUNNING_STATES = frozenset({"NEW", "STARTING", "RUNNING", "COMMIT_PENDING", "SUCCESS_FINISHING_CONTAINER", "ASSIGNED",
+                             "UNASSIGNED", "SCHEDULED", "SUCCESS_CONTAINER_CLEANUP", "KILL_WAIT"})  # fmt: skip
+
+
+class RestAnswer:
+    """One saved answer of ``/ws/v1/history/mapreduce/jobs/...`` or ``/ws/v1/mapreduce/jobs/...``."""
+
+    id = "mapreduce-rest"
+    title = "Answers of the history server and the application master (JSON)"
+    append = False
+    version = 3
+    tables: tuple[Table, ...] = INPUTS
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise it by the first key and the form of its ids."""
+        match = _HEAD.match(head)
+        if match is None:
+            return False
+        if match.group(1) == b"conf":
+            return b'"property"' in head
+        return _ID.search(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the whole answer."""
+        to = Collector(source.path, source="rest", job=_job_of_path(source.path))
+        try:
+            answer, lost = decode_json(data)
+        except msgspec.DecodeError as error:
+            to.problem("bad-json", f"no JSON: {error}")
+            reading = to.reading(0)
+            reading.complete = False
+            return reading
+        if lost:
+            to.problem("bad-json", lost)
+        if isinstance(answer, dict):
+            for key, (inner, handle) in _ANSWERS.items():
+                for entry in objects(answer.get(key), inner) if inner else objects(answer, key):
+                    handle(to, entry)
+        return to.reading(len(data))
+
+
+def _job_of_path(path: str) -> str | None:
+    for part in reversed(path.split("/")):
+        match = JOB_IN_NAME.match(part)
+        if match:
+            return match.group(0)
+        if part.startswith("task_"):
+            return job_of(part)
+    return None
+
+
+def _job(to: Collector, entry: dict[str, Any]) -> None:
+    f = JsonFields(to, entry)
+    job = f.id("id", "a job without an id")
+    if job is None:
+        return
+    running = [f.number("runningMapAttempts"), f.number("runningReduceAttempts")]
+    live = "mapProgress" in entry or running != [None, None]
+    to.job_event(
+        0, "REST_JOB", job_of(job), source="am" if live else "rest", name=f.text("name"), user=f.text("user"),
+        queue=f.text("queue"), state=f.text("state"), submit_ms=f.time("submitTime"),
+        launch_ms=f.time("startTime"), finish_ms=f.time("finishTime"), maps=f.number("mapsTotal"),
+        reduces=f.number("reducesTotal"), maps_finished=f.number("mapsCompleted"),
+        reduces_finished=f.number("reducesCompleted"),
+        attempts_running=sum(r or 0 for r in running) if live else None,
+        uberized=entry.get("uberized") if isinstance(entry.get("uberized"), bool) else None,
+        diagnostics=f.text("diagnostics"),
+    )  # fmt: skip
+
+
+def _conf(to: Collector, answer: dict[str, Any]) -> None:
+    path = answer.get("path")
+    if isinstance(path, str):
+        match = JOB_IN_NAME.search(path)
+        if match:
+            to.job = match.group(0)
+    for entry in objects(answer, "property"):
+        f = JsonFields(to, entry)
+        name, text = f.text("name"), f.text("value")
+        if name and text is not None:
+            sources = entry.get("source")
+            origin = sources[-1] if isinstance(sources, list) and sources and isinstance(sources[-1], str) else None
+            to.conf.append((to.job, name, text, origin))
+
+
+def _task(to: Collector, entry: dict[str, Any]) -> None:
+    f = JsonFields(to, entry)
+    task = f.id("id", "a task without an id")
+    if task is None:
+        return
+    kind, state, start = f.text("type") or _type_of(task), f.text("state"), f.time("startTime")
+    to.task_starts.append((0, task, kind, start, None))
+    if state in _RUNNING_STATES:
+        return
+    to.task_ends.append(
+        (0, task, kind, state, start, f.time("finishTime"), f.text("successfulAttempt") or None, False, None)
+    )
+    to.task_counters.append(counter_row(None))
+
+
+def _type_of(task: str) -> str:
+    return {"m": "MAP", "r": "REDUCE"}.get(task.split("_")[3] if task.count("_") >= 4 else "", "")
+
+
+def _task_of(attempt: str) -> str:
+    return "task_" + attempt.rpartition("_")[0].removeprefix("attempt_")
+
+
+def _counters_of(to: Collector, answer: dict[str, Any], groups: str) -> Counters:
+    counted = []
+    for group in objects(answer, groups):
+        name = JsonFields(to, group).text("counterGroupName") or ""
+        counts = []
+        for entry in objects(group, "counter"):
+            f = JsonFields(to, entry)
+            counter, number = f.text("name"), f.number("value", -(2**63), 2**63 - 1)
+            if counter is not None and number is not None:
+                counts.append(Counter(counter, number))
+        counted.append(Group(name, counts))
+    return Counters(groups=counted)
+
+
+def _task_counters(to: Collector, answer: dict[str, Any]) -> None:
+    task = JsonFields(to, answer).id("id", "counters of a task without an id")
+    if task is not None:
+        to.task_ends.append((1, task, _type_of(task), None, None, None, None, True, None))
+        to.task_counters.append(counter_row(_counters_of(to, answer, "taskCounterGroup")))
+
+
+def _attempt_counters(to: Collector, answer: dict[str, Any]) -> None:
+    attempt = JsonFields(to, answer).id("id", "counters of an attempt without an id")
+    if attempt is not None:
+        task = _task_of(attempt)
+        to.attempt_end(
+            (1, task, attempt, _type_of(task), None, None, None, None, None, None, None, None, None, None, True),
+            counter_row(_counters_of(to, answer, "taskAttemptCounterGroup")),
+        )
+
+
+def _attempt(to: Collector, entry: dict[str, Any]) -> None:
+    f = JsonFields(to, entry)
+    attempt = f.text("id")
+    if attempt is None or job_of(attempt) is None or attempt.count("_") < 5:
+        to.problem("bad-record", "an attempt without an id")
+        return
+    task = _task_of(attempt)
+    kind, state, start = f.text("type") or _type_of(task), f.text("state"), f.time("startTime")
+    node = f.text("nodeHttpAddress")
+    host = node.rpartition(":")[0] or node if node else None
+    to.attempt_starts.append((0, task, attempt, kind, start, host, f.text("assignedContainerId"), None, None))
+    if state in _RUNNING_STATES:
+        return
+    shuffle, merge = f.number("elapsedShuffleTime"), f.number("elapsedMergeTime")
+    shuffled = start + shuffle if start is not None and shuffle is not None else f.time("shuffleFinishTime")
+    merged = shuffled + merge if shuffled is not None and merge is not None else f.time("mergeFinishTime")
+    to.attempt_end(
+        (
+            0, task, attempt, kind, state, f.time("finishTime"), None, shuffled, merged, host, f.text("rack"),
+            f.text("diagnostics") or None, None, None, False,
+        )
+    )  # fmt: skip
+
+
+_ANSWERS: dict[str, tuple[str, Callable[[Collector, dict[str, Any]], None]]] = {
+    "job": ("", _job),
+    "jobs": ("job", _job),
+    "conf": ("", _conf),
+    "tasks": ("task", _task),
+    "task": ("", _task),
+    "jobTaskCounters": ("", _task_counters),
+    "jobTaskAttemptCounters": ("", _attempt_counters),
+    "taskAttempts": ("taskAttempt", _attempt),
+    "taskAttempt": ("", _attempt),
+}
+"""First key of an answer → key of the list inside it (empty: there is none), and what collects one entry."""

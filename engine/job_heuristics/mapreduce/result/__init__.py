@@ -1,0 +1,1 @@
+"""Tables and detail of one MapReduce job."""

@@ -1,0 +1,248 @@
+"""What the screen draws of one job beyond tables: frozen values from the facts, the limits and a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from engine.job_heuristics.dr_elephant import decision
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
+from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts
+from engine.job_heuristics.mapreduce.model import job_arrays, series
+from engine.job_heuristics.mapreduce.rules.verdicts import NO_DATA, NO_DATA_ADVICE
+from engine.job_heuristics.result.labels import labels
+from engine.job_heuristics.tables.result import SEVERITIES
+from engine.stats.natural_break import Split, natural_break
+
+SLOT_POINTS = 240
+"""Points of the series of containers in use."""
+LANES = 400
+"""Most lanes of attempts that are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictDetail:
+    """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
+
+    ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
+
+    heuristic: str
+    severity: str
+    score: int
+    details: tuple[tuple[str, str], ...]
+    why: decision.Why | None
+    outlook: certainty.Outlook | None
+    advice: str
+    predicted: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """A histogram: ``counts`` between ``edges`` (one more than counts)."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideDetail:
+    """Distribution of one side: histograms of its tasks' times (ms) and bytes, their 5, 50, 95 and 100 % points, both
+    splits of each, inequality of bytes, causes of long tasks, and the series inside the tasks."""
+
+    name: str
+    tasks: int
+    times: Bins
+    sizes: Bins
+    time_points: tuple[float, float, float, float]
+    size_points: tuple[float, float, float, float]
+    time_split: Split
+    time_natural: Split
+    size_split: Split
+    size_natural: Split
+    gini: float
+    top: tuple[int, float]
+    causes: skew.Causes
+    inside: series.InTask | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chart:
+    """Gantt of attempts: arrays per bar, by start: epoch ms, lane, side, outcome code, whether on the critical path."""
+
+    start: NDArray[np.int64]
+    finish: NDArray[np.int64]
+    lane: NDArray[np.int64]
+    is_map: NDArray[np.bool_]
+    outcome: NDArray[np.int8]
+    critical: NDArray[np.bool_]
+    lanes: int
+    map_waves: int
+    reduce_waves: int
+    begin_ms: int
+    end_ms: int
+    map_slots: NDArray[np.int64]
+    reduce_slots: NDArray[np.int64]
+    waits: tuple[int, int, int]
+    waited: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobFacts:
+    """All of a job that does not depend on parameters, so that it outlives a change of them."""
+
+    job: job_arrays.Job
+    waterfall: tuple[phases.Phase, ...]
+    path: tuple[phases.Step, ...]
+    chart: Chart
+    sides: tuple[SideDetail, ...]
+    errors: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is to come for a running job; does not depend on a scenario."""
+
+    outlooks: tuple[certainty.Outlook, ...]
+    arrival: certainty.Arrival
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """One job for the screen. ``stamp`` stands for everything it was made from, so that equal ones draw nothing."""
+
+    stamp: tuple[Any, ...]
+    facts: JobFacts = field(compare=False, repr=False)
+    verdicts: tuple[VerdictDetail, ...] = field(compare=False)
+    arrival: certainty.Arrival = field(compare=False)
+    before: whatif.Metrics = field(compare=False)
+    scenario: whatif.Scenario = field(compare=False)
+    prediction: whatif.Prediction | None = field(compare=False)
+
+
+def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -> JobFacts:
+    """Return everything of a job that parameters do not change."""
+    a, row = job.attempts, job.row
+    path = phases.critical_path(a, row["launch_ms"])
+    return JobFacts(
+        job,
+        phases.waterfall(a, row["submit_ms"], row["am_start_ms"], row["launch_ms"], row["finish_ms"]),
+        path,
+        _chart(a, path, row),
+        tuple(_side(s, attempts) for s in job.sides if len(s.total)),
+        _errors(attempts, tasks),
+    )
+
+
+def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int], ...]:
+    """Return error texts (their first line) of attempts, most frequent first, at most 20."""
+    counted = (
+        attempts.filter(pl.col("error").fill_null("") != "")
+        .select(pl.col("error").str.split("·").list.first().str.slice(0, 300).alias("text"))
+        .group_by("text")
+        .agg(pl.len().alias("n"))
+        .sort(["n", "text"], descending=[True, False])
+        .head(20)
+    )
+    return tuple((str(text), int(n)) for text, n in counted.iter_rows())
+
+
+def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
+    chart = phases.gantt(a)
+    order = chart.order[chart.lane[chart.order] < LANES]
+    moments = [int(row[k]) for k in ("submit_ms", "launch_ms") if row[k]]
+    begin = min([*moments, *([int(a.start[order].min())] if len(order) else [])], default=0)
+    end = max(int(row["finish_ms"] or 0), int(row["last_event_ms"] or 0), *(a.finish[order].tolist()), begin + 1)
+    critical = np.zeros(len(a), dtype=bool)
+    critical[[s.attempt for s in path if s.attempt >= 0]] = True
+    waits = chart.wait_ms[chart.wait_ms >= 0]
+    low, middle, high = (int(q) for q in np.quantile(waits, (0.05, 0.5, 0.95))) if len(waits) else (0, 0, 0)
+    map_slots, reduce_slots = phases.slots_in_use(a, begin, end, SLOT_POINTS)
+    return Chart(
+        a.start[order], a.finish[order], chart.lane[order], a.is_map[order], a.outcome[order], critical[order],
+        chart.lanes, chart.map_waves, chart.reduce_waves, begin, end, map_slots, reduce_slots, (low, middle, high),
+        len(waits),
+    )  # fmt: skip
+
+
+def bins(values: NDArray[np.float64]) -> Bins:
+    """Return the histogram of non-negative ``values`` in at most 60 equal bins, from 0 unless all lie far from
+    it."""
+    count = int(np.clip(2 * np.sqrt(len(values)), 8, 60))
+    high = max(1.0, float(values.max(initial=0.0)))
+    low = float(values.min(initial=high))
+    counts, edges = np.histogram(values, bins=count, range=(low if 0.5 * high < low < high else 0.0, high))
+    return Bins(tuple(edges.tolist()), tuple(counts.tolist()))
+
+
+def _points(values: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    a, b, c, d = np.quantile(values, (0.05, 0.5, 0.95, 1.0)).tolist() if len(values) else (0.0, 0.0, 0.0, 0.0)
+    return a, b, c, d
+
+
+def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
+    total, size = side.total.astype(np.float64), side.size.astype(np.float64)
+    return SideDetail(
+        side.name,
+        len(total),
+        bins(total),
+        bins(size),
+        _points(total),
+        _points(size),
+        skew.dr_elephant_split(side.total),
+        natural_break(total),
+        skew.dr_elephant_split(side.size),
+        natural_break(size),
+        skew.gini(size),
+        skew.top_share(size),
+        skew.causes(total, size, side.cpu.astype(np.float64), list(side.hosts), list(side.racks)),
+        series.in_task(attempts, side.name),
+    )
+
+
+def ahead_of(job: job_arrays.Job, rules: Rules, seed: int) -> Ahead:
+    """Return what is to come for one job; ``seed`` of the random numbers."""
+    return Ahead(certainty.outlooks(job, rules, seed) if job.running else (), certainty.arrival(job, seed))
+
+
+def job_detail(
+    facts: JobFacts,
+    verdicts: pl.DataFrame,
+    rules: Rules,
+    changed: Rules,
+    scenario: whatif.Scenario,
+    ahead: Ahead,
+    stamp: tuple[Any, ...],
+) -> JobDetail:
+    """Return one job under ``rules`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``:
+    the job's rows of the heuristics result; ``ahead``: of the same job and rules."""
+    job = facts.job
+    explained = {verdict.name: verdict for verdict in job_verdicts(job, rules)}
+    outlooks = {outlook.heuristic: outlook for outlook in ahead.outlooks}
+    advices = {rule.name: rule.heuristic.advice for rule in rules.rules}
+    prediction = None
+    if not scenario.empty or changed is not rules:
+        prediction = whatif.predict(job, scenario, changed)
+    details = []
+    for row in verdicts.iter_rows(named=True):
+        name = row["heuristic"]
+        level = SEVERITIES.index(row["severity"]) if row["severity"] in SEVERITIES else 0
+        advice = advices[name](level, job) if name in advices else NO_DATA_ADVICE if name == NO_DATA else ""
+        details.append(
+            VerdictDetail(
+                name,
+                row["severity"],
+                int(row["score"] or 0),
+                labels(row["details"]),
+                decision.explain(explained[name]) if name in explained else None,
+                outlooks.get(name) if job.running else None,
+                advice,
+                prediction.levels.get(name) if prediction is not None else None,
+            )
+        )
+    return JobDetail(stamp, facts, tuple(details), ahead.arrival, whatif.metrics(job), scenario, prediction)

@@ -1,0 +1,287 @@
+"""Statistics over the tasks of each side of a job: sums, averages, medians and divisions into two groups, by name.
+
+All jobs at once, in NumPy over segments (``bincount`` adds doubles in the order of rows, as Dr. Elephant does). See
+docs/models/job-heuristics.md, "Arithmetic".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from engine.job_heuristics.mapreduce.model.arrays import RUNNING, Array, TaskArrays
+
+Sides = Mapping[str, Array]
+"""Measures by name: one value per job and side, map then reduce."""
+
+
+class Groups(NamedTuple):
+    """Values divided in two: sizes and averages of those below ``middle`` and of the others, per segment."""
+
+    low_n: Array
+    low_mean: Array
+    high_n: Array
+    high_mean: Array
+    middle: Array
+
+
+class TaskStats(Protocol):
+    """Tasks with times in numbered groups (sides of jobs, or weighted copies of one side): columns and statistics.
+
+    Statistics return one value per group; averages and medians are truncated to whole numbers, 0 without tasks.
+    """
+
+    def __getitem__(self, column: str) -> Array:
+        """Return a number of each task: a column of ``TASK_NUMBERS``, ``peak``, or ``data`` (bytes read by a map or
+        fetched by a reduce)."""
+
+    def where(self, mask: Array) -> TaskStats:
+        """Return the tasks where ``mask`` is set."""
+
+    def average(self, values: Array) -> Array:
+        """Return the average of a number of each task."""
+
+    def whole(self, values: Array) -> Array:
+        """Return the sum of whole numbers."""
+
+    def count(self, mask: Array) -> Array:
+        """Return the number of tasks where ``mask`` is set."""
+
+    def median(self, values: Array) -> Array:
+        """Return the median of whole numbers."""
+
+    def largest(self, values: Array, empty: int) -> Array:
+        """Return the largest value; ``empty`` without tasks."""
+
+    def smallest(self, values: Array, empty: int) -> Array:
+        """Return the smallest value; ``empty`` without tasks."""
+
+    def two_groups(self, values: Array) -> Groups:
+        """Return two groups as Dr. Elephant's code divides values."""
+
+    def two_means(self, values: Array) -> Groups:
+        """Return two groups as the published description divides values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Statistics that heuristics or metrics look at: their names, and how they come from tasks (one array per name).
+    ``of_all``: from all tasks that count, also those without times; they have the columns ``OF_ALL_TASKS`` and ``data``."""
+
+    names: tuple[str, ...]
+    compute: Callable[[TaskStats], tuple[Array, ...]]
+    of_all: bool = False
+
+
+def average(column: str) -> Measure:
+    """Declare ``avg_COLUMN``."""
+    return Measure((f"avg_{column}",), lambda tasks: (tasks.average(tasks[column]),))
+
+
+def total(column: str, *, of_all: bool = False) -> Measure:
+    """Declare ``sum_COLUMN``, wrapped around beyond 64 bit."""
+    return Measure((f"sum_{column}",), lambda tasks: (tasks.whole(tasks[column]),), of_all)
+
+
+def median(column: str) -> Measure:
+    """Declare ``median_COLUMN``."""
+    return Measure((f"median_{column}",), lambda tasks: (tasks.median(tasks[column]),))
+
+
+def largest(column: str) -> Measure:
+    """Declare ``max_COLUMN``, 0 without tasks and never below."""
+    return Measure((f"max_{column}",), lambda tasks: (np.maximum(tasks.largest(tasks[column], 0), 0),))
+
+
+def smallest(column: str) -> Measure:
+    """Declare ``min_COLUMN``, 0 without tasks."""
+    return Measure((f"min_{column}",), lambda tasks: (tasks.smallest(tasks[column], 0),))
+
+
+def truncated(values: Array) -> Array:
+    """Cast doubles to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
+    if not len(values) or np.abs(values).max() < 2.0**63:  # not so where one is NaN
+        whole: Array = values.astype(np.int64)
+        return whole
+    clipped = np.clip(np.where(np.isnan(values), 0.0, values), -(2.0**63), 2.0**63)
+    big = clipped >= 2.0**63
+    return np.where(big, np.int64(2**63 - 1), np.where(big, 0.0, clipped).astype(np.int64))
+
+
+def divided(a: Array, b: Array | int) -> Array:
+    """Divide 64-bit whole numbers toward zero; ``b`` must not hold 0. The smallest one over -1 is itself, as in Java."""
+    with np.errstate(over="ignore"):
+        quotient: Array = a // b
+        if len(a) and (a.min() < 0 or np.min(b) < 0):
+            quotient = quotient + ((quotient * b != a) & ((a < 0) != (np.asarray(b) < 0)))
+    return quotient
+
+
+class Segments:
+    """Rows that belong to numbered segments."""
+
+    def __init__(self, segment: Array, count: int) -> None:
+        self.segment = segment
+        self.groups = count
+        self.size = _count(segment, count)
+
+    def _picked(self, values: Array, *places: Array) -> list[Array]:
+        """Return per segment the values at each of ``places`` (from 0) of its sorted values; 0 without rows."""
+        if not len(values):
+            return [np.zeros(self.groups, dtype=np.int64) for _ in places]
+        ordered = values[np.lexsort((values, self.segment))]
+        start = np.cumsum(self.size) - self.size
+        last = np.maximum(self.size - 1, 0)
+        at = [np.minimum(start + np.clip(place, 0, last), len(ordered) - 1) for place in places]
+        return [np.where(self.size > 0, ordered[each], 0) for each in at]
+
+    def sum(self, values: Array) -> Array:
+        """Return the sum in double, in the order of rows."""
+        return np.bincount(self.segment, weights=values.astype(np.float64), minlength=self.groups)
+
+    def whole(self, values: Array) -> Array:
+        """Return the sum of whole numbers, wrapped around beyond 64 bit."""
+        total = np.zeros(self.groups, dtype=np.int64)
+        np.add.at(total, self.segment, values)
+        return total
+
+    def average(self, values: Array) -> Array:
+        """Return the average as Dr. Elephant takes it: sum in double, divided, truncated; 0 without rows."""
+        return self._mean(self.sum(values), self.size)
+
+    @staticmethod
+    def _mean(total: Array, count: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return truncated(total / count)
+
+    def largest(self, values: Array, empty: int) -> Array:
+        """Return the largest value; ``empty`` without rows."""
+        out = np.full(self.groups, np.iinfo(np.int64).min)
+        np.maximum.at(out, self.segment, values)
+        return np.where(self.size > 0, out, empty)
+
+    def smallest(self, values: Array, empty: int) -> Array:
+        """Return the smallest value; ``empty`` without rows."""
+        out = np.full(self.groups, np.iinfo(np.int64).max)
+        np.minimum.at(out, self.segment, values)
+        return np.where(self.size > 0, out, empty)
+
+    def mean(self, values: Array) -> Array:
+        """Return the mean rounded down, in double; NaN without rows."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means: Array = np.floor(self.sum(values) / self.size)
+        return means
+
+    def quantile(self, values: Array, share: float) -> Array:
+        """Return the value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
+        return self._picked(values, np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64))[0]
+
+    def median(self, values: Array) -> Array:
+        """Return the median; of an even count the truncated mean of the middle two; 0 without rows."""
+        low, high = self._picked(values, (self.size - 1) // 2, self.size // 2)
+        total = low + high
+        middle = np.where(self.size % 2 == 1, low, divided(total, 2))
+        return np.where(self.size > 0, middle, 0)
+
+    def ranked(self, values: Array, share: Array) -> Array:
+        """Return the percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without
+        rows."""
+        place = np.ceil(self.size * np.clip(share, 0.0, 1.0)).astype(np.int64)
+        return np.where(place > 0, self._picked(values, place - 1)[0], 0)
+
+    def _halves(self, values: Array, middle: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the sizes and sums of the values below ``middle`` and of the others: n, sum, n, sum."""
+        below = values < middle[self.segment]
+        low, high = (Segments(self.segment[half], self.groups) for half in (below, ~below))
+        return low.size, low.sum(values[below]), high.size, high.sum(values[~below])
+
+    def two_groups(self, values: Array) -> Groups:
+        """Divide values as Dr. Elephant does (``Statistics.findTwoGroups``), three times: by the mean, then twice by the
+        *difference* of the two groups' averages. Averages are truncated; 0 for an empty group."""
+        middle = self.average(values)
+        for step in range(3):
+            low_n, low_sum, high_n, high_sum = self._halves(values, middle)
+            low, high = self._mean(low_sum, low_n), self._mean(high_sum, high_n)
+            if step < 2:
+                middle = high - low
+        return Groups(low_n, low, high_n, high, middle)
+
+    def two_means(self, values: Array) -> Groups:
+        """Divide values as the published description says, by recursive averages: the middle is the mean of the two
+        groups' means, until it stays. Averages are truncated; 0 for an empty group."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            middle = np.nan_to_num(self.sum(values) / self.size)
+            for _ in range(32):
+                low_n, low_sum, high_n, high_sum = self._halves(values, middle)
+                low, high = np.nan_to_num(low_sum / low_n), np.nan_to_num(high_sum / high_n)
+                step = np.where((low_n > 0) & (high_n > 0), (low + high) / 2, middle)
+                if np.array_equal(step, middle):
+                    break
+                middle = step
+        return Groups(low_n, truncated(low), high_n, truncated(high), middle)
+
+
+def _count(segment: Array, count: int) -> Array:
+    """Return the rows of each of ``count`` segments."""
+    rows: Array = np.bincount(segment, minlength=count).astype(np.int64)
+    return rows
+
+
+class SideTasks(Segments):
+    """Tasks with times by segment, with their ``columns``."""
+
+    def __init__(self, segment: Array, count: int, columns: Mapping[str, Array]) -> None:
+        super().__init__(segment, count)
+        self.columns = columns
+
+    def __getitem__(self, column: str) -> Array:
+        """Return a number of each task. Raises KeyError."""
+        return self.columns[column]
+
+    def where(self, mask: Array) -> SideTasks:
+        """Return the tasks where ``mask`` is set."""
+        if mask.all():
+            return self
+        return SideTasks(self.segment[mask], self.groups, {name: values[mask] for name, values in self.columns.items()})
+
+    def count(self, mask: Array) -> Array:
+        """Return the number of tasks where ``mask`` is set, per segment."""
+        return _count(self.segment[mask], self.groups)
+
+
+def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:
+    """Return the tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
+    return _side_tasks(tasks.side[tasks.timed], jobs, tasks.numbers)
+
+
+def _side_tasks(segment: Array, jobs: int, columns: Mapping[str, Array]) -> SideTasks:
+    data = np.where((segment & 1) == 0, columns["input_bytes"], columns["reduce_shuffle_bytes"])
+    return SideTasks(segment, 2 * jobs, {**columns, "data": data})
+
+
+def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tuple[dict[str, Array], SideTasks]:
+    """Compute ``measures`` of all jobs, by name one value per job and side (map then reduce); and the tasks with times they
+    are of.
+
+    ``judged``: per job, whether all its tasks count (it has ended well or badly); of the others only the ended tasks do.
+    Beside the declared measures: ``n`` tasks that count, ``ended``, ``timed`` (with times), ``fallback`` (of those the
+    tasks whose attempt is our choice).
+    """
+    count = 2 * len(judged)
+    counted = judged[tasks.job] | (tasks.state != RUNNING)
+    if not counted.all():
+        tasks = tasks.only(counted)
+    stats = side_tasks(tasks, len(judged))
+    everything = stats if tasks.timed.all() else _side_tasks(tasks.side, len(judged), tasks.counters)
+    values = {
+        "n": _count(tasks.side, count),
+        "ended": _count(tasks.side[tasks.state != RUNNING], count),
+        "timed": stats.size,
+        "fallback": _count(tasks.side[tasks.timed & tasks.fallback], count),
+    }
+    for each in measures:
+        values.update(zip(each.names, each.compute(everything if each.of_all else stats), strict=True))
+    return values, stats

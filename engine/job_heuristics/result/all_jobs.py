@@ -1,0 +1,241 @@
+"""Result tables of all jobs beyond Dr. Elephant's, the summary, and what the screen draws of the job list.
+
+Cost and recommendations are kept per job in ``context.memo`` and computed again only for jobs that changed; what
+concerns one job (option ``job``) is made for that one only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from engine.core.incremental import FramePartials
+from engine.core.tables import Table
+from engine.core.view import Context
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.insight import cost, recommend
+from engine.job_heuristics.mapreduce.model.model import Model
+from engine.job_heuristics.mapreduce.rules.verdict_tables import JudgedFleet
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.result import rollup
+from engine.job_heuristics.spark.model.assembly import Apps
+from engine.job_heuristics.spark.rules.verdict_tables import in_order
+from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
+from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
+
+if TYPE_CHECKING:
+    from engine.core.problems import Problem
+    from engine.core.result import Result
+    from engine.job_heuristics.fleet.stored_jobs import StoredJobs
+    from engine.job_heuristics.mapreduce.result.detail import JobDetail
+    from engine.job_heuristics.spark.result.detail import AppDetail
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """The chosen job where it is one of a fleet result: its ``rows`` in the tables that hold every job, and either the
+    ``result`` of its own histories or ``why`` they are not there."""
+
+    job_id: str
+    rows: Mapping[str, pl.DataFrame]
+    why: str
+    result: Result | None
+    problems: tuple[Problem, ...]
+
+
+Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]
+"""Costs and recommendations of some jobs, and what the latter save together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the heuristics
+    that the strip of a MapReduce job shows in order, the chosen job or Spark application.
+
+    ``versions`` differ whenever the list does. ``per_job``: the tables that hold every job whose histories are there;
+    ``stored``: the jobs of fleet results, and ``chosen`` of them.
+    """
+
+    stamp: tuple[Any, ...]
+    heuristics: tuple[str, ...]
+    listing: pl.DataFrame = field(compare=False, repr=False)
+    listing_spec: Table = field(compare=False, repr=False)
+    job: JobDetail | None = None
+    app: AppDetail | None = None
+    versions: Hashable = None
+    per_job: Mapping[str, pl.DataFrame] = field(default_factory=dict, compare=False, repr=False)
+    stored: StoredJobs | None = field(default=None, compare=False, repr=False)
+    chosen: StoredJob | None = field(default=None, compare=False, repr=False)
+
+    def has(self, job_id: str) -> bool:
+        """Whether the histories of a job are among the inputs."""
+        return JOBS.name in self.per_job and bool((self.per_job[JOBS.name]["job_id"] == job_id).any())
+
+    def rows(self, table: str, job_id: str) -> pl.DataFrame | None:
+        """Return the rows of one job in a table that holds every job; None of a job of a fleet result that is not chosen."""
+        if self.chosen is not None and self.chosen.job_id == job_id:
+            return self.chosen.rows[table]
+        if self.stored is not None and not self.has(job_id):
+            return None
+        return self.per_job[table].filter(pl.col("job_id") == job_id)
+
+    def listed(self, job_id: str) -> dict[str, Any]:
+        """Return the row of a job in the list, empty without one."""
+        found = self.listing.filter(pl.col("job_id") == job_id)
+        return found.row(0, named=True) if found.height else {}
+
+    def advised(self) -> pl.DataFrame:
+        """Return all recommendations with the ``name`` of their jobs, those that save most first."""
+        parts = [self.stored.advised] if self.stored is not None else []
+        if self.per_job:
+            names = self.per_job[JOBS.name].select("job_id", "name")
+            parts.append(self.per_job[RECOMMENDATIONS.name].join(names, "job_id", "left", maintain_order="left"))
+        found = pl.concat(parts)
+        return found.sort("saving_mb_s", descending=True, nulls_last=True, maintain_order=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Frames of ``TABLES``, the detail the screen draws, and sentences on what is in force."""
+
+    tables: dict[str, pl.DataFrame]
+    detail: Detail
+    summary: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+
+def extend(
+    model: Model,
+    apps: Apps,
+    verdicts: JudgedFleet,
+    rules: Rules,
+    job_id: str | None,
+    parameters: JobParameters,
+    context: Context,
+) -> Extension:
+    """Make tables and detail from the jobs of both kinds, their verdicts and the rules in force; ``job_id`` is the chosen
+    job.
+
+    Pure; ``context.memo`` only makes it faster.
+    """
+    memo, times = context.memo, "now" if context.at_ms is None else "past"
+    names = rules.of("mapreduce").names
+    mapreduce = _fleet(model, rules.of("mapreduce"), parameters, context)
+    spark = _spark_fleet(apps, rules.of("spark"), parameters, context)
+    versions = (names, verdicts.version, mapreduce.version, spark.version)
+    fleet = memo.value(f"fleet of both {times}", versions, lambda: _joined(verdicts.jobs, mapreduce, spark))
+    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet["totals"]))
+    context.check()
+    tables = {
+        COSTS.name: fleet["costs"],
+        RECOMMENDATIONS.name: fleet["recommendations"],
+        ROLLUP.name: memo.value(f"roll-up {times}", versions, lambda: rollup.rollup(listing)),
+    }
+    context.check()
+    changed, complaints = rules.changed(parameters.limits)
+    job_detail, app_detail = None, None
+    if job_id is not None and job_id in apps.apps:
+        from engine.job_heuristics.spark.result import tables as spark_tables
+
+        both = (rules.of("spark"), changed.of("spark"))
+        app_detail, of_app = spark_tables.of_app(apps, verdicts, both, job_id, parameters, context)
+        tables.update(of_app)
+    elif job_id is not None:
+        from engine.job_heuristics.mapreduce.result import (
+            tables as job_tables,  # half of all the code: imported only when it is wanted
+        )
+
+        of_both = (rules.of("mapreduce"), changed.of("mapreduce"))
+        job_detail, of_job = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
+        tables.update(of_job)
+    chosen = job_detail or app_detail
+    stamp = (*versions, parameters, chosen.stamp if chosen is not None else None)
+    per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics, DIFFERENCES.name: verdicts.differences}
+    per_job |= {name: tables[name] for name in (COSTS.name, RECOMMENDATIONS.name)}
+    detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail, versions, per_job)
+    return Extension(tables, detail, rollup.summary(listing), complaints)
+
+
+def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
+    """Return cost and recommendations of MapReduce jobs, see ``_kept``."""
+
+    def compute(jobs: Collection[str]) -> Computed:
+        part = model.only(jobs)
+        costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
+        advised = recommend.recommendations(part, rules, parameters.headroom)
+        return costs, advised, recommend.savings(advised)
+
+    return _kept("fleet", model.stamps, compute, rules, parameters, context)
+
+
+def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
+    """Return cost and recommendations of Spark applications, see ``_kept``."""
+    from engine.job_heuristics.spark.insight import advice as spark_advice
+    from engine.job_heuristics.spark.insight import cost as spark_cost
+
+    def compute(wanted: Collection[str]) -> Computed:
+        part = {app: apps.apps[app] for app in wanted}
+        costs = spark_cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
+        advised = spark_advice.recommendations(part, rules, parameters.headroom)
+        return costs, advised, spark_advice.savings(advised)
+
+    return _kept("spark fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
+
+
+def _kept(
+    name: str,
+    stamps: Mapping[str, Hashable],
+    compute: Callable[[Collection[str]], Computed],
+    rules: Rules,
+    parameters: JobParameters,
+    context: Context,
+) -> FramePartials[str]:
+    """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (one row per job of MB s spent,
+    avoidable and saved by the recommendations, null without any), of which ``compute`` gives the first two for some jobs, and
+    what is saved."""
+    times = "now" if context.at_ms is None else "past"
+    fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
+
+    def frames(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
+        costs, advised, savings = compute(jobs)
+        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, savings)}
+
+    fleet.update(stamps, frames, key=(parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key))
+    return fleet
+
+
+def _totals(jobs: Collection[str], costs: pl.DataFrame, savings: Mapping[str, float]) -> pl.DataFrame:
+    """Return one row per job of MB s spent, avoidable and saved by the recommendations, null without any."""
+    spent = cost.waste(costs)
+    totals = {
+        "job_id": list(jobs),
+        "cost_mb_s": [spent.get(job, (None, None))[0] for job in jobs],
+        "avoidable_mb_s": [spent.get(job, (None, None))[1] for job in jobs],
+        "saving_mb_s": [savings.get(job) for job in jobs],
+    }
+    return pl.DataFrame(totals, {name: LISTING.schema[name] for name in totals})
+
+
+def _joined(jobs: pl.DataFrame, first: FramePartials[str], second: FramePartials[str]) -> dict[str, pl.DataFrame]:
+    """Return the frames of both kinds of jobs, in the order of ``jobs``."""
+    names = ("costs", "recommendations", "totals")
+    if not second.revisions:
+        return {name: first.frame(name) for name in names}
+    return {name: in_order(jobs, first.frame(name), second.frame(name)) for name in names}
+
+
+_FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
+"""Columns of the jobs that are listed as they are."""
+
+
+def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
+    """LISTING rows of all jobs, the worst first."""
+    jobs = verdicts.jobs.select(_FROM_JOBS)
+    places = pl.col("severity").replace_strict({word: place for place, word in enumerate(SEVERITIES, 1)}, default=0)
+    listed = jobs.with_columns(
+        verdicts.strips["strip"], *totals.drop("job_id").get_columns(), places.cast(pl.Int64).alias("rank")
+    )
+    return rollup.worst_first(LISTING.frame(listed))

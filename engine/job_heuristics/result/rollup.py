@@ -1,0 +1,155 @@
+"""Fleet view: used, wasted, wait and severities by user, queue, type and hour; the Pareto of waste."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.tables.insight import ROLLUP, SHOWN_WASTE
+from engine.job_heuristics.tables.result import SEVERITIES
+
+GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
+"""What jobs can be grouped by; ``hour`` is the UTC hour in which they finished (or were submitted)."""
+_FAILED = ("FAILED", "KILLED", "ERROR")
+_STATES = ("SUCCEEDED", "FAILED", "KILLED", "RUNNING")
+_HOUR = 3_600_000
+"""Milliseconds of an hour."""
+
+
+def _summed(column: str) -> pl.Expr:
+    """A number that is added up; 0 where it is unknown, or can only be a mistake and would drown all others."""
+    return pl.when(pl.col(column).abs() < _MOST_SUMMED).then(column).otherwise(0)
+
+
+_MOST_SUMMED = 2**53
+"""Least MB s or ms of one job that no total counts: 285,000 years, of a GB 280,000."""
+_COUNTED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "running": ("state", ("RUNNING",)),
+    "failed": ("state", _FAILED),
+    **{word.lower(): ("severity", (word,)) for word in SEVERITIES},
+}
+"""How many jobs of a group have one of some words in a column."""
+_ADDED = ("used_mb_s", "wasted_mb_s", "wait_ms")
+"""Whole numbers that are summed over the jobs of a group."""
+_WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")
+"""Fractions that are summed over the jobs of a group."""
+
+
+def summary(listing: pl.DataFrame) -> dict[str, int]:
+    """Count jobs by state and severity, and sum up their score and metrics; from LISTING rows."""
+    states, severities = (dict(listing[name].value_counts().iter_rows()) for name in ("state", "severity"))
+    counts = {f"jobs_{state.lower()}": states.pop(state, 0) for state in _STATES}
+    counts["jobs_other_state"] = sum(states.values())
+    counts |= {f"jobs_{word.lower()}": severities.get(word, 0) for word in SEVERITIES}
+    counts["jobs_not_judged"] = severities.get(None, 0)
+    counts["jobs_upstream_shows_nothing"] = int((listing["upstream_says"] != "").sum())
+    sums = (listing.select(_summed(name)).to_series() for name in ("score", "used_mb_s", "wasted_mb_s"))
+    return {"jobs": listing.height, **counts, **{each.name: _exact_sum(each.to_numpy()) for each in sums}}
+
+
+WORST: tuple[pl.Expr, ...] = (
+    (pl.col("wasted_mb_s") / SHOWN_WASTE).round(),
+    pl.col("rank"),
+    pl.col("wasted_mb_s"),
+    pl.col("submit_ms"),
+)
+"""What decides the order in which jobs are listed, largest first: waste as shown, verdict, waste itself, time; then the id."""
+
+
+def worst_first(listing: pl.DataFrame) -> pl.DataFrame:
+    """Return LISTING rows in the order in which jobs are listed."""
+    return listing.sort(*WORST, "job_id", descending=[*(True for _ in WORST), False], nulls_last=True)
+
+
+def rollup(listing: pl.DataFrame) -> pl.DataFrame:
+    """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most wasted first.
+
+    Fractions are added in the order of the rows: those of ``worst_first`` give the same to the last bit.
+    """
+    words = {column: _groups(listing, column) for column in ("state", "severity")}
+    groups = {by: _groups(listing, by) for by in GROUPS}
+    summed: dict[str, dict[str, Array]] = {
+        by: {"jobs": np.bincount(group, minlength=len(names)), **_counted(group, len(names), words)}
+        for by, (names, group) in groups.items()
+    }
+    for name in _ADDED:  # of a million jobs, not all columns at once
+        added = listing.select(_summed(name)).to_series().to_numpy()
+        for by, (names, group) in groups.items():
+            summed[by][name] = _sums(group, added, len(names))
+    for name in _WEIGHED:
+        weighed = listing[name].fill_null(0.0).to_numpy()
+        for by, (names, group) in groups.items():
+            summed[by][name] = np.bincount(group, weights=weighed, minlength=len(names))
+    rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
+    for by, sums in summed.items():
+        names, used, wasted = groups[by][0], sums["used_mb_s"], sums["wasted_mb_s"]
+        at = np.lexsort((np.arange(len(names)), -used, -wasted))
+        rows["by"] += [by] * len(at)
+        rows["group"] += [names[k] for k in at.tolist()]
+        for name, values in sums.items():
+            rows[name] += values[at].tolist()
+        total = int(wasted.sum())
+        for lost, spent, so_far in zip(
+            wasted[at].tolist(), used[at].tolist(), accumulate(wasted[at].tolist()), strict=True
+        ):
+            rows["wasted_percent"].append(100 * lost / spent if spent > 0 else None)
+            rows["share"].append(100 * lost / total if total > 0 else None)
+            rows["cumulated"].append(100 * so_far / total if total > 0 else None)
+    return ROLLUP.frame(rows)
+
+
+def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
+    """Names of the groups in their order, and for each job the place of its group."""
+    if by == "hour":
+        keys = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR).to_series()
+        found = keys.unique()
+        labels = [_hour(hour) for hour in found.to_list()]
+    else:
+        keys = listing[by]
+        found = keys.unique()
+        labels = ["?" if value is None else value for value in found.to_list()]
+    names = sorted(set(labels))
+    place = {name: k for k, name in enumerate(names)}
+    places = pl.Series([place[label] for label in labels], dtype=pl.Int32)
+    return names, keys.to_physical().replace_strict(found.to_physical(), places, return_dtype=pl.Int32).to_numpy()
+
+
+def _counted(group: Array, groups: int, words: dict[str, tuple[list[str], Array]]) -> dict[str, Array]:
+    """Count the jobs of each group by the ``words`` of each column, which are given as ``_groups`` does."""
+    tables = {
+        column: np.bincount(group * len(names) + places, minlength=groups * len(names)).reshape(groups, len(names))
+        for column, (names, places) in words.items()
+    }
+    return {
+        counted: tables[column][:, [word in wanted for word in words[column][0]]].sum(axis=1)
+        for counted, (column, wanted) in _COUNTED.items()
+    }
+
+
+def _sums(group: Array, values: Array, groups: int) -> Array:
+    """Sum up whole numbers by group exactly."""
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, group, values)
+    return sums
+
+
+def _hour(hours: int | None) -> str:
+    """The UTC hour that begins so many hours after the epoch; ``?`` if unknown or beyond the years 1 to 9999."""
+    if hours is None:
+        return "?"
+    try:
+        return (datetime(1970, 1, 1) + timedelta(hours=hours)).strftime("%Y-%m-%d %H:00")
+    except OverflowError:
+        return "?"
+
+
+def _exact_sum(values: Array) -> int:
+    """Exact sum of whole numbers, also beyond 64 bit."""
+    if len(values) and max(-int(values.min()), int(values.max())) < 2**62 // len(values):
+        return int(values.sum())
+    return sum(values.tolist())

@@ -1,0 +1,1 @@
+"""Spark applications: from event logs to verdicts, advice and the tables of one application."""

@@ -1,0 +1,209 @@
+"""What to set for Spark applications, with the container memory x time that it should save, and the verdict after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from engine.core import units
+from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, frame_of
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.spark.insight.cost import split
+from engine.job_heuristics.spark.insight.resources import MB, Resources, heap_bytes, is_local, partitions_key, resources
+from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
+from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
+from engine.job_heuristics.spark.insight.whatif import Scenario, changed_app, repartitioned
+from engine.job_heuristics.spark.model.app import App
+from engine.job_heuristics.spark.rules.heuristic import tree_of
+
+CONFIGURATION, EXECUTOR_METRICS, STAGE_METRICS = "Spark Configuration", "Spark Executor Metrics", "Spark Stage Metrics"
+PEAK_ROOM = 1.2
+"""Heap for one byte of the largest heap that was used."""
+HIGH_PEAK, LOW_PEAK = 0.95, 0.7
+"""Shares of the heap at its peak above which it should grow, and below which it may shrink."""
+IDLE_LIMIT = 0.5
+"""Share of idle slots from which fewer executors, or dynamic allocation, pay."""
+LEAST_SHARE = 0.05
+"""Share of the run time that a change of tasks must save."""
+DEFAULT_PARTITIONS, MOST_PARTITIONS = 200, 20_000
+"""Spark's own number of tasks of stages that read shuffled data, and the most that are advised."""
+MOST_PARTITION = 200 * MB
+"""Bytes of shuffled data that a task should read at most."""
+LEAST_MS = 60_000
+"""Run time below which only memory is advised: starting executors takes longer."""
+
+
+def recommendations(apps: Mapping[str, App], rules: Rules, headroom: float) -> pl.DataFrame:
+    """Return the rows of ``RECOMMENDATIONS`` for applications that have ended; most saving first within one."""
+
+    def advised() -> Iterator[tuple[str, float, list[Advice]]]:
+        for app_id, app in apps.items():
+            held = resources(app)
+            found = advise(app, held, rules)
+            total = sum(mb_ms for _, mb_ms, _ in split(held, headroom).values()) / 1000 if found else 0.0
+            yield app_id, total, found
+
+    return frame_of(advised())
+
+
+def savings(advised: pl.DataFrame) -> dict[str, float]:
+    """Return per application what its recommendations save together, MB s: each saves its share of what those before it
+    leave, since less memory and less time multiply. ``advised``: what ``recommendations`` returns."""
+    used: dict[str, float] = {}
+    left: dict[str, float] = {}
+    for app_id, saving, percent in advised.select("job_id", "saving_mb_s", "saving_percent").iter_rows():
+        if saving > 0 and percent:
+            whole = used.setdefault(app_id, 100 * saving / percent)
+            left[app_id] = left.get(app_id, whole) * max(0.0, 1 - percent / 100)
+    return {app_id: whole - left[app_id] for app_id, whole in used.items()}
+
+
+def advise(app: App, held: Resources, rules: Rules) -> list[Advice]:
+    """Return what should pay for an application that has ended, most saving first."""
+    if not app.ended or not held.held or app.source != "log":
+        return []
+    found = [_memory(app, held, rules)]
+    if (app.runtime_ms or 0) >= LEAST_MS:
+        plan, stages = schedule(app, held), stage_tasks(app, held.slots).values()
+        skewed = {one.stage.stage: one for one in stages if one.cause == "data"}
+        found.append(_executors(app, held, rules, plan))
+        if skewed:
+            found.append(_skew(app, held, rules, plan, skewed))
+        elif not any(one.cause == "keys" for one in stages):  # more partitions do not divide a key
+            found.append(_partitions(app, held, rules, plan))
+    good = [one for one in found if one is not None]
+    return sorted(good, key=lambda one: -one.saving_mb_s)
+
+
+def _level(app: App, rules: Rules, name: str) -> int:
+    """Return the severity of one heuristic; 0 where it is not in force."""
+    rule = rules.by_heuristic.get(name)
+    return int(tree_of(rule, [app]).levels()[0]) if rule is not None else 0
+
+
+def peak_heap(app: App) -> int:
+    """Return the largest heap that any executor used, 0 where it was not logged."""
+    return max((one.peaks["heap"] for one in app.executors), default=0)
+
+
+def _memory(app: App, held: Resources, rules: Rules) -> Advice | None:
+    """Advise less memory for executors whose heap was never full."""
+    heap, peak = heap_bytes(app), peak_heap(app)
+    if is_local(app) or not peak or peak >= LOW_PEAK * heap:
+        return None
+    wanted = max(LEAST_MB, -(-int(peak * PEAK_ROOM) // (STEP_MB * MB)) * STEP_MB)
+    before = held.held[0].mb
+    changed = changed_app(app, Scenario(memory_mb=wanted), app.runtime_ms or 0, held.count)
+    after = resources(changed).held[0].mb
+    if after >= 0.9 * before:
+        return None
+    saving = sum((before - after) * one.life_ms for one in held.held) / 1000
+    now = _level(app, rules, CONFIGURATION)
+    return Advice(
+        "executor memory", "spark.executor.memory", f"{wanted}m", f"{heap // MB}m", saving, None, CONFIGURATION, now,
+        _level(changed, rules, CONFIGURATION),
+        f"No executor used more than {units.text('bytes', peak)} of its {units.text('bytes', heap)} heap; "
+        f"{PEAK_ROOM:.1f} times that is enough.",
+    )  # fmt: skip
+
+
+def _executors(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advice | None:
+    """Advise fewer executors where most of their slots had no task, or dynamic allocation where only the number of
+    executors over time does not fit."""
+    busy = sum(one.executor.task_ms for one in held.held)
+    idle = 1 - busy / held.slot_ms if held.slot_ms else 0.0
+    if is_local(app) or idle < IDLE_LIMIT or held.count < 2:
+        return None
+    ideal = plan.ideal()
+    if not 0 < ideal < held.count:
+        return _dynamic(app, held, rules, plan, idle)
+    slower = plan.time_ms(ideal) - plan.time_ms(held.count)
+    runtime = (app.runtime_ms or 0) + slower
+    saving = (sum(one.mb * one.life_ms for one in held.held) - ideal * held.held[0].mb * runtime) / 1000
+    if saving <= 0:
+        return _dynamic(app, held, rules, plan, idle)
+    dynamic = (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true"
+    key = "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances"
+    changed = changed_app(app, Scenario(executors=ideal), runtime, ideal)
+    return Advice(
+        "executors", key, str(ideal), str(held.count), saving, slower, EXECUTOR_METRICS,
+        _level(app, rules, EXECUTOR_METRICS), _level(changed, rules, EXECUTOR_METRICS),
+        f"{idle:.0%} of the task slots had no task; {ideal} executors would take {units.text('ms', plan.time_ms(ideal))} "
+        f"where {held.count} take {units.text('ms', plan.time_ms(held.count))}, both predicted from the real tasks.",
+    )  # fmt: skip
+
+
+def _dynamic(app: App, held: Resources, rules: Rules, plan: Schedule, idle: float) -> Advice | None:
+    """Advise dynamic allocation: executors that have no task for a minute are given back."""
+    if (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true":
+        return None
+    # Of the idle time, only that of whole executors between jobs can be given back: about that outside of jobs.
+    driver = plan.driver_ms - LEAST_MS
+    saving = max(0, driver) * sum(one.mb for one in held.held) / 1000
+    if saving <= 0:
+        return None
+    level = _level(app, rules, CONFIGURATION)
+    return Advice(
+        "executors", "spark.dynamicAllocation.enabled", "true", "false", saving, None, CONFIGURATION, level, level,
+        f"{idle:.0%} of the task slots had no task, and for {units.text('ms', driver + LEAST_MS)} no job ran at all: dynamic "
+        "allocation gives executors back meanwhile (it needs the shuffle service, or shuffle tracking).",
+    )  # fmt: skip
+
+
+def _partitions(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advice | None:
+    """Advise the number of tasks, for stages that read shuffled data, at which the application would end soonest."""
+    read = max((stage.shuffle_read_bytes for stage in app.stages), default=0)
+    if not read or not plan.executors:
+        return None
+    current, slots = app.number(partitions_key(app), DEFAULT_PARTITIONS), plan.executors * plan.slots_each
+    least = -(-read // MOST_PARTITION)
+    tried = {
+        count: repartitioned(plan, count).time_ms(plan.executors)
+        for count in sorted({slots, 2 * slots, 3 * slots, 4 * slots, current // 2, 2 * current})
+        if least <= count <= MOST_PARTITIONS and count not in (0, current)
+    }
+    if not tried:
+        return None
+    wanted = min(tried, key=lambda count: (tried[count], count))
+    text = (
+        f"With {wanted:,} tasks each, as unevenly spread as they were, stages that read shuffled data would let it end in "
+        f"{units.text('ms', tried[wanted])} where it took {units.text('ms', plan.time_ms(plan.executors))}, both predicted "
+        "from the real tasks."
+    )
+    saved = plan.time_ms(plan.executors) - tried[wanted]
+    return _sooner(app, held, rules, saved, ("partitions", partitions_key(app), str(wanted), str(current), text))
+
+
+def _skew(app: App, held: Resources, rules: Rules, plan: Schedule, skewed: Mapping[int, StageTasks]) -> Advice | None:
+    """Advise to divide the partitions that are much larger than the others of their stage; ``skewed``: those stages."""
+    worst = max(skewed.values(), key=lambda one: one.longest_ms)
+    key, value = skew_setting(app, worst)
+    groups = tuple(
+        replace(group, tasks=tuple(
+            tuple(part for ms in tasks for part in split_up(skewed[stage], ms)) if stage in skewed else tasks
+            for stage, tasks in zip(group.stages, group.tasks, strict=True)
+        ))
+        for group in plan.groups
+    )  # fmt: skip
+    saved = plan.time_ms(plan.executors) - plan.with_groups(groups).time_ms(plan.executors)
+    text = (
+        f"The longest task of stage {worst.stage.stage} read {units.size(worst.longest_bytes)} where the median read "
+        f"{units.size(worst.median_bytes)}. In parts as large as the others it would let the application end "
+        f"{units.duration(max(0, saved))} sooner."
+    )
+    return _sooner(app, held, rules, saved, ("skew", key, value, app.properties.get(key) or "", text)) if key else None
+
+
+def _sooner(
+    app: App, held: Resources, rules: Rules, saved_ms: int, what: tuple[str, str, str, str, str]
+) -> Advice | None:
+    """Return the advice ``what`` (topic, key, value, value now, text) by which all executors are needed for less time; None
+    where that is too little to matter."""
+    if not held.count or saved_ms < LEAST_SHARE * (app.runtime_ms or 0):
+        return None
+    topic, key, value, current, text = what
+    saving = saved_ms * (held.count * held.held[0].mb + held.driver_mb) / 1000
+    level = _level(app, rules, STAGE_METRICS)
+    return Advice(topic, key, value, current, saving, -saved_ms, STAGE_METRICS, level, level, text)

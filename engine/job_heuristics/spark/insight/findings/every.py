@@ -1,0 +1,56 @@
+"""All insights of an application, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.job_heuristics.spark.insight.findings import cache, locality, memory, plans, stages, timing
+from engine.job_heuristics.spark.insight.findings.insight import GROWS, PROVISIONAL, Insight
+from engine.job_heuristics.spark.insight.resources import Resources
+from engine.job_heuristics.spark.insight.schedule import Schedule
+from engine.job_heuristics.spark.insight.skew import StageTasks
+from engine.job_heuristics.spark.insight.sql import PlanRow
+from engine.job_heuristics.spark.model.app import App
+
+GROWING = frozenset({"failed attempts", "speculation", "lost executors", "stage retries", "spill", "evicted blocks"})
+"""Topics whose number can only grow while an application runs."""
+
+
+def insights(
+    app: App,
+    held: Resources,
+    plan: Schedule,
+    tasks: Mapping[tuple[int, int], StageTasks],
+    executions: Mapping[int, list[PlanRow]],
+) -> tuple[Insight, ...]:
+    """Return the insights of an application; those of one that runs say what may still change."""
+    found = [
+        *timing.insights(app, held, plan, tasks),
+        *memory.insights(app, held, tasks),
+        *cache.insights(app),
+        *stages.insights(app, held, tasks),
+        *locality.insights(app, held),
+        *plans.insights(app, executions),
+    ]
+    if not app.ended:
+        settled = _settled(app)
+        found = [one if one.subject in settled else so_far(one) for one in found]
+    found.sort(key=lambda one: -one.level)
+    worst: dict[tuple[str, str], Insight] = {}
+    for one in found:
+        worst.setdefault((one.topic, one.subject), one)  # of several in one plan, or attempts of a stage, the worst
+    return tuple(worst.values())
+
+
+def _settled(app: App) -> frozenset[str]:
+    """Return the subjects of a running application of which no more is to come: stages and executions that have ended."""
+    open_stages = {stage.stage for stage in app.stages if stage.status in ("ACTIVE", "PENDING")}
+    ended = {f"stage {stage.stage}" for stage in app.stages if stage.stage not in open_stages}
+    return frozenset(ended | {f"sql {one.number}" for one in app.sql if one.end_ms is not None})
+
+
+def so_far(one: Insight) -> Insight:
+    """Return an insight as one that only holds as of now."""
+    status = GROWS if one.topic in GROWING else PROVISIONAL
+    return replace(one, status=status, reason=f"So far: {one.reason}")

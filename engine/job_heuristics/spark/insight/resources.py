@@ -1,0 +1,209 @@
+"""What an application holds of the cluster: containers, cores and how long, executor by executor."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from engine.job_heuristics.spark.model.app import DRIVER, App, Executor
+
+Ints = NDArray[np.int64]
+MB = 2**20
+_SIZE = re.compile(r"\s*(\d{1,15})\s*([bkmgtp]?)b?\s*", re.IGNORECASE | re.ASCII)
+_FACTOR = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SPAN = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d|)\s*", re.IGNORECASE | re.ASCII)
+_SPANS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
+LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1
+"""Spark's memory overhead where none is set: a tenth of the memory, at least 384 MB."""
+MOST_MB = 2**24
+"""MB of a container that are believed."""
+
+
+def spark_bytes(text: str | None, default: str, unit: str = "m") -> int:
+    """Read a size as Spark does: ``2g``; without a unit in ``unit``. What cannot be read is the default."""
+    found = _SIZE.fullmatch(text) if text is not None else None
+    if found is None:
+        return spark_bytes(default, "0b", unit)
+    return min(int(found.group(1)) * _FACTOR[(found.group(2) or unit).lower()], MOST_MB * MB)
+
+
+def spark_ms(text: str | None, default: int) -> int:
+    """Read a time as Spark does: ``3s``; without a unit in ms. What cannot be read is the default."""
+    found = _SPAN.fullmatch(text) if text is not None else None
+    return default if found is None else int(int(found.group(1)) * _SPANS[found.group(2).lower() or "ms"])
+
+
+def _mb(app: App, who: str) -> int:
+    """Return the MB of a container of the driver or of an executor."""
+    of = app.properties.get
+    heap = spark_bytes(of(f"spark.{who}.memory"), "1g") // MB
+    asked = of(f"spark.{who}.memoryOverhead") or of(f"spark.yarn.{who}.memoryOverhead")
+    share = OVERHEAD_SHARE
+    for key in (f"spark.{who}.memoryOverheadFactor", "spark.kubernetes.memoryOverheadFactor"):
+        text = of(key)
+        if text is not None and re.fullmatch(r"0?\.\d{1,6}|0|1(\.0+)?", text):
+            share = float(text)
+            break
+    overhead = spark_bytes(asked, "0") // MB if asked else max(LEAST_OVERHEAD_MB, int(heap * share))
+    more = 0
+    if who == "executor":
+        more = spark_bytes(of("spark.executor.pyspark.memory"), "0") // MB
+        if (of("spark.memory.offHeap.enabled") or "").lower() == "true":
+            more += spark_bytes(of("spark.memory.offHeap.size"), "0", "b") // MB
+    return min(max(1, heap + overhead + more), MOST_MB)
+
+
+def heap_bytes(app: App) -> int:
+    """Return the heap of an executor (of the driver in local mode), in bytes."""
+    who = DRIVER if is_local(app) else "executor"
+    return spark_bytes(app.properties.get(f"spark.{who}.memory"), "1g")
+
+
+def partitions_key(app: App) -> str:
+    """Return the property that sets the number of tasks of stages that read shuffled data."""
+    return "spark.sql.shuffle.partitions" if app.sql else "spark.default.parallelism"
+
+
+def is_local(app: App) -> bool:
+    """Whether the driver runs the tasks itself."""
+    return (app.properties.get("spark.master") or "").startswith("local")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One executor: its container, cores, task slots (cores over cores of a task), and from when until when."""
+
+    executor: Executor
+    mb: int
+    cores: int
+    slots: int
+    begin_ms: int
+    end_ms: int
+
+    @property
+    def life_ms(self) -> int:
+        """How long it was there."""
+        return self.end_ms - self.begin_ms
+
+    @property
+    def busy(self) -> float | None:
+        """Time of its tasks in % of what its slots could run; None where it was there for no time."""
+        room = self.slots * self.life_ms
+        return 100 * self.executor.task_ms / room if room else None
+
+    def idle_ms(self, busy_ms: int) -> int:
+        """Return for how long it ran no task; ``busy_ms``: how long it ran at least one."""
+        return max(0, self.life_ms - busy_ms)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """All executors that run tasks, and the container of a driver that runs none."""
+
+    app: App
+    held: tuple[Held, ...]
+    driver_mb: int
+    driver_ms: int
+
+    @cached_property
+    def core_ms(self) -> int:
+        """Cores x time of all executors."""
+        return sum(one.cores * one.life_ms for one in self.held)
+
+    @cached_property
+    def slot_ms(self) -> int:
+        """Task slots x time of all executors."""
+        return sum(one.slots * one.life_ms for one in self.held)
+
+    @cached_property
+    def cores(self) -> int:
+        """Cores of the executors that were there at once, at most."""
+        return self._most([one.cores for one in self.held])
+
+    @cached_property
+    def slots(self) -> int:
+        """Task slots that were there at once, at most."""
+        return self._most([one.slots for one in self.held])
+
+    @cached_property
+    def count(self) -> int:
+        """Executors that were there at once, at most."""
+        return self._most([1] * len(self.held))
+
+    def _most(self, weights: list[int]) -> int:
+        times, levels = self.timeline(weights)
+        return int(levels.max()) if len(times) else 0
+
+    def timeline(self, weights: list[int] | None = None) -> tuple[Ints, Ints]:
+        """Return the moments at which executors came or went, and how many (or how much weight) there were from then on."""
+        if not self.held:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        values = np.array(weights if weights is not None else [1] * len(self.held), dtype=np.int64)
+        moments = np.array([[one.begin_ms, one.end_ms] for one in self.held], dtype=np.int64)
+        times, place = np.unique(moments.ravel(), return_inverse=True)
+        change = np.zeros(len(times), dtype=np.int64)
+        np.add.at(change, place.reshape(-1), np.column_stack([values, -values]).ravel())
+        return times, np.cumsum(change)
+
+
+def resources(app: App) -> Resources:
+    """Return what an application holds; of a running one so far."""
+    end, local = app.end_ms or 0, is_local(app)
+    start = app.start_ms if app.start_ms is not None else end
+    default_cpus = max(1, app.number("spark.task.cpus", 1))
+    mb = _mb(app, DRIVER) if local else _mb(app, "executor")
+    held = []
+    for executor in app.executors:
+        if executor.name == DRIVER and not (local or executor.task_ms):
+            continue
+        cores = executor.cores or (
+            _local_cores(app) if executor.name == DRIVER else app.number("spark.executor.cores", 1)
+        )
+        cpus = app.cpus.get(executor.profile, default_cpus) if executor.profile else default_cpus
+        begin = executor.add_ms if executor.add_ms is not None else start
+        until = executor.remove_ms if executor.remove_ms is not None else end
+        held.append(Held(executor, mb, cores, max(1, cores // cpus), begin, max(begin, until)))
+    drives = not local and not any(one.executor.name == DRIVER for one in held)
+    return Resources(app, tuple(held), _mb(app, DRIVER) if drives else 0, max(0, end - start) if drives else 0)
+
+
+def _local_cores(app: App) -> int:
+    found = _LOCAL.match(app.properties.get("spark.master") or "")
+    return int(found.group(1)) if found and found.group(1).isdecimal() else 1
+
+
+def busy_ms(app: App) -> dict[str, int]:
+    """Return for how long at least one task ran, by executor; tasks that still run count up to now."""
+    columns = ("executor", "launch_ms", "finish_ms")
+    running = app.running.select("executor", "launch_ms", finish_ms=pl.lit(app.end_ms or 0, pl.Int64))
+    spans = pl.concat([app.tasks.select(columns), running]).sort("executor", "launch_ms")
+    before = pl.col("finish_ms").cum_max().shift(1).over("executor")  # end of all tasks that began earlier
+    begun = pl.max_horizontal("launch_ms", before)
+    return dict(
+        spans.with_columns(ms=(pl.col("finish_ms") - begun).clip(lower_bound=0))
+        .group_by("executor")
+        .agg(pl.col("ms").sum())
+        .iter_rows()
+    )
+
+
+def job_intervals(app: App) -> list[tuple[int, int]]:
+    """Return the times in which at least one Spark job ran, in order."""
+    spans = sorted(
+        (job.submit_ms, job.finish_ms if job.finish_ms is not None else app.end_ms or job.submit_ms)
+        for job in app.jobs
+        if job.submit_ms is not None
+    )
+    union: list[tuple[int, int]] = []
+    for begin, end in spans:
+        if union and begin <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
+        else:
+            union.append((begin, max(begin, end)))
+    return union

@@ -1,0 +1,147 @@
+"""Stages whose tasks differ much in time, and why: more data, a slow host, or costly keys; the waves in which they run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from engine.job_heuristics.spark.insight.resources import spark_bytes
+from engine.job_heuristics.spark.model.app import App, Stage
+
+MOST_RATIO, LEAST_MS = 5.0, 5_000
+"""A stage is skewed if its longest task takes more than 5 times the median, and 5 s."""
+DATA_RATIO, HOST_RATIO = 2.0, 1.5
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StageTasks:
+    """How the tasks of a stage attempt that succeeded differ: times in ms, bytes read (input and shuffle). ``cause`` data,
+    host, keys, or empty where the stage is not skewed; ``host`` where the longest task ran, ``host_ratio`` of a skewed
+    stage how much longer tasks take there; ``tail_ms``: time that the stage's slots had nothing left to do while its last tasks
+    ran, summed over slots."""
+
+    stage: Stage
+    tasks: int
+    median_ms: int
+    longest_ms: int
+    median_bytes: int
+    longest_bytes: int
+    largest_bytes: int
+    host: str
+    host_ratio: float
+    cause: str
+    spilling: int
+    peak_memory: int
+    overhead_ms: int
+    duration_ms: int
+    tail_ms: int
+
+    @property
+    def ratio(self) -> float:
+        """Longest to median."""
+        return self.longest_ms / self.median_ms if self.median_ms else float("inf") if self.longest_ms else 0.0
+
+
+def stage_tasks(app: App, slots: int) -> dict[tuple[int, int], StageTasks]:
+    """Return the stages that have tasks which succeeded, by id and attempt; ``slots`` at once there were at most."""
+    good = app.tasks.filter((pl.col("reason") == "Success") & pl.col("measured"))
+    if not good.height:
+        return {}
+    stages = {stage.key: stage for stage in app.stages}
+    found = {}
+    columns = good.select(
+        "stage_id", "stage_attempt", "run_ms", "host", "memory_spilled", "peak_memory", "finish_ms",
+        read=pl.col("input_bytes") + pl.col("remote_bytes") + pl.col("local_bytes"),
+        moved=pl.max_horizontal(
+            "input_bytes", "output_bytes", "shuffle_write_bytes", pl.col("remote_bytes") + pl.col("local_bytes")
+        ),
+        took=(pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0),
+        worked=pl.col("run_ms") + pl.col("deserialize_ms") + pl.col("serialize_ms"),
+        fetched=pl.when(pl.col("getting_ms") > 0).then(pl.col("finish_ms") - pl.col("getting_ms")).otherwise(0),
+    )  # fmt: skip
+    for key, part in columns.partition_by("stage_id", "stage_attempt", maintain_order=True, as_dict=True).items():
+        stage = stages.get((int(key[0]), int(key[1])))
+        if stage is not None:
+            found[stage.key] = _one(stage, part, slots)
+    return found
+
+
+def waves(app: App, slots: int) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Return when each wave of a stage attempt began, epoch ms: tasks in the order of their launch, as many a wave as there
+    are ``slots`` at once. Tasks that still run count."""
+    columns = ("stage_id", "stage_attempt", "launch_ms")
+    launched = pl.concat([app.tasks.select(columns), app.running.select(columns)]).sort(columns)
+    first = pl.int_range(pl.len()).over("stage_id", "stage_attempt") % max(1, slots) == 0
+    found: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for stage, attempt, ms in launched.filter(first).iter_rows():
+        found[stage, attempt].append(ms)
+    return {key: tuple(starts) for key, starts in found.items()}
+
+
+def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
+    run, read = part["run_ms"].to_numpy(), part["read"].to_numpy()
+    longest = int(run.argmax())
+    median, middle = int(np.median(run)), int(np.median(read))
+    host = part["host"][longest]
+    skewed = run[longest] > LEAST_MS and run[longest] > MOST_RATIO * max(median, 1)
+    ratio = _host_ratio(part, host) if skewed else 1.0
+    took = part["took"].to_numpy()
+    overhead = np.maximum(took - part["worked"].to_numpy() - part["fetched"].to_numpy(), 0)
+    # The last tasks, one a slot: from the end of each on its slot had nothing of this stage to do.
+    last = np.sort(part["finish_ms"].to_numpy())[-max(1, slots) :]
+    return StageTasks(
+        stage, part.height, median, int(run[longest]), middle, int(read[longest]), int(part["moved"].max() or 0),  # type: ignore[arg-type]
+        host, ratio, _cause(int(read[longest]), middle, ratio) if skewed else "",
+        int((part["memory_spilled"] > 0).sum()), int(part["peak_memory"].max() or 0),  # type: ignore[arg-type]
+        int(overhead.sum()), int(took.sum()), int((last[-1] - last).sum()),
+    )  # fmt: skip
+
+
+def _cause(longest: int, median: int, host_ratio: float) -> str:
+    """Tell why a task took long: from its bytes against the median, and its host against the others."""
+    if longest > DATA_RATIO * max(median, 1):
+        return "data"
+    return "host" if host_ratio >= HOST_RATIO else "keys"
+
+
+def _host_ratio(part: pl.DataFrame, host: str) -> float:
+    """Return the median time of a host's tasks to that of all others; 1 where there are too few of either."""
+    mine, others = part.filter(pl.col("host") == host)["run_ms"], part.filter(pl.col("host") != host)["run_ms"]
+    if len(mine) < 2 or len(others) < 2:
+        return 1.0
+    a, b = float(np.median(mine.to_numpy())), float(np.median(others.to_numpy()))
+    return a / b if b else 1.0
+
+
+def split_up(one: StageTasks, ms: int) -> list[int]:
+    """Return the times of a task of a skewed stage when it is divided into parts as long as the median."""
+    if ms <= MOST_RATIO * max(one.median_ms, 1):
+        return [ms]
+    parts = max(2, round(ms / max(one.median_ms, 1)))
+    return [ms // parts] * parts
+
+
+def skew_setting(app: App, one: StageTasks) -> tuple[str, str]:
+    """Return the property, and its value, by which Spark divides the large partitions of a join: adaptive execution (since
+    3.0, on since 3.2) where it is off, else a lower size from which a partition counts as skewed. Empty where none helps:
+    before 3.0, and where the partition was large enough and yet not divided, since it is not of a join."""
+    version = app.attempts[0].version if app.attempts else ""
+    numbers = tuple(
+        int(part) for part in version.split(".")[:2] if part.isascii() and part.isdecimal() and len(part) < 4
+    )
+    if numbers and numbers < (3,):
+        return "", ""
+    adaptive = app.properties.get("spark.sql.adaptive.enabled") or str(not numbers or numbers >= (3, 2))
+    if adaptive.lower() != "true":
+        return "spark.sql.adaptive.enabled", "true"
+    if (app.properties.get("spark.sql.adaptive.skewJoin.enabled") or "true").lower() != "true":
+        return "spark.sql.adaptive.skewJoin.enabled", "true"
+    key = "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes"
+    if one.longest_bytes > spark_bytes(app.properties.get(key), "256m", "b"):
+        return "", ""
+    return key, f"{max(1, one.longest_bytes >> 21)}m"

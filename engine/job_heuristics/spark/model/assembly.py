@@ -1,0 +1,266 @@
+"""From the rows of logs to applications; only applications whose files changed are assembled again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from engine.core.incremental import Partials
+from engine.core.inputs import FILE, Inputs
+from engine.core.tables import Table
+from engine.core.view import Context
+from engine.job_heuristics.spark.model import answers, past
+from engine.job_heuristics.spark.model.app import App, AppAttempt, SqlExecution
+from engine.job_heuristics.spark.model.history_server import Events, Summary, summarise
+from engine.job_heuristics.spark.model.logs import Log, LogPart, Part, attempts_by_app, log_parts, logs_of
+from engine.job_heuristics.spark.tables import input as tables
+
+_STEP = 1 << 40
+"""Places in the log that one part of it may have."""
+MOST_RETAINED = 1000
+"""Jobs, and stages, that the history server keeps of an application (spark.ui.retainedJobs, -Stages)."""
+SIZE_LIMIT_MB = 100
+"""MiB of a log above which Dr. Elephant's own replay does not parse it (event_log_size_limit_in_mb)."""
+
+
+@dataclass(frozen=True)
+class Apps:
+    """All applications by id. ``revisions``: per application a number that changes whenever it is assembled again."""
+
+    apps: Mapping[str, App]
+    revisions: Mapping[str, int]
+    version: int
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.apps)
+
+
+def current_apps(inputs: Inputs, context: Context) -> Apps:
+    """Return all Spark applications in ``inputs`` as of ``context.at_ms``."""
+    times = "now" if context.at_ms is None else "past"
+    key = (inputs.version, context.at_ms)
+    return context.memo.value(f"spark model {times}", key, lambda: _updated(inputs, context, times))
+
+
+def _updated(inputs: Inputs, context: Context, times: str) -> Apps:
+    memo = context.memo
+    versions = {
+        n: info.version for n, info in inputs.files.items() if info.kind in ("spark-event-log", "spark-archive")
+    }
+    parts: Partials[int, tuple[LogPart, ...]] = memo.state("spark log parts", Partials)
+    delta = parts.update(versions, lambda files: log_parts(inputs, files))
+    attempts = memo.value(
+        "spark logs", parts.version if delta or parts else -1,
+        lambda: attempts_by_app(logs_of(part for each in parts.values() for part in each)),
+    )  # fmt: skip
+    saved = answers.files_by_app(inputs, memo)
+    stamps: dict[str, tuple[object, ...]] = {
+        app: tuple((file, versions[file]) for log in logs for file in sorted(log.files))
+        for app, logs in attempts.items()
+    }
+    for app, files in saved.items():
+        if app not in stamps:
+            stamps[app] = inputs.stamp(files)
+    apps: Partials[str, App | None] = memo.state(f"spark applications {times}", Partials)
+
+    def compute(wanted: Collection[str]) -> Mapping[str, App | None]:
+        logged = {app: attempts[app] for app in wanted if app in attempts}
+        made: dict[str, App | None] = dict(_assembled(inputs, logged, context.at_ms))
+        answered = {app: saved[app] for app in wanted if app not in attempts}
+        return made | answers.assembled(inputs, answered) if answered else made
+
+    apps.update(stamps, compute, key=context.at_ms)
+    return Apps({app: made for app, made in apps.items() if made is not None}, apps.revisions, apps.version)
+
+
+def _assembled(inputs: Inputs, attempts: Mapping[str, list[Log]], at_ms: int | None) -> Mapping[str, App | None]:
+    """Assemble applications from their logs; None for those that had not begun at ``at_ms``."""
+    rows = _Rows(inputs, {file for logs in attempts.values() for log in logs for file in log.files})
+    return {app: _app(rows, app, logs, at_ms, inputs) for app, logs in attempts.items()}
+
+
+class _Rows:
+    """The input rows of some files, by part of a log."""
+
+    def __init__(self, inputs: Inputs, files: set[int]) -> None:
+        self._frames: dict[str, dict[Part, pl.DataFrame]] = {}
+        for table in tables.SPARK_INPUTS:
+            frame = inputs.of(table.name, frozenset(files)) if files else table.empty()
+            by_part = {}
+            if frame.height:
+                for key, part in frame.partition_by(
+                    FILE, "log", maintain_order=True, as_dict=True, include_key=False
+                ).items():
+                    by_part[int(key[0]), key[1]] = part
+            self._frames[table.name] = by_part
+
+    def of(self, table: Table, log: Log) -> pl.DataFrame:
+        """Return the rows of ``log``; places grow over its parts."""
+        found = []
+        for place, part in enumerate(log.parts):
+            frame = self._frames[table.name].get(part)
+            if frame is not None:
+                found.append(frame.with_columns(_moved(frame, place)) if place else frame)
+        if not found:
+            return table.empty().drop("log")
+        return found[0] if len(found) == 1 else pl.concat(found, rechunk=True)
+
+
+def _moved(frame: pl.DataFrame, place: int) -> list[pl.Expr]:
+    return [pl.col(name) + place * _STEP for name in ("seq", "start_seq") if name in frame.columns]
+
+
+def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: Inputs) -> App | None:
+    """Assemble one application from its logs, the newest attempt first."""
+    facts = [rows.of(tables.SPARK_EVENTS, log) for log in logs]
+    if at_ms is not None:
+        begun = [k for k, log in enumerate(logs) if log.start_ms is None or log.start_ms <= at_ms]
+        if not begun:
+            return None
+        logs, facts = [logs[k] for k in begun], [facts[k] for k in begun]
+    log = logs[0]
+    frames = {table.name: rows.of(table, log) for table in tables.SPARK_INPUTS}
+    if at_ms is not None:
+        frames = past.until(frames, at_ms)
+        facts[0] = frames["spark_events"]
+    attempts = tuple(_attempt(each, fact, at_ms) for each, fact in zip(logs, facts, strict=True))
+    events = facts[0]
+    summary = summarise(
+        Events(*(frames[name] for name in (
+            "spark_jobs", "spark_stages", "spark_executors", "spark_task_starts", "spark_task_ends", "spark_blocks",
+            "spark_peaks",
+        )))
+    )  # fmt: skip
+    start = _first(events, "START")
+    state = _state(log, events, summary, attempts[0].end_ms is not None)
+    end = attempts[0].end_ms if attempts[0].end_ms is not None else _newest(frames)
+    _driver_time(summary, attempts[0].start_ms, end)
+    conf = frames["spark_conf"]
+    first_conf = conf.filter(pl.col("seq") == conf["seq"].min()) if conf.height else conf
+    properties = dict(first_conf.select("key", "value").iter_rows())
+    profiles = events.filter(pl.col("event") == "PROFILE").select("number", "cpus")
+    return App(
+        app_id, start["name"] or "", start["user"] or "", state, "log", attempts, attempts[0].start_ms, end, properties,
+        bool(conf.height), summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
+        _sql(frames["spark_sql"]), _sums(frames["spark_sql_metrics"]), frames["spark_batches"],
+        {number: cpus for number, cpus in profiles.iter_rows() if number is not None},
+        summary.stored, _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
+    )  # fmt: skip
+
+
+def _first(events: pl.DataFrame, word: str) -> dict[str, Any]:
+    found = events.filter(pl.col("event") == word)
+    row: dict[str, Any] = found.row(0, named=True) if found.height else dict.fromkeys(events.columns)
+    return row
+
+
+def _attempt(log: Log, events: pl.DataFrame, at_ms: int | None) -> AppAttempt:
+    start, end, version = (_first(events, word) for word in ("START", "END", "VERSION"))
+    end_ms = end["time_ms"]
+    if at_ms is not None and isinstance(end_ms, int) and end_ms > at_ms:
+        end_ms = None
+    return AppAttempt(
+        log.attempt,
+        start["time_ms"],
+        end_ms,
+        start["user"] or "",
+        version["version"] or "",
+    )
+
+
+def _newest(frames: Mapping[str, pl.DataFrame]) -> int | None:
+    """Return the newest time in a log."""
+    columns = (
+        ("spark_events", "time_ms"), ("spark_jobs", "time_ms"), ("spark_executors", "time_ms"),
+        ("spark_task_ends", "finish_ms"), ("spark_task_starts", "launch_ms"), ("spark_stages", "complete_ms"),
+        ("spark_stages", "submit_ms"), ("spark_sql", "time_ms"),
+    )  # fmt: skip
+    newest = [frames[table][column].max() for table, column in columns]
+    return max((each for each in newest if isinstance(each, int)), default=None)
+
+
+def _state(log: Log, events: pl.DataFrame, summary: Summary, ended: bool) -> str:
+    """Return how the application stands. A log says that it ended, and since 4.0 its exit code; without one an application
+    has failed if its last job did, or was killed if that job was cancelled as the driver went down."""
+    if not ended:
+        return "UNKNOWN" if log.ended or not log.growing else "RUNNING"
+    code = _first(events, "END")["number"]
+    if code is not None:
+        return "SUCCEEDED" if code == 0 else "FAILED"
+    finished = [job for job in summary.jobs if job.finish_ms is not None]
+    last = max(finished, key=lambda job: (job.finish_ms or 0, job.number), default=None)
+    if last is None or last.status == "SUCCEEDED":
+        return "SUCCEEDED"
+    return "KILLED" if "SparkContext was shut down" in (last.error or "") else "FAILED"
+
+
+def _driver_time(summary: Summary, start: int | None, end: int | None) -> None:
+    """Give the driver the time of the application, as the history server does since Spark 3.3."""
+    for executor in summary.executors:
+        if executor.name == "driver" and start is not None and end is not None:
+            executor.duration_ms = end - start
+
+
+def _sql(frame: pl.DataFrame) -> tuple[SqlExecution, ...]:
+    """Return the SQL executions; of several plans the last one counts."""
+    found: dict[int, dict[str, Any]] = defaultdict(dict)
+    for row in frame.iter_rows(named=True):
+        one = found[row["execution"]]
+        if row["event"] == "START":
+            one.update(root=row["root"], description=row["description"], start=row["time_ms"])
+        elif row["event"] == "PLAN":
+            one["plan"] = row["plan"]
+        else:
+            one.update(end=row["time_ms"], error=row["error"])
+    return tuple(
+        SqlExecution(
+            number, one.get("root"), one.get("description") or "", one.get("start"), one.get("end"),
+            one.get("error"), one.get("plan"),
+        )
+        for number, one in sorted(found.items())
+    )  # fmt: skip
+
+
+def _sums(frame: pl.DataFrame) -> dict[int, int]:
+    return dict(frame.group_by("accumulator").agg(pl.col("value").sum()).iter_rows())
+
+
+def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inputs) -> str:
+    """Return why the history server, or Dr. Elephant's reading of properties, would give up on a log; empty: it would not."""
+    bad = _first(events, "BAD")
+    if not log.known:
+        return "history server: the log does not name its application, so that it is not listed"
+    if log.old:
+        return "history server: does not list the folders that Spark 1.0 to 1.2 wrote"
+    if log.gap:
+        return "history server: java.lang.IllegalArgumentException: Found missing event log file"
+    if bad["name"]:
+        return f"history server: HTTP 404, log not loadable ({bad['name']})"
+    cut = _first(events, "CUT")
+    if cut["name"] and not log.growing and not log.ended:
+        return "history server: HTTP 404, log not loadable (cut in the last line of a log that is not .inprogress)"
+    if conf.height and conf.filter(pl.col("seq") == conf["seq"].min())["value"].null_count():
+        return "org.json4s.package$MappingException: a Spark property that is not a text"
+    return ""
+
+
+def _notes(log: Log, events: pl.DataFrame, summary: Summary, state: str) -> tuple[str, ...]:
+    notes = []
+    unknown = events.filter(pl.col("event") == "UNKNOWN")
+    if unknown.height:
+        names = unknown.group_by("name").agg(pl.col("number").sum()).sort("number", "name", descending=[True, False])
+        listed = ", ".join(f"{name} ({number})" for name, number in names.head(5).iter_rows())
+        notes.append(f"events that are not known were left out: {listed}" + (", ..." if names.height > 5 else ""))
+    if len(summary.jobs) > MOST_RETAINED or len(summary.stages) > MOST_RETAINED:
+        notes.append(
+            f"the history server keeps {MOST_RETAINED:,} jobs and stages by default: Dr. Elephant would judge the last "
+            "ones only"
+        )
+    if state == "UNKNOWN":
+        notes.append("the log ends without saying that the application ended")
+    return tuple(notes)

@@ -1,0 +1,441 @@
+"""What Spark's history server makes of a log: jobs, stages and executors with their sums.
+
+Re-implements ``AppStatusListener`` of Spark 3.5 as it replays a log (docs/models/job-heuristics.md, "What the history server
+makes of a log"). Jobs, stages and executors are followed event by event; tasks, of which there are many, are counted all at
+once by their places in the log.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.job_heuristics.spark.model.app import DRIVER, NO_SUMS, Executor, Ints, SparkJob, Stage, Stored
+from engine.job_heuristics.spark.model.blocks import Blocks
+from engine.job_heuristics.spark.tables.input import METRIC_NAMES, PEAKS
+
+_NEVER = 2**62
+_KILLED = ("TaskKilled", "TaskCommitDenied")
+"""Ends of tasks that count neither as completed nor as failed."""
+Key = tuple[int, int]
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Events:
+    """The rows of one log in its order, by input table; ``seq`` grows over all its parts."""
+
+    jobs: pl.DataFrame
+    stages: pl.DataFrame
+    executors: pl.DataFrame
+    starts: pl.DataFrame
+    ends: pl.DataFrame
+    blocks: pl.DataFrame
+    peaks: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Jobs and stages descending, executors by name; ``ends`` with start and outcome; ``running``: tasks without an end."""
+
+    jobs: tuple[SparkJob, ...]
+    stages: tuple[Stage, ...]
+    executors: tuple[Executor, ...]
+    running: pl.DataFrame
+    stored: Mapping[int, Stored]
+
+
+def ids(text: str | None) -> tuple[int, ...]:
+    """Read numbers separated by commas."""
+    return tuple(map(int, text.split(","))) if text else ()
+
+
+def summarise(events: Events) -> Summary:
+    """Return what the history server shows of a log."""
+    tasks = _Tasks(events)
+    replay = _Replay(tasks)
+    replay.run(events)
+    stages = [live.summed(tasks) for live in replay.stages.values()]
+    jobs = list(replay.jobs.values())
+    blocks = Blocks(events.stages)
+    executors = _executors(events, tasks, blocks)
+    return Summary(
+        tuple(sorted(jobs, key=lambda job: -job.number)),
+        tuple(sorted(stages, key=lambda stage: (-stage.stage, -stage.attempt))),
+        tuple(sorted(executors, key=lambda executor: executor.name)),
+        tasks.open,
+        blocks.stored,
+    )
+
+
+class _Tasks:
+    """Starts and ends of tasks by their places in the log."""
+
+    def __init__(self, events: Events) -> None:
+        ends, starts = events.ends, events.starts
+        self.open = starts
+        begun = ends["start_seq"].to_numpy() if ends["start_seq"].null_count() == 0 else None
+        task_ids = ends["task_id"].to_numpy()
+        if begun is None or starts.height:
+            first = starts.unique("task_id", keep="first", maintain_order=True).select("task_id", earlier="seq")
+            joined = ends.select("task_id", "start_seq").join(first, on="task_id", how="left", maintain_order="left")
+            begun = joined.select(pl.coalesce("start_seq", "earlier").fill_null(-1)).to_series().to_numpy()
+            self.open = starts.join(ends.select("task_id").unique(), on="task_id", how="anti", maintain_order="left")
+        self.seq: Ints = ends["seq"].to_numpy()
+        counted = begun >= 0
+        firsts = np.zeros(len(task_ids), dtype=bool)
+        firsts[np.unique(task_ids, return_index=True)[1]] = True
+        counted &= firsts & (begun < self.seq)
+        self.counted = counted
+        """Whether the start of the task was seen, and no end of it before: only then its metrics are added to the stage."""
+        self.begun: Ints = np.where(counted, begun, -1)
+        reason = ends["reason"]
+        self.success = (reason == "Success").to_numpy()
+        self.killed = reason.is_in(_KILLED).to_numpy()
+        self.resubmitted = (reason == "Resubmitted").to_numpy()
+        self.failed = ~self.success & ~self.killed
+        self.measured = ends["measured"].to_numpy()
+        self.duration: Ints = (ends["finish_ms"] - ends["launch_ms"]).to_numpy()
+        self.metrics: dict[str, Ints] = {name: ends[name].to_numpy() for name in METRIC_NAMES}
+        self.by_stage = _places(ends)
+        self.open_by_stage = _places(self.open)
+        self.open_seq: Ints = self.open["seq"].to_numpy()
+        self.executor = ends["executor"]
+        self._starts: dict[Key, Ints] = {}
+
+    def ends_of(self, key: Key) -> Ints:
+        """Return places of the ends of a stage's tasks, in the order of the log."""
+        return self.by_stage.get(key, _NONE)
+
+    def starts_of(self, key: Key) -> Ints:
+        """Return where in the log the tasks of a stage start, sorted."""
+        if key not in self._starts:
+            begun = self.begun[self.ends_of(key)]
+            both = [begun[begun >= 0], self.open_seq[self.open_by_stage.get(key, _NONE)]]
+            self._starts[key] = np.sort(np.concatenate(both))
+        return self._starts[key]
+
+
+def _places(frame: pl.DataFrame) -> dict[Key, Ints]:
+    """Return places of the rows of each stage attempt."""
+    if frame.is_empty():
+        return {}
+    stage, attempt = frame["stage_id"].to_numpy(), frame["stage_attempt"].to_numpy()
+    order = np.lexsort((attempt, stage))
+    stage, attempt = stage[order], attempt[order]
+    cuts = np.flatnonzero((np.diff(stage) != 0) | (np.diff(attempt) != 0)) + 1
+    firsts = np.concatenate([[0], cuts])
+    keys = zip(stage[firsts].tolist(), attempt[firsts].tolist(), strict=True)
+    return dict(zip(keys, np.split(order, cuts), strict=True))
+
+
+@dataclass(eq=False)
+class _LiveStage:
+    """A stage attempt while the history server follows it: from ``created`` to ``removed`` in the log."""
+
+    stage: Stage
+    created: int
+    removed: int = _NEVER
+    by_task: bool = False
+    """Whether the end of its last task is what removes it: that also writes its jobs once more, even those that ended."""
+    watching: dict[int, int] = field(default_factory=dict)
+    """Jobs that its tasks count for, and from where in the log."""
+    spans: list[tuple[int, int, int]] = field(default_factory=list)
+    """Jobs that its tasks counted for, from where, until where."""
+
+    def watch(self, jobs: Iterable[int], seq: int) -> None:
+        """Let its tasks count for ``jobs`` alone from ``seq`` on."""
+        wanted = set(jobs)
+        for job in [job for job in self.watching if job not in wanted]:
+            self.spans.append((job, self.watching.pop(job), seq))
+        for job in wanted:
+            self.watching.setdefault(job, seq)
+
+    def all_spans(self) -> list[tuple[int, int, int]]:
+        """Return the jobs that its tasks count for, from where, until where."""
+        return [*self.spans, *((job, begin, _NEVER) for job, begin in self.watching.items())]
+
+    def summed(self, tasks: _Tasks) -> Stage:
+        """Return the stage with the sums over its tasks."""
+        stage, places = self.stage, tasks.ends_of(self.stage.key)
+        seq = tasks.seq[places]
+        places = places[(seq > self.created) & (seq <= self.removed)]
+        starts = tasks.starts_of(stage.key)
+        if len(places) or len(starts):
+            stage.completed_tasks = int(tasks.success[places].sum())
+            stage.failed_tasks = int(tasks.failed[places].sum())
+            stage.killed_tasks = int(tasks.killed[places].sum())
+            stage.active_tasks = self.active(tasks, _NEVER)
+            added = places[tasks.counted[places] & tasks.measured[places]]
+            stage.sums = (
+                {name: int(values[added].sum()) for name, values in tasks.metrics.items()} if len(added) else NO_SUMS
+            )
+        return stage
+
+    def active(self, tasks: _Tasks, seq: int) -> int:
+        """Return how many tasks run just before ``seq``; what was started before the stage was known does not count."""
+        seq = min(seq, self.removed + 1)
+        starts, ends = tasks.starts_of(self.stage.key), tasks.seq[tasks.ends_of(self.stage.key)]
+        started, ended = (np.searchsorted(each, (self.created, seq)) for each in (starts, ends))
+        return int(started[1] - started[0] - ended[1] + ended[0])
+
+    def drained(self, tasks: _Tasks, seq: int) -> int:
+        """Return where in the log, from ``seq`` on, no task runs any more: there the stage is forgotten."""
+        left = self.active(tasks, seq)
+        if left == 0:
+            return seq
+        starts, ends = tasks.starts_of(self.stage.key), tasks.seq[tasks.ends_of(self.stage.key)]
+        later = ends[np.searchsorted(ends, seq) :]
+        more = np.searchsorted(starts, later) - np.searchsorted(starts, seq)
+        idle = np.flatnonzero(left + more - np.arange(1, len(later) + 1) == 0)
+        return int(later[idle[0]]) if len(idle) else _NEVER
+
+
+class _Replay:
+    """The jobs and stages of a log, followed event by event."""
+
+    def __init__(self, tasks: _Tasks) -> None:
+        self.tasks = tasks
+        self.jobs: dict[int, SparkJob] = {}
+        self.stages: dict[Key, _LiveStage] = {}
+        """The newest of each stage attempt, also when it is no longer followed."""
+        self._live_jobs: dict[int, SparkJob] = {}
+        self._by_id: dict[int, set[Key]] = defaultdict(set)
+        self._done: dict[int, set[int]] = defaultdict(set)
+        self._skipped: dict[int, set[int]] = defaultdict(set)
+        self._jobs_of: dict[int, list[int]] = defaultdict(list)
+        """Live jobs that list a stage."""
+        self._all: list[_LiveStage] = []
+        self._written: dict[int, int] = {}
+        """Where in the log a job that has ended was written last."""
+
+    def run(self, events: Events) -> None:
+        """Follow all events."""
+        rows: list[tuple[int, int, dict[str, Any]]] = [
+            (row["seq"], 0, row) for row in events.jobs.iter_rows(named=True)
+        ]
+        rows += [(row["seq"], 1, row) for row in events.stages.iter_rows(named=True)]
+        rows.sort(key=lambda each: each[:2])
+        handlers = {
+            "START": self._job_start, "END": self._job_end, "LISTED": self._listed, "SUBMITTED": self._submitted,
+            "COMPLETED": self._completed,
+        }  # fmt: skip
+        for seq, _, row in rows:
+            handlers[row["event"]](seq, row)
+        for number in list(self._live_jobs):
+            self._close(number)
+        self._count()
+
+    def _job_start(self, seq: int, row: dict[str, Any]) -> None:
+        number = row["job"]
+        job = SparkJob(
+            number, row["name"] or "", "RUNNING", row["time_ms"], stages=ids(row["stages"]), tasks=row["tasks"] or 0,
+            description=row["description"], execution=row["execution"],
+        )  # fmt: skip
+        self.jobs[number] = self._live_jobs[number] = job
+        self._done[number], self._skipped[number] = set(), set()
+        for stage in job.stages:
+            self._jobs_of[stage].append(number)
+
+    def _live(self, seq: int, row: dict[str, Any]) -> _LiveStage:
+        """Return the stage as it is followed, newly if it was forgotten."""
+        key = (row["stage_id"], row["stage_attempt"])
+        live = self.stages.get(key)
+        if live is None or live.removed < seq:
+            live = _LiveStage(Stage(*key), seq)
+            self.stages[key] = live
+            self._by_id[key[0]].add(key)
+            self._all.append(live)
+        self._describe(live.stage, row)
+        return live
+
+    @staticmethod
+    def _describe(stage: Stage, row: dict[str, Any]) -> None:
+        stage.name, stage.tasks = row["name"], row["tasks"]
+        stage.submit_ms, stage.finish_ms, stage.failure = row["submit_ms"], row["complete_ms"], row["failure"]
+        stage.parents, stage.cached, stage.profile = ids(row["parents"]), ids(row["cached"]), row["profile"]
+
+    def _listed(self, seq: int, row: dict[str, Any]) -> None:
+        live = self._live(seq, row)
+        live.watching.setdefault(row["job"], seq)
+        live.stage.jobs = (*live.stage.jobs, row["job"])
+
+    def _submitted(self, seq: int, row: dict[str, Any]) -> None:
+        live = self._live(seq, row)
+        stage = live.stage
+        stage.status, live.removed, live.by_task = "ACTIVE", _NEVER, False
+        listing = [number for number in self._jobs_of.get(stage.stage, ()) if number in self._live_jobs]
+        live.watch(listing, seq)
+        stage.jobs = tuple(listing)
+        for number in listing:
+            self._done[number].discard(stage.stage)
+
+    def _completed(self, seq: int, row: dict[str, Any]) -> None:
+        live = self.stages.get((row["stage_id"], row["stage_attempt"]))
+        if live is None or live.removed < seq:
+            return
+        stage = live.stage
+        self._describe(stage, row)
+        failed = row["failure"] is not None
+        stage.status = "FAILED" if failed else "COMPLETE" if row["submit_ms"] is not None else "SKIPPED"
+        for number in live.watching:
+            job = self._live_jobs.get(number)
+            if job is None:
+                continue
+            if stage.status == "COMPLETE":
+                self._done[number].add(stage.stage)
+            elif stage.status == "SKIPPED":
+                self._skipped[number].add(stage.stage)
+                job.skipped_tasks += stage.tasks
+            else:
+                job.failed_stages += 1
+        if stage.status == "SKIPPED":
+            live.removed = seq if live.active(self.tasks, seq) == 0 else _NEVER
+        else:
+            live.removed = live.drained(self.tasks, seq)
+            live.by_task = seq < live.removed < _NEVER
+
+    def _job_end(self, seq: int, row: dict[str, Any]) -> None:
+        job = self._live_jobs.get(row["job"])
+        if job is None:
+            return
+        for number in dict.fromkeys(job.stages):
+            for key in sorted(self._by_id.get(number, ())):
+                live = self.stages[key]
+                if live.removed > seq and live.stage.status == "PENDING":
+                    live.stage.status = "SKIPPED"
+                    live.removed = seq
+                    self._skipped[job.number].add(number)
+                    job.skipped_tasks += live.stage.tasks
+        job.status = "SUCCEEDED" if row["name"] == "JobSucceeded" else "FAILED"
+        job.finish_ms, job.error = row["time_ms"], row["description"]
+        self._written[job.number] = max(self._written.get(job.number, 0), seq)
+        self._close(job.number)
+
+    def _close(self, number: int) -> None:
+        """Take a job from those that are followed."""
+        job = self._live_jobs.pop(number)
+        job.completed_stages, job.skipped_stages = len(self._done[number]), len(self._skipped[number])
+        for stage in dict.fromkeys(job.stages):
+            listing = self._jobs_of[stage]
+            if number in listing:
+                listing.remove(number)
+
+    def _count(self) -> None:
+        """Count the tasks of each job: those that ended while their stage was followed, up to the last time that the job was
+        written."""
+        tasks = self.tasks
+        for live in self._all:
+            for number, begin, end in live.all_spans() if live.by_task else ():
+                if begin < live.removed < end:
+                    self._written[number] = max(self._written.get(number, 0), live.removed)
+        for live in self._all:
+            places = tasks.ends_of(live.stage.key)
+            if not len(places):
+                continue
+            seq = tasks.seq[places]
+            for number, begin, end in live.all_spans():
+                job = self.jobs[number]
+                written = _NEVER if job.status == "RUNNING" else self._written[number]
+                low, high = max(begin, live.created), min(end - 1, live.removed, written)
+                inside = places[(seq > low) & (seq <= high)]
+                job.completed_tasks += int(tasks.success[inside].sum())
+                job.failed_tasks += int(tasks.failed[inside].sum())
+                job.killed_tasks += int(tasks.killed[inside].sum())
+
+
+# -- executors -------------------------------------------------------------------------------------------------------
+
+
+def _executors(events: Events, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
+    """Return the executors; of one that was removed and came again what followed."""
+    executors: dict[str, Executor] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    rows = [(row["seq"], 0, row) for row in events.executors.iter_rows(named=True)]
+    rows += [(row["seq"], 1, row) for row in events.blocks.iter_rows(named=True)]
+    rows.sort(key=lambda each: each[0])
+    for seq, kind, row in rows:
+        name = row["executor"]
+        live = executors.get(name) if name is not None else None
+        if live is not None and not live.active:
+            live = None
+        if kind == 1:
+            blocks.follow(seq, row, {n: e for n, e in executors.items() if e.active} if name is None else {}, live)
+        elif row["event"] == "REMOVED":
+            if live is not None:
+                live.active, live.remove_ms, live.reason = False, row["time_ms"], row["reason"]
+                spans[name] = (spans[name][0], seq)
+        elif row["event"] in ("ADDED", "MANAGER"):
+            if live is None:
+                live = executors[name] = Executor(name, add_ms=row["time_ms"])
+                spans[name] = (seq, _NEVER)
+            live.host = row["host"] or live.host
+            if row["event"] == "ADDED":
+                live.cores, live.profile = row["cores"] or 0, row["profile"] or 0
+            else:
+                live.max_memory = row["memory"] or 0
+    _add_tasks(executors, spans, tasks)
+    _add_peaks(executors, events)
+    return list(executors.values())
+
+
+def _add_peaks(executors: dict[str, Executor], events: Events) -> None:
+    """Give executors the largest memory they had."""
+    peaks = events.peaks.group_by("executor").agg(pl.col(PEAKS).max())
+    for row in peaks.iter_rows(named=True):
+        if row["executor"] in executors:
+            one = executors[row["executor"]]
+            one.peaks = {name: max(one.peaks[name], row[name] or 0) for name in PEAKS}
+    if DRIVER in executors:
+        executors[DRIVER].gc_ms = executors[DRIVER].peaks["gc"]  # since Spark 3.3
+
+
+def _add_tasks(executors: dict[str, Executor], spans: dict[str, tuple[int, int]], tasks: _Tasks) -> None:
+    """Sum up the tasks that ended while their executor was there."""
+    names = list(executors)
+    codes = {name: code for code, name in enumerate(names)}
+    count = len(names)
+    if not count:
+        return
+
+    def coded(names: pl.Series) -> Ints:
+        found: Ints = names.replace_strict(codes, default=-1, return_dtype=pl.Int64).to_numpy()
+        return found
+
+    code = coded(tasks.executor)
+    begin = np.array([spans[name][0] for name in names])
+    end = np.array([spans[name][1] for name in names])
+    there = (code >= 0) & (tasks.seq > begin[code]) & (tasks.seq < end[code])
+    measured = there & tasks.measured & ~tasks.resubmitted
+
+    def summed(values: Ints, where: Any) -> list[int]:
+        # Halves of 32 bit: bincount adds doubles, which hold 53 bit.
+        at, picked = code[where], values[where]
+        low = np.bincount(at, picked & 0xFFFFFFFF, count)
+        high = np.bincount(at, picked >> 32, count)
+        return [int(a) + (int(b) << 32) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+
+    read = tasks.metrics["remote_bytes"] + tasks.metrics["local_bytes"]
+    ones = np.ones(len(code), dtype=np.int64)
+    columns = (
+        summed(tasks.duration, there), summed(tasks.metrics["gc_ms"], measured),
+        summed(tasks.metrics["input_bytes"], measured), summed(read, measured),
+        summed(tasks.metrics["shuffle_write_bytes"], measured), summed(ones, there & tasks.success),
+        summed(ones, there & tasks.failed), summed(ones, there), summed(ones, there & tasks.counted),
+        summed(tasks.metrics["run_ms"], measured),
+    )  # fmt: skip
+    opened, open_seq = coded(tasks.open["executor"]), tasks.open_seq
+    alive = (opened >= 0) & (open_seq > begin[opened]) & (open_seq < end[opened])
+    running = np.bincount(opened[alive], minlength=count).tolist()
+    for name, still, *sums in zip(names, running, *columns, strict=True):
+        one = executors[name]
+        one.duration_ms, one.gc_ms, one.input_bytes, one.shuffle_read, one.shuffle_write = sums[:5]
+        one.completed_tasks, one.failed_tasks, ended, started, one.run_ms = sums[5:]
+        one.task_ms = one.duration_ms
+        one.total_tasks = started + still
+        one.active_tasks = started + still - ended

@@ -1,0 +1,87 @@
+"""Decode one event to its structure; what is odd in it is left out and said, never the end of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from engine.job_heuristics.mapreduce.reading.json_fields import decode_json
+
+S = TypeVar("S", bound=msgspec.Struct)
+NO_EVENT = "bad-event"
+"""Kind of the problem with a line that is no event."""
+MOST_ODD = 8 << 20
+"""Bytes of an odd event that is taken apart field by field, which takes ten times as much memory and more."""
+ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+@cache
+def _decoder(kind: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def event(line: bytes, kind: type[S], problem: Callable[[str, str], None]) -> S | None:
+    """Decode a line. What is of another type than it should be becomes a problem and counts as absent; None where the line
+    is no JSON, or lacks what names its subject."""
+    try:
+        found: S = _decoder(kind).decode(line)
+        return found
+    except ERRORS:
+        pass
+    if len(line) > MOST_ODD:
+        problem(NO_EVENT, f"no event: {len(line) >> 20} MB of another form than {kind.__name__} has")
+        return None
+    try:
+        value, lost = decode_json(line)
+    except ERRORS as error:
+        problem(NO_EVENT, f"no event: {error}")
+        return None
+    if lost:
+        problem("bad-record", lost)
+    if not isinstance(value, dict):
+        problem(NO_EVENT, "no event: no object")
+        return None
+    return convert(value, kind, problem)
+
+
+def convert(value: dict[str, Any], kind: type[S], problem: Callable[[str, str], None]) -> S | None:
+    """Make a structure of a decoded object, field by field."""
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        given = value.get(field.encode_name, msgspec.UNSET)
+        if given is not msgspec.UNSET:
+            good = _field(given, field.type, field.encode_name, problem)
+            if good is not msgspec.UNSET:
+                fields[field.name] = good
+                continue
+        if field.required:
+            problem("bad-record", f"an event without {field.encode_name}")
+            return None
+    return kind(**fields)
+
+
+def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]) -> Any:
+    """Return one field, UNSET where it cannot be used."""
+    inner = (
+        next((each for each in get_args(kind) if each is not type(None)), kind) if isinstance(kind, UnionType) else kind
+    )
+    if isinstance(given, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+        made = convert(given, inner, problem)
+        return msgspec.UNSET if made is None else made
+    if inner is msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(given))
+    if isinstance(given, list) and get_args(inner) and isinstance(get_args(inner)[0], type):
+        item = get_args(inner)[0]
+        if issubclass(item, msgspec.Struct):
+            made_items = [convert(each, item, problem) for each in given if isinstance(each, dict)]
+            return [each for each in made_items if each is not None]
+    try:
+        return msgspec.convert(given, kind)
+    except (msgspec.ValidationError, RecursionError):
+        if given is not None:
+            problem("bad-field", f"{name} is not what it should be: left out")
+        return msgspec.UNSET

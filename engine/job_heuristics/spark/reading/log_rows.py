@@ -1,0 +1,430 @@
+"""Rows of an event log: each event adds to the input tables what the model needs of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from engine.core.text import clean, decode
+from engine.job_heuristics.spark.reading import events as spark
+from engine.job_heuristics.spark.reading import plans
+from engine.job_heuristics.spark.reading.decoding import ERRORS, event
+from engine.job_heuristics.spark.reading.gathered import MOST_TEXT, Gathered
+from engine.job_heuristics.spark.tables import input as tables
+
+_RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
+_UPDATES = msgspec.json.Decoder(list[spark.Update])
+_WHOLE = re.compile(r"-?\d{1,17}$")
+_MOST_IDS = 100_000
+"""Numbers of one list (stages of a job, parents of a stage) that are kept."""
+
+
+def listed(numbers: list[int]) -> str:
+    """Write numbers as one text."""
+    return ",".join(map(str, numbers[:_MOST_IDS]))
+
+
+class LogRows(Gathered):
+    """Makes rows of the events of one log."""
+
+    def __init__(self, path: str, line: int = 0) -> None:
+        super().__init__(path, line)
+        self._started: dict[int, tuple[int, spark.TaskStart]] = {}
+        """Line and event of the start of each task that has not ended yet."""
+        self._unknown: Counter[str] = Counter()
+        self._peaks: dict[str, list[spark.Memory]] = {}
+        self._sums: dict[int, int] = {}
+        self._plans: dict[int, tuple[int, spark.SqlStart]] = {}
+        """Line and event of the newest plan of each SQL execution."""
+        self._tasks = self.rows[tables.SPARK_TASKS.name]
+        self._task_start = msgspec.json.Decoder(spark.TaskStart).decode
+        self._task_end = msgspec.json.Decoder(spark.TaskEnd).decode
+
+    def finish(self) -> None:
+        """Add what had to wait for the end of what is read at once."""
+        for name, times in sorted(self._unknown.items()):
+            self.app_event("UNKNOWN", name=clean(name, 200), number=times)
+        last = self.line
+        for line, start in self._started.values():
+            self.line = line
+            self._add(tables.SPARK_TASK_STARTS.name, *self._task(start, start.info))
+        for line, planned in self._plans.values():
+            self.line = line
+            plan = plans.packed(bytes(planned.plan), self.problem)
+            if plan is not None:
+                self._add(tables.SPARK_SQL.name, "PLAN", planned.execution, None, planned.time, None, None, plan)
+        self.line = last
+        for executor, peaks in self._peaks.items():
+            self._add(
+                tables.SPARK_PEAKS.name, executor, *map(max, zip(*map(msgspec.structs.astuple, peaks), strict=True))
+            )
+        for accumulator, total in self._sums.items():
+            self._add(tables.SPARK_SQL_METRICS.name, accumulator, max(-(2**62), min(total, 2**62)))
+
+    # -- the application -----------------------------------------------------------------------------------------
+
+    def log_start(self, line: bytes) -> None:
+        """SparkListenerLogStart."""
+        if found := event(line, spark.LogStart, self.problem):
+            self.app_event("VERSION", version=clean(found.version, 100))
+
+    def app_start(self, line: bytes) -> None:
+        """SparkListenerApplicationStart."""
+        if found := event(line, spark.AppStart, self.problem):
+            self.app_event(
+                "START", time_ms=found.time, app_id=found.id and clean(found.id, 300), name=clean(found.name),
+                attempt=found.attempt and clean(found.attempt, 100), user=clean(found.user, 300),
+            )  # fmt: skip
+
+    def app_end(self, line: bytes) -> None:
+        """SparkListenerApplicationEnd."""
+        if found := event(line, spark.AppEnd, self.problem):
+            self.app_event("END", time_ms=found.time, number=found.code)
+
+    def profile(self, line: bytes) -> None:
+        """SparkListenerResourceProfileAdded."""
+        if found := event(line, spark.Profile, self.problem):
+            cpus = found.tasks.get("cpus")
+            self.app_event(
+                "PROFILE", number=found.id, cpus=int(cpus.amount) if cpus and 1 <= cpus.amount < 2**31 else 1
+            )
+
+    def environment(self, line: bytes) -> None:
+        """SparkListenerEnvironmentUpdate: its Spark properties."""
+        if found := event(line, spark.Environment, self.problem):
+            pairs = found.spark.items() if isinstance(found.spark, dict) else found.spark or ()
+            self.properties(pairs if not isinstance(pairs, (str, int, float)) else ())
+
+    def properties(self, pairs: Any) -> None:
+        """Add Spark properties, given as pairs."""
+        for pair in pairs:
+            if isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str):
+                value = clean(pair[1]) if isinstance(pair[1], str) else None
+                self._add(tables.SPARK_CONF.name, clean(pair[0], 500), value)
+
+    def unknown(self, name: bytes) -> None:
+        """Count an event that is not known here."""
+        if len(self._unknown) < 1000:
+            self._unknown[decode(name)[:300]] += 1
+
+    # -- jobs and stages -----------------------------------------------------------------------------------------
+
+    def job_start(self, line: bytes) -> None:
+        """SparkListenerJobStart, with its stages."""
+        found = event(line, spark.JobStart, self.problem)
+        if found is None:
+            return
+        infos = found.infos
+        if infos is None:  # before 1.2
+            infos = [spark.StageInfo(number, name="unknown") for number in found.stages]
+        last = max(infos, key=lambda info: info.id, default=None)
+        facts = found.properties or {}
+        execution = str(facts.get("spark.sql.execution.id", ""))
+        description = facts.get("spark.job.description") or facts.get("spark.jobGroup.id")
+        self._add(
+            tables.SPARK_JOBS.name, "START", found.job, found.time,
+            clean(last.name if last else "(Unknown Stage Name)"), listed(found.stages),
+            sum(info.tasks for info in infos if info.completed is None),
+            int(execution) if _WHOLE.match(execution) else None,
+            clean(description, MOST_TEXT) if isinstance(description, str) else None,
+        )  # fmt: skip
+        for info in infos:
+            self._stage("LISTED", info, found.job)
+
+    def job_end(self, line: bytes) -> None:
+        """SparkListenerJobEnd."""
+        if found := event(line, spark.JobEnd, self.problem):
+            result = found.result
+            message = result.exception.message if result.exception else None
+            self._add(
+                tables.SPARK_JOBS.name, "END", found.job, found.time, clean(result.result, 100), None, None, None,
+                clean(message, MOST_TEXT) if message else None,
+            )  # fmt: skip
+
+    def stage_submitted(self, line: bytes) -> None:
+        """SparkListenerStageSubmitted."""
+        if found := event(line, spark.StageChange, self.problem):
+            self._stage("SUBMITTED", found.info, None)
+
+    def stage_completed(self, line: bytes) -> None:
+        """SparkListenerStageCompleted."""
+        if found := event(line, spark.StageChange, self.problem):
+            self._stage("COMPLETED", found.info, None)
+
+    def _stage(self, word: str, info: spark.StageInfo, job: int | None) -> None:
+        self._add(
+            tables.SPARK_STAGES.name, word, job, info.id, info.attempt, clean(info.name), info.tasks,
+            listed(info.parents), info.submitted, info.completed,
+            None if info.failure is None else clean(info.failure, MOST_TEXT),
+            listed([rdd.id for rdd in info.rdds if rdd.level.valid]) or None, info.profile,
+        )  # fmt: skip
+
+    # -- executors and blocks ------------------------------------------------------------------------------------
+
+    def executor_added(self, line: bytes) -> None:
+        """SparkListenerExecutorAdded."""
+        if found := event(line, spark.ExecutorChange, self.problem):
+            info = found.info
+            self._executor("ADDED", found.time, found.executor, info.host, info.cores, info.profile)
+
+    def executor_removed(self, line: bytes) -> None:
+        """SparkListenerExecutorRemoved."""
+        if found := event(line, spark.ExecutorChange, self.problem):
+            self._executor("REMOVED", found.time, found.executor, None, None, None, None, found.reason)
+
+    def executor_excluded(self, line: bytes) -> None:
+        """SparkListenerExecutorExcluded, or -Blacklisted."""
+        if found := event(line, spark.ExecutorChange, self.problem):
+            self._executor("EXCLUDED", found.old_time or found.time, found.old_executor or found.executor)
+
+    def manager_added(self, line: bytes) -> None:
+        """SparkListenerBlockManagerAdded."""
+        if found := event(line, spark.BlockManagerChange, self.problem):
+            manager = found.manager
+            self._executor("MANAGER", found.time, manager.executor, manager.host, None, None, found.memory)
+
+    def _executor(
+        self, word: str, time: int | None, executor: str, host: str | None = None, cores: int | None = None,
+        profile: int | None = None, memory: int | None = None, reason: str | None = None,
+    ) -> None:  # fmt: skip
+        self._add(
+            tables.SPARK_EXECUTORS.name, word, time, self._name(executor), None if host is None else self._name(host),
+            cores, profile, memory, None if reason is None else clean(reason, MOST_TEXT),
+        )  # fmt: skip
+
+    def block_updated(self, line: bytes) -> None:
+        """SparkListenerBlockUpdated: of an RDD or a broadcast; the history server looks at no others."""
+        found = event(line, spark.BlockUpdated, self.problem)
+        if found is None:
+            return
+        info = found.info
+        rdd = _RDD.match(info.block)
+        if rdd is None and not info.block.startswith("broadcast_"):
+            return
+        self._add(
+            tables.SPARK_BLOCKS.name, self._name(info.manager.executor), clean(info.block, 300),
+            int(rdd.group(1)) if rdd else None, info.memory if info.level.memory else -info.memory,
+            info.disk if info.level.disk else -info.disk, info.level.valid,
+        )  # fmt: skip
+
+    def unpersisted(self, line: bytes) -> None:
+        """SparkListenerUnpersistRDD."""
+        if found := event(line, spark.Unpersist, self.problem):
+            self._add(tables.SPARK_BLOCKS.name, None, None, found.rdd, None, None, None)
+
+    def stage_memory(self, line: bytes) -> None:
+        """SparkListenerStageExecutorMetrics."""
+        if found := event(line, spark.StageMemory, self.problem):
+            self._peak(found.executor, found.memory)
+
+    def memory_update(self, line: bytes) -> None:
+        """SparkListenerExecutorMetricsUpdate."""
+        if found := event(line, spark.MemoryUpdate, self.problem):
+            for update in found.updates:
+                self._peak(found.executor, update.memory)
+
+    def _peak(self, executor: str, memory: spark.Memory) -> None:
+        self._peaks.setdefault(self._name(executor), []).append(memory)
+
+    # -- tasks ---------------------------------------------------------------------------------------------------
+
+    def task_start(self, line: bytes) -> None:
+        """SparkListenerTaskStart: a row only if the task does not end in what is read at once."""
+        try:
+            found: spark.TaskStart | None = self._task_start(line)
+        except ERRORS:
+            found = event(line, spark.TaskStart, self.problem)
+        if found is not None:
+            self._started[found.info.id] = (self.line, found)
+
+    def _task(self, found: spark.TaskStart | spark.TaskEnd, info: spark.TaskInfo) -> tuple[Any, ...]:
+        names = self._names
+        return (
+            found.stage, found.attempt, info.id, info.index, info.attempt, info.launch,
+            names.get(info.executor) or self._name(info.executor), names.get(info.host) or self._name(info.host),
+            names.get(info.locality) or self._name(info.locality), info.speculative,
+        )  # fmt: skip
+
+    def task_end(self, line: bytes) -> None:
+        """SparkListenerTaskEnd."""
+        try:
+            found: spark.TaskEnd | None = self._task_end(line)
+        except ERRORS:
+            found = event(line, spark.TaskEnd, self.problem)
+        if found is None:
+            return
+        info, m, memory, reason = found.info, found.metrics, found.memory, found.reason
+        started = self._started.pop(info.id, None)
+        head = (
+            self.line, *self._task(found, info), started[0] if started else None, info.finish, info.getting,
+            self._name(reason.reason), None if reason.reason == "Success" else _error(reason),
+        )  # fmt: skip
+        if m is None:
+            self._tasks.append((*head, False, *_NO_METRICS))
+        else:
+            read, write = m.read or spark.NO_READ, m.write or spark.NO_WRITE
+            taken, written = m.input or spark.NO_INPUT, m.output or spark.NO_OUTPUT
+            self._tasks.append(
+                (
+                    *head, True, m.run, m.cpu, m.gc, m.unpack, m.pack, m.result, m.memory_spilled, m.disk_spilled,
+                    m.peak, taken.bytes, taken.records, written.bytes, written.records, read.remote, read.local,
+                    read.wait, read.records, write.bytes, write.nanos, write.records,
+                )
+            )  # fmt: skip
+        if memory is not None and (memory.heap or memory.unified or memory.jvm_rss or memory.gc):
+            self._peak(info.executor, memory)
+        if b'"sql"' in (updates := bytes(info.updates)):
+            self._sql_updates(updates)
+
+    def _sql_updates(self, data: bytes) -> None:
+        """Add what a task did to metrics of SQL; values are numbers or texts, by version."""
+        try:
+            updates = _UPDATES.decode(data)
+        except ERRORS as error:
+            self.problem("bad-field", f"Accumulables that cannot be read: {error}")
+            return
+        for update in updates:
+            if update.metadata == "sql":
+                value = update.value
+                if isinstance(value, str) and _WHOLE.match(value):
+                    value = int(value)
+                if isinstance(value, int) and -(2**56) < value < 2**56 and 0 <= update.id < 2**46:
+                    self._sums[update.id] = self._sums.get(update.id, 0) + value
+
+    # -- SQL and streaming ---------------------------------------------------------------------------------------
+
+    def sql_start(self, line: bytes) -> None:
+        """SparkListenerSQLExecutionStart."""
+        if found := event(line, spark.SqlStart, self.problem):
+            self._plans[found.execution] = (self.line, found)
+            root = found.root if found.root != found.execution else None
+            text = clean(found.description, MOST_TEXT)
+            self._add(tables.SPARK_SQL.name, "START", found.execution, root, found.time, text, None, None)
+
+    def sql_plan(self, line: bytes) -> None:
+        """SparkListenerSQLAdaptiveExecutionUpdate: of several within what is read at once the last one is decoded."""
+        if found := event(line, spark.SqlStart, self.problem):
+            self._plans[found.execution] = (self.line, found)
+
+    def sql_end(self, line: bytes) -> None:
+        """SparkListenerSQLExecutionEnd."""
+        if found := event(line, spark.SqlEnd, self.problem):
+            error = clean(found.error, MOST_TEXT) if found.error else None
+            self._add(tables.SPARK_SQL.name, "END", found.execution, None, found.time, None, error, None)
+
+    def driver_updates(self, line: bytes) -> None:
+        """SparkListenerDriverAccumUpdates."""
+        if found := event(line, spark.DriverUpdates, self.problem):
+            for accumulator, value in found.updates:
+                self._sums[accumulator] = self._sums.get(accumulator, 0) + value
+
+    def stream_progress(self, line: bytes) -> None:
+        """QueryProgressEvent: one batch of a streaming query."""
+        found = event(line, spark.StreamProgress, self.problem)
+        progress = found.progress if found else None
+        if isinstance(progress, str):
+            try:
+                progress = msgspec.json.decode(progress)
+            except ERRORS:
+                progress = None
+        if not isinstance(progress, dict):
+            return
+        operators = progress.get("stateOperators")
+        states = [each for each in operators if isinstance(each, dict)] if isinstance(operators, list) else []
+        self._add(
+            tables.SPARK_BATCHES.name, clean(str(progress.get("name") or progress.get("id") or "?"), 300),
+            _whole(progress.get("batchId")), _when(progress.get("timestamp")), _whole(progress.get("batchDuration")),
+            _whole(progress.get("numInputRows")), _rate(progress.get("inputRowsPerSecond")),
+            _rate(progress.get("processedRowsPerSecond")), sum(_whole(each.get("numRowsTotal")) or 0 for each in states),
+            sum(_whole(each.get("memoryUsedBytes")) or 0 for each in states),
+        )  # fmt: skip
+
+
+_NO_METRICS = (0,) * len(tables.METRIC_NAMES)
+
+
+def _error(reason: spark.Reason) -> str:
+    """Return in one line what went wrong."""
+    parts = (reason.class_name, reason.description or reason.message or reason.loss or reason.kill or reason.error)
+    text = ": ".join(part for part in parts if part) or reason.reason
+    return clean(text.split("\n", 1)[0], MOST_TEXT)
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**46 else None
+
+
+def _when(value: Any) -> int | None:
+    """Return the epoch ms of a time that a streaming query writes: ``2025-10-09T08:53:20.000Z``."""
+    try:
+        when = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return int(when.timestamp() * 1000) if when is not None and when.tzinfo is not None and when.year >= 1970 else None
+
+
+def _rate(value: Any) -> float | None:
+    return (
+        float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**80 else None
+    )
+
+
+Handler = Callable[[LogRows, bytes], None]
+_SQL = "org.apache.spark.sql.execution.ui.SparkListener"
+_HANDLERS: dict[str, Handler] = {
+    "SparkListenerTaskStart": LogRows.task_start,
+    "SparkListenerTaskEnd": LogRows.task_end,
+    "SparkListenerLogStart": LogRows.log_start,
+    "SparkListenerApplicationStart": LogRows.app_start,
+    "SparkListenerApplicationEnd": LogRows.app_end,
+    "SparkListenerResourceProfileAdded": LogRows.profile,
+    "SparkListenerEnvironmentUpdate": LogRows.environment,
+    "SparkListenerJobStart": LogRows.job_start,
+    "SparkListenerJobEnd": LogRows.job_end,
+    "SparkListenerStageSubmitted": LogRows.stage_submitted,
+    "SparkListenerStageCompleted": LogRows.stage_completed,
+    "SparkListenerExecutorAdded": LogRows.executor_added,
+    "SparkListenerExecutorRemoved": LogRows.executor_removed,
+    "SparkListenerBlockManagerAdded": LogRows.manager_added,
+    "SparkListenerBlockUpdated": LogRows.block_updated,
+    "SparkListenerUnpersistRDD": LogRows.unpersisted,
+    "SparkListenerStageExecutorMetrics": LogRows.stage_memory,
+    "SparkListenerExecutorMetricsUpdate": LogRows.memory_update,
+    f"{_SQL}SQLExecutionStart": LogRows.sql_start,
+    f"{_SQL}SQLExecutionEnd": LogRows.sql_end,
+    f"{_SQL}SQLAdaptiveExecutionUpdate": LogRows.sql_plan,
+    f"{_SQL}DriverAccumUpdates": LogRows.driver_updates,
+    "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": LogRows.stream_progress,
+    "org.apache.spark.scheduler.SparkListenerExecutorExcluded": LogRows.executor_excluded,
+    "org.apache.spark.scheduler.SparkListenerExecutorBlacklisted": LogRows.executor_excluded,
+    "SparkListenerExecutorExcluded": LogRows.executor_excluded,
+    "SparkListenerExecutorBlacklisted": LogRows.executor_excluded,
+}
+HANDLERS: dict[bytes, Handler] = {name.encode(): handler for name, handler in _HANDLERS.items()}
+"""What is done with each event, by its name in the log."""
+_WITHOUT = (
+    "TaskGettingResult", "BlockManagerRemoved", "SpeculativeTaskSubmitted",
+    "ExecutorUnblacklisted", "ExecutorUnexcluded", "NodeBlacklisted", "NodeExcluded", "NodeUnblacklisted",
+    "NodeUnexcluded", "ExecutorBlacklistedForStage", "ExecutorExcludedForStage", "NodeBlacklistedForStage",
+    "NodeExcludedForStage", "UnschedulableTaskSetAdded", "UnschedulableTaskSetRemoved", "MiscellaneousProcessAdded",
+)  # fmt: skip
+IGNORED = frozenset(
+    [
+        *(
+            f"{prefix}SparkListener{name}".encode()
+            for name in _WITHOUT
+            for prefix in ("", "org.apache.spark.scheduler.")
+        ),
+        f"{_SQL}SQLAdaptiveSQLMetricUpdates".encode(),
+        *(
+            f"org.apache.spark.sql.streaming.StreamingQueryListener$Query{word}Event".encode()
+            for word in ("Started", "Terminated", "Idle")
+        ),
+    ]
+)
+"""Events that tell nothing that is needed here."""

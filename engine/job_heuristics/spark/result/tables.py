@@ -1,0 +1,291 @@
+"""Result tables and detail of the one chosen Spark application (option job)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import polars as pl
+
+from engine.core import units
+from engine.core.tables import Table
+from engine.core.view import Context
+from engine.job_heuristics.dr_elephant import history
+from engine.job_heuristics.dr_elephant.decision import explain_tree
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.insight import whatif
+from engine.job_heuristics.mapreduce.insight.certainty import Outlook
+from engine.job_heuristics.mapreduce.result.tables import conf_changes
+from engine.job_heuristics.mapreduce.rules.verdict_tables import JudgedFleet
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.result.labels import labels
+from engine.job_heuristics.spark.insight.findings import every
+from engine.job_heuristics.spark.insight.resources import Resources, busy_ms, resources
+from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
+from engine.job_heuristics.spark.insight.skew import StageTasks, stage_tasks, waves
+from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times, plan_rows
+from engine.job_heuristics.spark.insight.whatif import Scenario, numbers, predict
+from engine.job_heuristics.spark.model.app import App, SqlExecution
+from engine.job_heuristics.spark.model.assembly import Apps
+from engine.job_heuristics.spark.result.detail import AppDetail, AppVerdict
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, surely, tree_of
+from engine.job_heuristics.spark.rules.verdict_tables import TYPE
+from engine.job_heuristics.spark.tables.result import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
+from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, WHAT_IF
+from engine.job_heuristics.tables.result import SEVERITIES
+
+SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
+"""Percentages of its executors that an application's time is predicted on."""
+
+
+def of_app(
+    apps: Apps,
+    verdicts: JudgedFleet,
+    rules: tuple[Rules, Rules],
+    app_id: str,
+    parameters: JobParameters,
+    context: Context,
+) -> tuple[AppDetail, dict[str, pl.DataFrame]]:
+    """Make the detail of one application, and its tables by name. ``rules``: those in force, and those of the scenario."""
+    memo, times = context.memo, "now" if context.at_ms is None else "past"
+    app = apps.apps[app_id]
+    revision = (app_id, times, apps.revisions[app_id])
+    facts = memo.value("spark facts", revision, lambda: _Facts(app))
+    context.check()
+    scenario = Scenario(
+        parameters.executors, parameters.executor_cores, parameters.executor_mb, parameters.shuffle_partitions
+    )
+    mine = verdicts.heuristics.filter(pl.col("job_id") == app_id)
+    detail = _detail(facts, mine, rules, scenario, (*revision, verdicts.version, parameters))
+    runs = memo.value(
+        "runs like application", (*revision, verdicts.version), lambda: _runs(apps, verdicts.jobs, app_id)
+    )
+    tables = {
+        EXPLAINED.name: _explained(detail),
+        HISTORY.name: runs,
+        CONF_CHANGES.name: _conf_changes(apps, parameters.compare or history.run_before(runs, app_id), app_id),
+        **facts.tables,
+    }
+    if detail.prediction is not None:
+        tables[WHAT_IF.name] = _what_if(detail)
+    return detail, tables
+
+
+class _Facts:
+    """All of an application that parameters do not change."""
+
+    def __init__(self, app: App) -> None:
+        self.app, self.held = app, resources(app)
+        self.schedule: Schedule = schedule(app, self.held)
+        self.stages: dict[tuple[int, int], StageTasks] = stage_tasks(app, self.held.slots)
+        self.waves = waves(app, self.held.slots)
+        self.plans: dict[int, list[PlanRow]] = {one.number: plan_rows(app, one) for one in app.sql}
+        self.insights = every.insights(app, self.held, self.schedule, self.stages, self.plans)
+        self.tables = {
+            STAGES.name: _stages(app, self.stages, self.held),
+            EXECUTORS.name: _executors(app, self.held),
+            SQL.name: _sql(app, self.plans),
+            PLAN.name: _plans(self.plans),
+            INSIGHTS.name: INSIGHTS.frame(
+                _columns(
+                    INSIGHTS,
+                    (
+                        (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting,
+                         i.status, i.reason)
+                        for i in self.insights
+                    ),
+                )
+            ),
+            SCALE.name: _scale(self.schedule, self.held),
+            SPARK_TASK_LIST.name: SPARK_TASK_LIST.frame(_tasks(app)),
+        }  # fmt: skip
+
+
+def _columns(table: Table, rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """Return rows of a table as columns."""
+    cells = list(rows)
+    return {name: [row[k] for row in cells] for k, name in enumerate(table.schema)}
+
+
+def _detail(
+    facts: _Facts, verdicts: pl.DataFrame, rules: tuple[Rules, Rules], scenario: Scenario, stamp: tuple[Any, ...]
+) -> AppDetail:
+    app = facts.app
+    prediction = predict(app, scenario, rules[1]) if not scenario.empty or rules[1] is not rules[0] else None
+    by_name = {rule.name: rule for rule in rules[0].rules}
+    made = []
+    for name, severity, details in verdicts.select("heuristic", "severity", "details").iter_rows():
+        rule = by_name.get(name)
+        why, advice, status = None, "", ""
+        level = SEVERITIES.index(severity)
+        if rule is not None and isinstance(rule.heuristic, SparkHeuristic):
+            why = explain_tree(name, "", tree_of(rule, [app]), level)
+            advice = rule.heuristic.advise(level, app)
+            if not app.ended:
+                status = Outlook(name, level, *surely(rule, app, level)).status
+        predicted = prediction.levels.get(name) if prediction is not None else None
+        made.append(AppVerdict(name, severity, labels(details), why, advice, predicted, status))
+    before = numbers(app, facts.held)
+    return AppDetail(stamp, app, facts.held, tuple(made), facts.insights, before, scenario, facts.waves, prediction)
+
+
+def _explained(detail: AppDetail) -> pl.DataFrame:
+    rows = []
+    for v in detail.verdicts:
+        deciding = [limit for branch in v.why.branches for limit in branch if limit.decides] if v.why else []
+        margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
+        rows.append(
+            (
+                detail.app.app_id, v.heuristic, v.severity, "; ".join(d.phrase for d in deciding),
+                "; ".join(d.limits_text for d in deciding), v.why.reason if v.why else "", v.why.worse if v.why else "",
+                v.why.better if v.why else "", margin, v.status, None, None,
+                SEVERITIES[v.predicted] if v.predicted is not None else None, v.advice,
+            )
+        )  # fmt: skip
+    return EXPLAINED.frame(_columns(EXPLAINED, rows))
+
+
+def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources) -> pl.DataFrame:
+    rows = []
+    for stage in app.stages:
+        sums, found = stage.sums, tasks.get(stage.key)
+        took = (
+            stage.finish_ms - stage.submit_ms if stage.finish_ms is not None and stage.submit_ms is not None else None
+        )
+        rows.append(
+            (
+                stage.stage, stage.attempt, stage.name, stage.status, ", ".join(map(str, stage.jobs)), stage.tasks,
+                stage.completed_tasks, stage.failed_tasks, stage.killed_tasks, stage.active_tasks, stage.submit_ms, took,
+                sums["run_ms"], sums["cpu_ns"] // 1_000_000, sums["gc_ms"], found.median_ms if found else None,
+                found.longest_ms if found else None, stage.tasks / held.slots if held.slots else None,
+                100 * found.longest_ms / took if found and took else None, found.cause if found else "", sums["input_bytes"],
+                sums["output_bytes"], stage.shuffle_read_bytes, sums["shuffle_write_bytes"], sums["memory_spilled"],
+                sums["disk_spilled"], sums["fetch_wait_ms"], stage.failure or "",
+            )
+        )  # fmt: skip
+    return STAGES.frame(_columns(STAGES, rows))
+
+
+def _executors(app: App, held: Resources) -> pl.DataFrame:
+    of, busy = {one.executor.name: one for one in held.held}, busy_ms(app)
+    rows = []
+    for e in sorted(app.executors, key=lambda e: (e.add_ms or 0, e.name)):
+        one = of.get(e.name)
+        idle = one.idle_ms(busy.get(e.name, 0)) if one and app.source == "log" else None
+        rows.append(
+            (
+                e.name, e.host, e.active, e.cores, e.add_ms, e.remove_ms, one.life_ms if one else None,
+                one.busy if one else None, idle, e.completed_tasks + e.failed_tasks, e.failed_tasks,
+                e.duration_ms, e.gc_ms, e.input_bytes, e.shuffle_read, e.shuffle_write, e.max_memory, e.memory_used,
+                e.peaks["heap"] or None, e.reason or "",
+            )
+        )  # fmt: skip
+    return EXECUTORS.frame(_columns(EXECUTORS, rows))
+
+
+def _sql(app: App, plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
+    jobs: dict[int, list[int]] = {}
+    for job in reversed(app.jobs):
+        if job.execution is not None:
+            jobs.setdefault(job.execution, []).append(job.number)
+    rows = []
+    for one in app.sql:
+        nodes = plans[one.number]
+        own = own_times(nodes)
+        longest = max(range(len(nodes)), key=own.__getitem__, default=None)
+        widest, largest = (max(nodes, key=key, default=None) for key in (lambda n: n.rows or 0, lambda n: n.bytes or 0))
+        scans = [node for node in nodes if node.name.startswith("Scan")]
+        rows.append(
+            (
+                one.number, one.root, one.description, _sql_state(one), one.start_ms, _took(one),
+                ", ".join(map(str, jobs.get(one.number, ()))), len(nodes),
+                *((nodes[longest].name, own[longest]) if longest is not None and own[longest] else ("", None)),
+                *((widest.name, widest.rows) if widest and widest.rows else ("", None)),
+                *((largest.name, largest.bytes) if largest and largest.bytes else ("", None)),
+                sum(node.rows or 0 for node in scans), sum(node.metrics.get("number of files read", 0) for node in scans),
+                sum(node.metrics.get("size of files read", 0) for node in scans), one.error or "",
+            )
+        )  # fmt: skip
+    return SQL.frame(_columns(SQL, rows))
+
+
+def _sql_state(one: SqlExecution) -> str:
+    if one.end_ms is None:
+        return "RUNNING"
+    return "FAILED" if one.error else "SUCCEEDED"
+
+
+def _took(one: SqlExecution) -> int | None:
+    return one.end_ms - one.start_ms if one.end_ms is not None and one.start_ms is not None else None
+
+
+def _plans(plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
+    rows = []
+    for number, nodes in plans.items():
+        own = own_times(nodes)
+        whole = sum(own)
+        for place, (node, ms, marks) in enumerate(zip(nodes, own, costly(nodes), strict=True)):
+            share = 100 * ms / whole if whole else None
+            rows.append(
+                (number, place, node.depth, node.name, node.time_ms or None, node.rows, node.bytes, share, marks, node.text,
+                 json.dumps(node.metrics))
+            )  # fmt: skip
+    return PLAN.frame(_columns(PLAN, rows))
+
+
+def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
+    if not plan.groups or not plan.executors:
+        return SCALE.empty()
+    now, ideal = plan.executors, plan.ideal()
+    counts = sorted({max(1, now * share // 100) for share in SHARES} | {now, ideal})
+    base = plan.time_ms(now)
+    each = max((one.cores for one in held.held), default=1)
+    rows = []
+    for count in counts:
+        ms = base if count == now else plan.time_ms(count)
+        mark = ", ".join(word for word, one in (("now", now), ("ideal", ideal)) if one == count)
+        rows.append(
+            (count, 100 * count / now, ms, 100 * (ms - base) / base if base else None, 100 * plan.utilisation(count),
+             count * each * ms / 3.6e6, mark)
+        )  # fmt: skip
+    return SCALE.frame(_columns(SCALE, rows))
+
+
+def _runs(apps: Apps, jobs: pl.DataFrame, app_id: str) -> pl.DataFrame:
+    """Return HISTORY rows: runs of the application with the same stem of its name and user."""
+    alike = history.runs_like(jobs.filter(pl.col("job_type") == TYPE), app_id)
+    names: list[str] = alike["job_id"].to_list()
+    sizes = [sum(stage.sums["input_bytes"] for stage in apps.apps[name].stages) for name in names]
+    inputs = pl.DataFrame({"job_id": names, "input_bytes": sizes}, {"job_id": pl.String, "input_bytes": pl.Int64})
+    return history.history(alike, inputs, app_id)
+
+
+def _conf_changes(apps: Apps, other: str | None, app_id: str) -> pl.DataFrame:
+    if not other or other == app_id or other not in apps.apps:
+        return CONF_CHANGES.empty()
+    return conf_changes(apps.apps[other].properties, apps.apps[app_id].properties, other)
+
+
+def _what_if(detail: AppDetail) -> pl.DataFrame:
+    assert detail.prediction is not None
+    now, then = detail.before, detail.prediction.numbers
+    metrics: tuple[tuple[str, float, float, Callable[[float], str]], ...] = (
+        ("used", now.used_mb_s, then.used_mb_s, units.mb_seconds),
+        ("wasted", now.wasted_mb_s, then.wasted_mb_s, units.mb_seconds),
+        ("true cost", now.cost_mb_s, then.cost_mb_s, units.mb_seconds),
+        ("run time", now.runtime_ms, then.runtime_ms, units.duration),
+    )
+    rows: list[tuple[str, str, str, float | None, str]] = [
+        (what, write(a), write(b), *whatif.change(a, b)) for what, a, b, write in metrics
+    ]
+    for v in detail.verdicts:
+        if v.predicted is not None:
+            _, word = whatif.change(SEVERITIES.index(v.severity), v.predicted)
+            rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
+    return WHAT_IF.frame(_columns(WHAT_IF, rows))
+
+
+def _tasks(app: App) -> pl.DataFrame:
+    getting = pl.when(pl.col("getting_ms") > 0).then("getting_ms").alias("getting_ms")
+    return app.tasks.with_columns(getting).select(SPARK_TASK_LIST.schema.names())

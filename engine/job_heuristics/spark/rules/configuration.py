@@ -1,0 +1,195 @@
+"""Spark Configuration: memory, cores, overhead, serializer, shuffle service and dynamic allocation.
+
+Source: Dr. Elephant's ``ConfigurationHeuristic``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.job_heuristics.dr_elephant.gates import Branch
+from engine.job_heuristics.dr_elephant.heuristic import Rule
+from engine.job_heuristics.spark.model.app import App
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, gate
+from engine.job_heuristics.spark.rules.metrics import judged_ms
+from engine.job_heuristics.spark.rules.values import Unreadable, bytes_of, flag, size, whole
+
+GIB = 2**30
+DRIVER_MEMORY, EXECUTOR_MEMORY = "spark.driver.memory", "spark.executor.memory"
+DRIVER_CORES, EXECUTOR_CORES = "spark.driver.cores", "spark.executor.cores"
+INSTANCES = "spark.executor.instances"
+DRIVER_OVERHEAD, EXECUTOR_OVERHEAD = "spark.yarn.driver.memoryOverhead", "spark.yarn.executor.memoryOverhead"
+SERIALIZER = "spark.serializer"
+DYNAMIC, SHUFFLE_SERVICE = "spark.dynamicAllocation.enabled", "spark.shuffle.service.enabled"
+MIN_EXECUTORS, MAX_EXECUTORS = "spark.dynamicAllocation.minExecutors", "spark.dynamicAllocation.maxExecutors"
+JARS = "spark.yarn.secondary.jars"
+MISSING = "Not presented. Using default."
+_KRYO = "org.apache.spark.serializer.KryoSerializer"
+_OVERHEAD_LIMITS = "spark.overheadMemory.thresholds.key"
+_SERIALIZER_PARAMETER = "serializer_if_non_null_recommendation"
+_FEW, _MANY = 1, 900
+"""Executors that dynamic allocation should start with at least, and have at most."""
+
+
+def _size_of(app: App, key: str) -> int | None:
+    """Return a size in bytes, None where it is missing or cannot be read."""
+    text = app.properties.get(key)
+    try:
+        return bytes_of(text) if text is not None else None
+    except Unreadable:
+        return None
+
+
+def overhead_text(app: App, key: str) -> str:
+    """Return the overhead as it is shown, which is also what is judged. Raises Unreadable."""
+    text = app.properties.get(key)
+    text = "0" if text is None else text
+    return size(bytes_of(f"{text}MB")) if text[-1:].isdecimal() else text
+
+
+def _overhead(app: App, key: str) -> tuple[str, int]:
+    """Return the overhead as it is shown, and in bytes; as 0 bytes what cannot be read."""
+    try:
+        shown = overhead_text(app, key)
+        return shown, bytes_of(shown)
+    except Unreadable:
+        return app.properties.get(key) or "", 0
+
+
+def _flag(app: App, key: str) -> bool:
+    try:
+        return flag(app.properties.get(key))
+    except Unreadable:
+        return False
+
+
+def _level(bad: bool, level: int) -> float:
+    return float(level) if bad else 0.0
+
+
+def _measure(app: App, rule: Rule) -> Mapping[str, float]:
+    properties = app.properties
+    shuffle, dynamic = _flag(app, SHUFFLE_SERVICE), _flag(app, DYNAMIC)
+    return {
+        "driver_memory": _size_of(app, DRIVER_MEMORY) or 0,
+        "executor_memory": _size_of(app, EXECUTOR_MEMORY) or 0,
+        "driver_cores": whole(properties.get(DRIVER_CORES)) or 0,
+        "executor_cores": whole(properties.get(EXECUTOR_CORES)) or 0,
+        "driver_overhead": _overhead(app, DRIVER_OVERHEAD)[1],
+        "executor_overhead": _overhead(app, EXECUTOR_OVERHEAD)[1],
+        "min_executors": _level((whole(properties.get(MIN_EXECUTORS)) or 0) > _FEW, 4),
+        "max_executors": _level((whole(properties.get(MAX_EXECUTORS)) or 0) > _MANY, 4),
+        "jars": _level("*" in (properties.get(JARS) or ""), 4),
+        "serializer": _level(properties.get(SERIALIZER) != rule.texts[_SERIALIZER_PARAMETER], 2),
+        "shuffle": _level(not shuffle, 3 if dynamic else 2),
+    }
+
+
+def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
+    properties, measures = app.properties, _measure(app, rule)
+    memory = {key: _size_of(app, key) for key in (DRIVER_MEMORY, EXECUTOR_MEMORY)}
+    shown = {key: MISSING if value is None else size(value) for key, value in memory.items()}
+    number = {key: whole(properties.get(key)) for key in (INSTANCES, EXECUTOR_CORES, DRIVER_CORES)}
+    numbers = {key: MISSING if value is None else str(value) for key, value in number.items()}
+    seconds = int(judged_ms(app) / 1000)
+    details: dict[str, Any] = {
+        **shown, INSTANCES: numbers[INSTANCES], EXECUTOR_CORES: numbers[EXECUTOR_CORES],
+        "spark.application.duration": f"{seconds} Seconds",
+        DYNAMIC: "true" if _flag(app, DYNAMIC) else "false",
+        DRIVER_CORES: numbers[DRIVER_CORES],
+        DRIVER_OVERHEAD: _overhead(app, DRIVER_OVERHEAD)[0],
+        EXECUTOR_OVERHEAD: _overhead(app, EXECUTOR_OVERHEAD)[0],
+    }  # fmt: skip
+    if measures["serializer"]:
+        details[SERIALIZER] = [properties.get(SERIALIZER) or MISSING, "KyroSerializer is Not Enabled."]
+    if measures["shuffle"]:
+        details[SHUFFLE_SERVICE] = ["false", "Spark shuffle service is not enabled."]
+    if measures["min_executors"]:
+        details["Minimum Executors"] = (
+            f"The minimum executors for Dynamic Allocation should be <={_FEW}. Please change it in the {MIN_EXECUTORS} field."
+        )
+    if measures["max_executors"]:
+        details["Maximum Executors"] = (
+            f"The maximum executors for Dynamic Allocation should be <={_MANY}. "
+            f"Please change it in the {MAX_EXECUTORS} field."
+        )
+    if measures["jars"]:
+        details["Jars notation"] = f"It is recommended to not use * notation while specifying jars in the field {JARS}"
+    for who, name, key in (
+        ("Driver", "driver_overhead", DRIVER_OVERHEAD),
+        ("Executor", "executor_overhead", EXECUTOR_OVERHEAD),
+    ):
+        if measures[name] >= rule.limits[_OVERHEAD_LIMITS][2]:
+            details[f"{who} Overhead Memory"] = (
+                f"Please do not specify excessive amount of overhead memory for {who}{'' if who == 'Driver' else 's'}. "
+                f"Change it in the field {key}"
+            )
+    return details
+
+
+def _throws(app: App) -> str:
+    """Return the exception at a flag that is none, or an overhead that cannot be read."""
+    try:
+        for key in (DYNAMIC, SHUFFLE_SERVICE):
+            flag(app.properties.get(key))
+        for key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD):
+            bytes_of(overhead_text(app, key))
+    except Unreadable as error:
+        return str(error)
+    return ""
+
+
+def _advise(level: int, app: App) -> str:
+    if not level:
+        return "Nothing to change."
+    words = []
+    if (_size_of(app, EXECUTOR_MEMORY) or 0) >= 10 * GIB or (whole(app.properties.get(EXECUTOR_CORES)) or 0) >= 4:
+        words.append("use more, smaller executors: up to 4 cores and below 10 GB each")
+    if app.properties.get(SERIALIZER) != _KRYO:
+        words.append(f"set {SERIALIZER} to {_KRYO}")
+    if not _flag(app, SHUFFLE_SERVICE):
+        words.append(f"set {SHUFFLE_SERVICE} to true where the cluster runs the external shuffle service")
+    if any(_overhead(app, key)[1] >= 2 * GIB for key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD)):
+        words.append("lower the memory overhead")
+    text = "; ".join(words) or "see the values in the details"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+_FLAGS: tuple[Branch, ...] = tuple(
+    gate(key, label, "flags")
+    for key, label in (
+        ("min_executors", "level of the minimum of executors"), ("max_executors", "level of the maximum of executors"),
+        ("jars", "level of a * among the jars"), ("serializer", "level of the serializer"),
+        ("shuffle", "level of the shuffle service"),
+    )
+)  # fmt: skip
+
+HEURISTICS = (
+    SparkHeuristic(
+        name="Spark Configuration",
+        class_name="ConfigurationHeuristic",
+        order=101,
+        limits={
+            "memory": (10, 15, 20, 25),
+            "cores": (4, 6, 8, 10),
+            _OVERHEAD_LIMITS: (2 * GIB, 4 * GIB, 6 * GIB, 8 * GIB),
+            "flags": (1, 2, 3, 4),
+        },
+        texts={_SERIALIZER_PARAMETER: _KRYO},
+        branches=(
+            gate("driver_memory", "memory of the driver", "memory", "bytes", GIB),
+            gate("executor_memory", "memory of an executor", "memory", "bytes", GIB),
+            gate("driver_cores", "cores of the driver", "cores"),
+            gate("executor_cores", "cores of an executor", "cores"),
+            gate("driver_overhead", "memory overhead of the driver", _OVERHEAD_LIMITS, "bytes"),
+            gate("executor_overhead", "memory overhead of an executor", _OVERHEAD_LIMITS, "bytes"),
+            *_FLAGS,
+        ),
+        measure=_measure,
+        describe=_describe,
+        advise=_advise,
+        throws=_throws,
+        sure=_measure,
+    ),
+)

@@ -1,0 +1,181 @@
+"""The result tables of Dr. Elephant's rules for Spark applications, and those of both kinds of jobs together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.core.incremental import FramePartials, Partials
+from engine.core.result import Finding
+from engine.core.view import Context
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.rules.jobs import details_json
+from engine.job_heuristics.mapreduce.rules.verdict_tables import STRIPS, Judged, JudgedFleet, findings_of, strips_of
+from engine.job_heuristics.spark.model.app import App
+from engine.job_heuristics.spark.model.assembly import Apps
+from engine.job_heuristics.spark.rules import metrics
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, tree_of
+from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, SEVERITIES
+from engine.job_heuristics.tables.result import HEURISTICS as VERDICTS
+
+_FRAMES = ("jobs", "heuristics", "differences", "strips")
+TYPE = "Spark"
+"""Job type of Spark applications."""
+_STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN")
+
+
+def upstream_says(app: App, rules: Rules) -> str:
+    """Return why Dr. Elephant would show nothing of an application, or nothing of use; empty where it shows a result."""
+    if app.upstream_error:
+        return app.upstream_error
+    if app.state == "RUNNING":
+        return "still running: Dr. Elephant takes its end for 1969-12-31T23:59:59.999, and counts no memory as used"
+    if any(job.status not in _STATUSES for job in app.jobs):
+        return "com.fasterxml.jackson.databind.exc.InvalidFormatException: a job of unknown status"
+    for rule in rules.rules:
+        heuristic = rule.heuristic
+        if isinstance(heuristic, SparkHeuristic) and TYPE not in rule.excluded and (error := heuristic.throws(app)):
+            return error
+    return metrics.throws(app)
+
+
+def judge(apps: Mapping[str, App], rules: Rules) -> Judged:
+    """Return the result frames of ``apps`` under ``rules``, those of Spark alone."""
+    listed = list(apps.values())
+    worst = np.zeros(len(listed), dtype=np.int64)
+    cells: list[tuple[int, int, str, int, str]] = []
+    for order, rule in enumerate(rules.rules):
+        heuristic = rule.heuristic
+        if not listed or not isinstance(heuristic, SparkHeuristic) or TYPE in rule.excluded:
+            continue
+        levels = tree_of(rule, listed).levels()
+        worst = np.maximum(worst, levels)
+        for at, (app, level) in enumerate(zip(listed, levels.tolist(), strict=True)):
+            cells.append((at, order, rule.name, level, details_json(heuristic.describe(app, rule, level))))
+    cells.sort(key=lambda cell: cell[:2])
+    names = [app.app_id for app in listed]
+    heuristics = VERDICTS.frame(
+        {
+            "job_id": [names[at] for at, *_ in cells],
+            "heuristic": [name for _, _, name, _, _ in cells],
+            "severity": [SEVERITIES[level] for *_, level, _ in cells],
+            "score": [0] * len(cells),
+            "details": [details for *_, details in cells],
+        }
+    )
+    shown = _jobs(listed, [SEVERITIES[level] for level in worst.tolist()], rules)
+    strips = pl.DataFrame({"job_id": names, "strip": strips_of(names, heuristics, rules.names)}, STRIPS)
+    return Judged(shown, heuristics, DIFFERENCES.empty(), strips, findings_of(shown, heuristics))
+
+
+def _jobs(apps: list[App], severities: list[str], rules: Rules) -> pl.DataFrame:
+    """Return JOBS rows."""
+    counted = [metrics.metrics(app) for app in apps]
+    columns: dict[str, list[Any]] = {
+        "job_id": [app.app_id for app in apps],
+        "name": [app.name for app in apps],
+        "user": [app.user for app in apps],
+        "queue": [app.properties.get("spark.yarn.queue") for app in apps],
+        "job_type": [TYPE] * len(apps),
+        "state": [app.state for app in apps],
+        "submit_ms": [app.start_ms for app in apps],
+        "launch_ms": [None] * len(apps),
+        "finish_ms": [app.attempts[0].end_ms if app.attempts else None for app in apps],
+        "maps": [None] * len(apps),
+        "reduces": [None] * len(apps),
+        "severity": severities,
+        "score": [0] * len(apps),
+        "used_mb_s": [_fitting(one.used_mb_s) for one in counted],
+        "wasted_mb_s": [_fitting(one.wasted_mb_s) for one in counted],
+        "wait_ms": [0] * len(apps),
+        "runtime_ms": [app.runtime_ms for app in apps],
+        "upstream_says": [upstream_says(app, rules) for app in apps],
+        "attempts_running": [app.running.height if app.source == "log" else None for app in apps],
+        "source": [app.source for app in apps],
+        "notes": ["; ".join(notes(app)) for app in apps],
+    }
+    return JOBS.frame(columns)
+
+
+def _fitting(value: int) -> int:
+    """Return a number that a 64-bit column holds."""
+    return max(-(2**63), min(value, 2**63 - 1))
+
+
+def notes(app: App) -> tuple[str, ...]:
+    """Return what was assumed for an application, and where Dr. Elephant's numbers mislead."""
+    words = list(app.notes)
+    properties = app.properties
+    removed = sum(not executor.active for executor in app.executors)
+    if not app.has_properties:
+        words.append("no Spark properties found")
+    if properties.get("spark.executor.instances") is None or properties.get("spark.executor.memory") is None:
+        words.append(
+            "spark.executor.instances or spark.executor.memory is not set: Dr. Elephant counts nothing as used; table costs "
+            "counts what executors took"
+        )
+    elif (properties.get("spark.executor.memory") or "").strip().isdecimal():
+        words.append("spark.executor.memory has no unit: Dr. Elephant reads bytes, Spark MiB")
+    if removed:
+        words.append(
+            f"{removed} executor(s) were removed before the end: Dr. Elephant does not see them, nor their tasks"
+        )
+    if len(app.attempts) > 1:
+        words.append(
+            f"{len(app.attempts)} attempts: Dr. Elephant takes the duration of the oldest, all else of the newest"
+        )
+    if app.number("spark.executor.cores", 1) > 1:
+        words.append("tasks that share an executor count its memory once each: Dr. Elephant finds no waste there")
+    if app.state == "RUNNING":
+        words.append("still running: verdicts and metrics are over what the log holds so far")
+    return tuple(words)
+
+
+def judge_apps(apps: Apps, rules: Rules, context: Context) -> JudgedFleet:
+    """Judge all applications; only those that changed since the last call are judged again."""
+    memo, times = context.memo, "now" if context.at_ms is None else "past"
+    frames: FramePartials[str] = memo.state(f"spark verdicts {times}", lambda: FramePartials("job_id"))
+    findings: Partials[str, tuple[Finding, ...]] = memo.state(f"spark findings {times}", Partials)
+    fresh: dict[str, tuple[Finding, ...]] = {}
+
+    def compute(wanted: Collection[str]) -> Mapping[str, pl.DataFrame]:
+        judged = judge({app: apps.apps[app] for app in wanted}, rules)
+        fresh.update(judged.findings)
+        return {name: getattr(judged, name) for name in _FRAMES}
+
+    frames.update({app: apps.revisions[app] for app in apps.apps}, compute, key=rules.key)
+    findings.update(frames.revisions, lambda wanted: {app: fresh[app] for app in wanted})
+    return JudgedFleet(
+        **{name: frames.frame(name) for name in _FRAMES},
+        findings=tuple(chain.from_iterable(findings.values())),
+        version=frames.version,
+    )
+
+
+def together(first: JudgedFleet, second: JudgedFleet) -> JudgedFleet:
+    """Join the result frames of MapReduce jobs and Spark applications; jobs in the order of JOBS."""
+    if not second.jobs.height:
+        return first
+    jobs = JOBS.sorted(pl.concat([first.jobs, second.jobs]))
+    names: list[str] = jobs["job_id"].to_list()
+    joined = {
+        name: in_order(jobs, getattr(first, name), getattr(second, name))
+        for name in ("heuristics", "differences", "strips")
+    }
+    rank = {name: k for k, name in enumerate(names)}
+    findings = sorted(
+        (*first.findings, *second.findings), key=lambda finding: rank.get(finding.subject.partition(" ")[0], 0)
+    )
+    return JudgedFleet(jobs, **joined, findings=tuple(findings), version=hash((first.version, second.version)))
+
+
+def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``; those of one job in the order they had, and
+    those of other jobs last."""
+    place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
+    placed = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
+    return placed.sort("_place", maintain_order=True, nulls_last=True).drop("_place")
