@@ -16,16 +16,18 @@ from engine.core.result import TREND_LENGTH, Headline, Level, Result, Trend
 from engine.core.tables import Table
 from engine.core.view import Context, NoInput
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
+from engine.job_heuristics.mapreduce.tables.model import TASKS
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.gauges import GAUGES
 from engine.job_heuristics.spark.tables.result import SPARK_TABLES
 from engine.job_heuristics.tables import insight as insight_tables
-from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
+from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS
 
 if TYPE_CHECKING:
     from engine.core.inputs import Inputs
     from engine.core.reading import FileKind
-    from engine.job_heuristics.dr_elephant import heuristic_conf
+    from engine.job_heuristics.dr_elephant.heuristic import Heuristic
+    from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 
 # What computes and what reads is imported when it is needed: who only asks what the view is does not wait for it.
 
@@ -50,9 +52,11 @@ class JobHeuristics:
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The file kinds."""
-        from engine.job_heuristics.mapreduce.reading.kinds import KINDS
+        from engine.job_heuristics.fleet.reading.manifest import MANIFEST
+        from engine.job_heuristics.mapreduce.reading.kinds import KINDS as OF_MAPREDUCE
+        from engine.job_heuristics.spark.reading.kinds import KINDS as OF_SPARK
 
-        return KINDS
+        return (*OF_MAPREDUCE, *OF_SPARK, MANIFEST)
 
     def load(self) -> None:
         """Load what ``compute`` needs, before it is needed."""
@@ -79,12 +83,16 @@ class JobHeuristics:
 
     def _of_histories(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute all of it on the histories among ``inputs``. Raises NoInput."""
+        from engine.job_heuristics.dr_elephant.judged import together
         from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
+        from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
         from engine.job_heuristics.mapreduce.rules.verdict_tables import judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables
         from engine.job_heuristics.result.find_job import find_job
+        from engine.job_heuristics.result.rules import rules_of
         from engine.job_heuristics.spark.model.assembly import current_apps
-        from engine.job_heuristics.spark.rules.verdict_tables import judge_apps, together
+        from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic
+        from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
 
         wanted: JobParameters = parameters
         inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE)
@@ -93,11 +101,11 @@ class JobHeuristics:
             raise NoInput(
                 "no file holds a job: none of them names a job id" if inputs.files else "no job history was found"
             )
-        chosen = _rules(wanted)
+        chosen = rules_of(wanted)
         context.check()
-        judged = judge_all(model, chosen.of("mapreduce"), wanted, context)
+        judged = judge_all(model, chosen.of(MapReduceHeuristic), wanted, context)
         if apps:
-            of_spark = judge_apps(apps, chosen.of("spark"), context)
+            of_spark = judge_apps(apps, chosen.of(SparkHeuristic), context)
             both = ("all jobs", judged.version, of_spark.version)
             judged = context.memo.value(
                 f"verdicts of both {'now' if context.at_ms is None else 'past'}",
@@ -142,15 +150,6 @@ class JobHeuristics:
 
 
 VIEW = JobHeuristics()
-
-
-def _rules(parameters: JobParameters) -> heuristic_conf.Rules:
-    from engine.job_heuristics.dr_elephant import heuristic_conf
-
-    conf = parameters.heuristic_conf
-    chosen = heuristic_conf.default_rules() if conf is None else heuristic_conf.read(conf.name, conf.data)
-    chosen = replace(chosen, block_size=parameters.block_size).with_own()
-    return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
 
 def _trend(jobs: pl.DataFrame) -> Trend | None:
@@ -203,7 +202,7 @@ def _gb_hours(mb_s: float) -> str:
     return f"{hours:,.1f} GB·h" if hours >= 0.95 or not hours else f"{units.gb_hours(mb_s)} GB·h"
 
 
-def _notes(parameters: JobParameters, chosen: heuristic_conf.Rules) -> tuple[str, ...]:
+def _notes(parameters: JobParameters, chosen: Rules[Heuristic]) -> tuple[str, ...]:
     notes = []
     if parameters.mode == "published":
         notes.append("Dr. Elephant's published description; table differences names what its code gives.")

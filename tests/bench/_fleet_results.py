@@ -11,6 +11,7 @@ import polars as pl
 from engine import __version__
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.fleet.tables import FILES, PROBLEMS
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as DECLARED
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, LETTERS, SEVERITIES
@@ -32,7 +33,7 @@ def write(folder: Path, jobs: int, days: int, seed: int = 1) -> None:
 def write_day(folder: Path, jobs: int, begin_ms: int, seed: int) -> None:
     """Write the result of one day."""
     rng = np.random.default_rng(seed)
-    rules = default_rules().with_own().of("mapreduce")
+    rules = default_rules(DECLARED)
     ids = pl.Series([f"job_{begin_ms}_{number:06d}" for number in range(1, jobs + 1)], dtype=pl.String)
     levels = rng.choice(5, (jobs, len(rules.names)), p=[0.72, 0.1, 0.08, 0.06, 0.04]).astype(np.int8)
     listing = _listing(rng, ids, levels, begin_ms)

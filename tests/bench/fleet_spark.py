@@ -139,7 +139,9 @@ def _on_spark(root: Path, out: Path, *, kill: bool) -> tuple[dict[str, float], i
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
         work = partial(Counted, folder=str(calls), kill=kill)
-        outcome = fleet_run.run(spark, fleet_run.Order([str(root)], str(out), JobParameters(), NOW), make_work=work)
+        outcome = fleet_run.run(
+            spark, fleet_run.Order(VIEW, [str(root)], str(out), JobParameters(), NOW), make_work=work
+        )
         gateway = spark.sparkContext._gateway
         spark.stop()
         gateway.shutdown()

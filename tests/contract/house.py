@@ -1,6 +1,7 @@
 """Import contracts of the house, derived from the list of views: a new view is guarded without an edit here.
 
-``lint-imports`` runs them (see pyproject.toml). A view's package names its rooms, lowest first, in ``ROOMS``.
+``lint-imports`` runs them (see pyproject.toml). A view's package names its rooms, lowest first, in ``ROOMS``,
+and a room that holds rooms of its own does so too; rooms in one tuple stand beside each other.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ def packages() -> list[str]:
     return [entry.module.rpartition(".")[0] for entry in VIEWS if entry.module]
 
 
-def rooms(package: str) -> tuple[str, ...]:
-    """The rooms of a view, lowest first, as its package declares them."""
-    declared: tuple[str, ...] = importlib.import_module(package).ROOMS
-    return declared
+def floors(package: str) -> tuple[tuple[str, ...], ...]:
+    """The rooms of a view or of one of its rooms, lowest first, as its package declares them."""
+    declared: tuple[str | tuple[str, ...], ...] = getattr(importlib.import_module(package), "ROOMS", ())
+    return tuple((floor,) if isinstance(floor, str) else floor for floor in declared)
+
+
+def houses() -> list[str]:
+    """The packages that declare rooms: those of the views, and rooms that hold rooms."""
+    found = []
+    for package in packages():
+        inner = [f"{package}.{room}" for floor in floors(package) for room in floor]
+        found += [package, *(room for room in inner if floors(room))]
+    return found
 
 
 def inside(module: str, package: str) -> bool:
@@ -42,20 +52,21 @@ def imports(graph: ImportGraph, package: str) -> list[Import]:
     )
 
 
-def layer(module: str, package: str) -> int:
-    """The floor of a view's module: 0 for its tables and parameters, then its rooms, its ``view.py`` on top.
+def place(module: str, package: str) -> tuple[int, str]:
+    """The floor and room of a module: floor 0 for tables and parameters, then the rooms, ``view.py`` on top.
 
     Raises LookupError for a folder that is neither tables nor a declared room.
     """
     first, _, deeper = module.removeprefix(package).removeprefix(".").partition(".")
-    declared = rooms(package)
-    if first in declared:
-        return 1 + declared.index(first)
+    declared = floors(package)
+    for floor, rooms in enumerate(declared, 1):
+        if first in rooms:
+            return floor, first
     if first == "view":
-        return 1 + len(declared)
+        return 1 + len(declared), first
     if deeper and first != "tables":
         raise LookupError(f"{module} lies in no room that {package}.ROOMS names")
-    return 0
+    return 0, ""
 
 
 class _Listing(Contract):
@@ -75,14 +86,20 @@ class _Listing(Contract):
 
 
 class Rooms(_Listing):
-    """Within a view imports go down: view, then its rooms from the last to the first, then tables and parameters."""
+    """Within a view imports go down: view, then its rooms from the last to the first, then tables and parameters. Rooms
+    that stand beside each other do not import each other."""
 
     def broken(self, graph: ImportGraph) -> list[str]:
         found = []
-        for package in packages():
+        for package in houses():
             for importer, imported in imports(graph, package):
-                if inside(imported, package) and layer(importer, package) < layer(imported, package):
+                if not inside(imported, package):
+                    continue
+                (floor, room), (other_floor, other_room) = place(importer, package), place(imported, package)
+                if floor < other_floor:
                     found.append(f"{importer} imports {imported}, which stands above it")
+                elif floor == other_floor and room != other_room:
+                    found.append(f"{importer} imports {imported}, which stands beside it")
         return found
 
 

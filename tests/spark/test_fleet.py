@@ -60,7 +60,7 @@ def assert_equal(out: Path, report: Result) -> None:
 
 
 def order(paths: list[Path], out: Path, **more: Any) -> run.Order:
-    return run.Order([str(path) for path in paths], str(out), JobParameters(), NOW, **more)
+    return run.Order(VIEW, [str(path) for path in paths], str(out), JobParameters(), NOW, **more)
 
 
 def test_the_tables_are_those_of_a_report(
@@ -148,7 +148,7 @@ def test_keys_are_the_same_in_spark(spark: SparkSession, histories: Path) -> Non
 
 def test_a_file_that_cannot_be_opened_is_a_problem(spark: SparkSession, histories: Path, tmp_path: Path) -> None:
     gone = batches._File("job_9_9", "/no/such/job_9_9.jhist", 0, None)
-    work = batches.Work(JobParameters(), NOW, LiveSettings(cache=False))
+    work = batches.Work(VIEW, JobParameters(), NOW, LiveSettings(cache=False))
     (packed,) = (batch for batch in work._compute([gone]) if batch.column("_table")[0].as_py() == "problems")
     (rows,) = frames([packed])
     assert rows["path"].to_list() == ["/no/such/job_9_9.jhist"]

@@ -55,6 +55,7 @@ def _order(arguments: argparse.Namespace) -> Order:
     from engine.job_heuristics.fleet.run.run import Order
 
     return Order(
+        view=view,
         paths=arguments.paths,
         out=arguments.out,
         parameters=parameters,

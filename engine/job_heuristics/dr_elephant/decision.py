@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
-from engine.job_heuristics.mapreduce.insight.job_verdicts import JobVerdict
 from engine.job_heuristics.tables.result import SEVERITIES
 
 ALL_TASKS = "number of tasks"
@@ -95,14 +94,6 @@ def _relative(gap: float, limit: float, value: float) -> float:
     return gap / scale if scale > 0 else 0.0
 
 
-def explain(verdict: JobVerdict) -> Why:
-    """Return the explanation of a verdict over the tasks as they are."""
-    level = verdict.level
-    return explain_tree(
-        verdict.name, verdict.side.name, verdict.tree, level, explained=not verdict.unexplained or level > 0
-    )
-
-
 def explain_tree(name: str, side: str, tree: Tree, level: int, *, explained: bool = True) -> Why:
     """Return the explanation of a verdict from the readings of its gates; ``explained`` False: there is nothing to judge."""
     levels = [[int(reading.levels()[0]) for reading in branch] for branch in tree.branches]
@@ -174,3 +165,42 @@ def _better(branches: Branches, level: int) -> tuple[str, float]:
         moves.append(text)
         worst = max(worst, margin)
     return f"{SEVERITIES[level - 1]} with {' and '.join(moves)}", worst
+
+
+Chances = tuple[float, float, float, float, float]
+"""Probability 0-1 of each of the five severities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """One verdict of a running job: ``level`` over the finished tasks, the hard bounds ``floor`` and ``ceiling`` of the
+    final one if the job succeeds, and ``chance`` 0-1 of each of the five severities (zeros: not asked for)."""
+
+    heuristic: str
+    level: int
+    floor: int
+    ceiling: int
+    chance: Chances = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+    @property
+    def status(self) -> str:
+        """``certain`` (cannot change any more), ``can only get worse``, ``at least`` or ``at most`` a severity, or
+        ``provisional``."""
+        if self.floor == self.ceiling:
+            return "certain"
+        if self.floor >= max(1, self.level):
+            return "can only get worse"
+        if self.floor:
+            return f"at least {SEVERITIES[self.floor]}"
+        return f"at most {SEVERITIES[self.ceiling]}" if self.ceiling < 4 else "provisional"
+
+    @property
+    def likely(self) -> int:
+        """The most probable final severity."""
+        return int(np.argmax(self.chance))
+
+
+def change(now: float, then: float) -> tuple[float | None, str]:
+    """Return by how many percent a figure of which less is better changes (None from 0), and ``better``, ``worse``, ``same``."""
+    word = "same" if now == then else "better" if then < now else "worse"
+    return (100 * (then / now - 1) if now else None), word

@@ -5,12 +5,14 @@ See docs/models/job-heuristics.md, "Details"; Dr. Elephant's classes are ``Utils
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import Array
 
 _UNITS = ((1 << 60, "EB"), (1 << 50, "PB"), (1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
@@ -98,3 +100,48 @@ def each(write: Callable[[Any], str], values: Array) -> list[str]:
     listed = values.tolist()
     texts = {value: write(value) for value in set(listed)}
     return list(map(texts.__getitem__, listed))
+
+
+MOST_LABEL, MOST_VALUE, MOST_DETAILS = 128, 255, 65535
+"""Characters of a detail that Dr. Elephant stores: of its label, its value, and its long text."""
+
+
+def details_json(details: Mapping[str, Any]) -> str:
+    """Write details as a JSON object, labels and values cut as Dr. Elephant stores them."""
+    cut_details = {
+        cut(label, MOST_LABEL): cut(value, MOST_VALUE) if isinstance(value, str) else value
+        for label, value in details.items()
+    }
+    return _ENCODER.encode(cut_details)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text to ``most`` characters as Dr. Elephant does."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def labels(details: str | None) -> tuple[tuple[str, str], ...]:
+    """Return Dr. Elephant's labels and values of a verdict from the JSON of the heuristics result."""
+    try:
+        by_label = json.loads(details or "{}")
+    except ValueError:
+        return ()
+    if not isinstance(by_label, dict):
+        return ()
+    return tuple(
+        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in by_label.items()
+    )
+
+
+_WHOLE = re.compile(r"[+-]?\d{1,4000}")
+
+
+def integer(value: str | None) -> int | None:
+    """A Java ``Long.parseLong``: None where it would throw."""
+    if value is None or not _WHOLE.fullmatch(value):
+        return None
+    number = int(value)
+    return number if -(2**63) <= number < 2**63 else None

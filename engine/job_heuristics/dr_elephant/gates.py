@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.job_heuristics.mapreduce.model.arrays import Array
-
+Array = np.ndarray[Any, Any]
 Limits = tuple[float, float, float, float]
 """The limits of LOW, MODERATE, SEVERE and CRITICAL, in the unit that HeuristicConf.xml spells them in."""
 

@@ -1,94 +1,57 @@
-"""The declaration of a heuristic: everything about it in one place, judged by the same few lines for all of them."""
+"""The declaration of a heuristic, and a heuristic in force with its limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.gates import Branch, Limits, Subject, Tree
-from engine.job_heuristics.mapreduce.model.arrays import Array
-from engine.job_heuristics.mapreduce.model.job_arrays import Job
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerLabel, Verdict
-from engine.job_heuristics.mapreduce.rules.side_stats import Measure
-
-
-def _no_error(jobs: Jobs) -> Mapping[int, str]:
-    return {}
+from engine.job_heuristics.dr_elephant.gates import Array, Branch, Limits, Subject, Tree
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Heuristic:
-    """One heuristic. Most are judged by gates over measures of one ``side`` (``map`` or ``reduce``); a heuristic that is
-    not has no ``branches`` and judges by a function of its own.
+    """One heuristic; each kind of job adds what its own are judged by.
 
     Identity: ``class_name`` is what HeuristicConf.xml calls it, ``name`` what is shown, ``application`` its type there,
     ``order`` its place among all heuristics (a strip of letters reads in this order), ``default`` whether Dr. Elephant
-    ships it switched on. ``own``: it is not one of Dr. Elephant's; it is judged and shown beside them in both modes, and
-    counts in no job's severity and score.
+    ships it switched on.
 
-    Judging: ``limits``, ``numbers`` and ``texts`` are the defaults of its parameters by name; ``measures`` declares
-    statistics over tasks and ``settings`` numbers from a job's properties, both looked up by name in the gates of
-    ``branches``.
-    ``averages``: its values are averages, so that without tasks there is nothing to explain. ``defined``: which jobs get
-    a result at all (None: every job that is judged). ``published``: the gates of the published description where they
-    differ, with the reason in ``difference``; ``in_published`` tells whether it has the heuristic at all.
-
-    Words: ``details`` gives Dr. Elephant's labels and values, ``advice`` what to do from the severity and the job,
-    ``error`` the exception Dr. Elephant throws, by number of the job. ``unread``: beginning of parameter names that
-    Dr. Elephant's own configuration file uses and its code does not read.
+    Judging: ``limits``, ``numbers`` and ``texts`` are the defaults of its parameters by name; ``branches`` are its gates.
+    ``unread``: beginning of parameter names that Dr. Elephant's own configuration file uses and its code does not read.
     """
 
     name: str
     class_name: str
     order: int
-    application: str = "mapreduce"
+    application: str
     default: bool = True
-    own: bool = False
-    side: str = ""
     limits: Mapping[str, Limits] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
-    measures: tuple[Measure, ...] = ()
-    settings: Mapping[str, Callable[[Mapping[str, str]], float]] = field(default_factory=dict)
     branches: tuple[Branch, ...] = ()
-    averages: bool = False
-    defined: Callable[[Subject], Array] | None = None
-    published: tuple[Branch, ...] | None = None
-    in_published: bool = True
-    difference: str = ""
-    details: Callable[[Subject], Mapping[str, list[str]]] | None = None
-    judge: Callable[[Jobs, Rule], Verdict] | None = None
-    advice: Callable[[int, Job], str]
-    error: Callable[[Jobs], Mapping[int, str]] = _no_error
     unread: str = ""
-
-    @property
-    def same_in_both(self) -> bool:
-        """Whether Dr. Elephant's code and the published description give the same verdicts."""
-        return self.in_published and self.published is None
 
     def branches_of(self, *, published: bool) -> tuple[Branch, ...]:
         """Return the gates of the published description, or of Dr. Elephant's code."""
-        return self.published if published and self.published is not None else self.branches
+        return self.branches
+
+
+H_co = TypeVar("H_co", bound=Heuristic, covariant=True)
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Generic[H_co]):
     """A heuristic in force: ``name`` is what is shown, ``excluded`` are job types it does not judge."""
 
-    heuristic: Heuristic
+    heuristic: H_co
     name: str
     limits: Mapping[str, Limits]
     numbers: Mapping[str, int] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
     texts: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, heuristic: Heuristic) -> Rule:
-        """Return a heuristic with its default parameters."""
-        return cls(heuristic, heuristic.name, heuristic.limits, heuristic.numbers, texts=heuristic.texts)
 
     def subject(self, measures: Mapping[str, Array], *, published: bool = False) -> Subject:
         """Return ``measures`` beside this rule's parameters."""
@@ -108,32 +71,9 @@ class Rule:
         return int(self.levels({name: np.array([value], dtype=np.float64) for name, value in measures.items()})[0])
 
 
-def verdict(rule: Rule, jobs: Jobs, *, published: bool) -> Verdict:
-    """Return the verdict of ``rule`` on all of ``jobs``."""
-    heuristic = rule.heuristic
-    if heuristic.judge is not None:
-        return _allowed(heuristic.judge(jobs, rule), rule, jobs)
-    measures = {
-        **jobs.side(heuristic.side),
-        "block_size": jobs.block_size,
-        **{name: np.array([setting(p) for p in jobs.properties]) for name, setting in heuristic.settings.items()},
-    }
-    subject = rule.subject(measures, published=published)
-    tree = rule.tree(subject)
-    severity = tree.levels()
-    branches = heuristic.branches_of(published=published)
-    scoring = Tree(tuple(readings for branch, readings in zip(branches, tree.branches, strict=True) if branch.scores))
-    scored = scoring.levels() if scoring.branches != tree.branches else severity
-    score = np.where((scored >= 2) & (not heuristic.own), scored * subject["n"], 0)
-    given = jobs.judged if heuristic.defined is None else jobs.judged & heuristic.defined(subject)
-    details = heuristic.details
-    assert details is not None, f"{heuristic.name} has gates and no details"
-    return _allowed(Verdict(given, severity, score, PerLabel(lambda at: details(subject.rows(at)))), rule, jobs)
+H = TypeVar("H", bound=Heuristic)
 
 
-def _allowed(verdict: Verdict, rule: Rule, jobs: Jobs) -> Verdict:
-    """Take the result from jobs of a type that the rule does not judge."""
-    if not rule.excluded:
-        return verdict
-    allowed = np.array([kind not in rule.excluded for kind in jobs.types], dtype=bool)
-    return Verdict(verdict.given & allowed, verdict.severity, verdict.score, verdict.details)
+def shipped(heuristic: H) -> Rule[H]:
+    """Return a heuristic with its default parameters."""
+    return Rule(heuristic, heuristic.name, heuristic.limits, heuristic.numbers, texts=heuristic.texts)

@@ -8,50 +8,48 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from engine.core.problems import Problem
 from engine.core.text import clean
 from engine.formats.hadoop_xml import BadXml, root_of
-from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import Limits
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
-from engine.job_heuristics.mapreduce.model.job_conf import integer
+from engine.job_heuristics.dr_elephant.heuristic import H, Heuristic, Rule, shipped
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 BLOCK_SIZE = 64 * 2**20
 """Bytes of an HDFS block that Dr. Elephant assumes."""
+K = TypeVar("K", bound=Heuristic)
 
 
 @dataclass(frozen=True)
-class Rules:
-    """All heuristics in force in their order, and the HDFS ``block_size`` in bytes. ``configured``: they come from
-    a HeuristicConf.xml."""
+class Rules(Generic[H]):
+    """All heuristics in force in their order, of those that are ``declared``, and the HDFS ``block_size`` in bytes.
+    ``configured``: they come from a HeuristicConf.xml."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[Rule[H], ...]
+    declared: tuple[H, ...]
     problems: tuple[Problem, ...] = ()
     configured: bool = False
     block_size: int = BLOCK_SIZE
-    application: str | None = None
-    """The type of application that they are for, None: all."""
 
-    def of(self, application: str) -> Rules:
-        """Return those that judge one type of application (``mapreduce``, ``spark``)."""
-        return self._by_application[application]
+    def of(self, kind: type[K]) -> Rules[K]:
+        """Return the rules of one kind of job, by the class of its heuristics."""
+        if kind not in self._by_kind:
+            rules = tuple(cast("Rule[K]", rule) for rule in self.rules if isinstance(rule.heuristic, kind))
+            declared = tuple(each for each in self.declared if isinstance(each, kind))
+            self._by_kind[kind] = Rules(rules, declared, self.problems, self.configured, self.block_size)
+        return cast("Rules[K]", self._by_kind[kind])
 
     @cached_property
-    def _by_application(self) -> dict[str, Rules]:
-        return {
-            name: replace(
-                self, rules=tuple(rule for rule in self.rules if rule.heuristic.application == name), application=name
-            )
-            for name in _applications()
-        }
+    def _by_kind(self) -> dict[type[Heuristic], Rules[Any]]:
+        return {}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -68,35 +66,26 @@ class Rules:
         )  # fmt: skip
 
     @cached_property
-    def with_gates(self) -> tuple[Rule, ...]:
+    def with_gates(self) -> tuple[Rule[H], ...]:
         """Every heuristic that has gates: as it is in force, those that are switched off with their defaults."""
         rules = []
-        for heuristic in registry.heuristics():
-            if self.application not in (None, heuristic.application):
-                continue
+        for heuristic in self.declared:
             in_force = [rule for rule in self.rules if rule.heuristic is heuristic]
-            rules += in_force or ([] if heuristic.own else [Rule.of(heuristic)])
+            rules += in_force or [shipped(heuristic)]
         return tuple(rule for rule in rules if rule.heuristic.branches)
 
     @cached_property
-    def by_heuristic(self) -> dict[str, Rule]:
+    def by_heuristic(self) -> dict[str, Rule[H]]:
         """The rules with gates by the name that Dr. Elephant ships the heuristic with."""
         return {rule.heuristic.name: rule for rule in reversed(self.with_gates)}
 
-    def with_queue_limit(self) -> Rules:
-        """Return these rules, and Job Queue Limit if it is not among them."""
-        heuristic = registry.by_class("JobQueueLimitHeuristic")
-        if heuristic is None or any(rule.heuristic is heuristic for rule in self.rules):
+    def also(self, heuristic: H) -> Rules[H]:
+        """Return these rules, and ``heuristic`` if it is not among them."""
+        if any(rule.heuristic is heuristic for rule in self.rules):
             return self
-        return replace(self, rules=(*self.rules, Rule.of(heuristic)))
+        return replace(self, rules=(*self.rules, shipped(heuristic)))
 
-    def with_own(self) -> Rules:
-        """Return these rules, and behind them the heuristics of our own that they do not name."""
-        named = {rule.heuristic.class_name for rule in self.rules}
-        own = [each for each in registry.heuristics() if each.own and each.default and each.class_name not in named]
-        return replace(self, rules=(*self.rules, *map(Rule.of, own))) if own else self
-
-    def changed(self, wishes: Collection[str]) -> tuple[Rules, tuple[str, ...]]:
+    def changed(self, wishes: Collection[str]) -> tuple[Rules[H], tuple[str, ...]]:
         """Return these rules with other limits, and a sentence for each wish that cannot be.
 
         A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5`` (all
@@ -134,10 +123,9 @@ def _wanted(text: str, limits: Limits) -> Limits | None:
     return (a, b, c, d) if all(abs(value) < 1e15 for value in (a, b, c, d)) else None
 
 
-def default_rules() -> Rules:
-    """Return what Dr. Elephant ships switched on, with its default parameters."""
-    shipped = (heuristic for heuristic in registry.heuristics() if heuristic.default and not heuristic.own)
-    return Rules(tuple(Rule.of(heuristic) for heuristic in shipped))
+def default_rules(declared: Sequence[H]) -> Rules[H]:
+    """Return what Dr. Elephant ships switched on of the heuristics ``declared``, with default parameters."""
+    return Rules(tuple(shipped(heuristic) for heuristic in declared if heuristic.default), tuple(declared))
 
 
 # --- HeuristicConf.xml -----------------------------------------------------------------------------------------------
@@ -197,8 +185,7 @@ def limits(text: str) -> Limits:
     return a, b, c, d
 
 
-@lru_cache(maxsize=8)
-def read(name: str, data: bytes) -> Rules:
+def read(name: str, data: bytes, declared: Sequence[H]) -> Rules[H]:
     """Return the rules of a HeuristicConf.xml. What cannot be used is a problem and keeps its default.
 
     An unreadable file gives the defaults and one problem.
@@ -212,26 +199,24 @@ def read(name: str, data: bytes) -> Rules:
         root = root_of(data, "heuristics")
     except BadXml as error:
         problem("bad-heuristic-conf", f"{error}; the default thresholds are used")
-        return Rules(default_rules().rules, tuple(problems))
-    rules: list[Rule] = []
+        return replace(default_rules(declared), problems=tuple(problems))
+    by_class = {heuristic.class_name: heuristic for heuristic in declared}
+    applications = {heuristic.application for heuristic in declared}
+    rules: list[Rule[H]] = []
     for element in root.findall("heuristic"):
         application = (element.findtext("applicationtype") or "").strip().lower()
         shown = clean((element.findtext("heuristicname") or "").strip(), 200)
-        if application not in _applications():
+        if application not in applications:
             continue
         class_name = (element.findtext("classname") or "").strip().rpartition(".")[2]
-        heuristic = registry.by_class(class_name)
+        heuristic = by_class.get(class_name)
         if heuristic is None:
             problem("unknown-heuristic", f"heuristic {shown!r}: no class {class_name!r} is known here")
         else:
             rules.append(_configured(heuristic, shown, _params(element), problem))
     if not rules:
         problem("bad-heuristic-conf", "no heuristic of MapReduce or Spark in it: no job is judged")
-    return Rules(tuple(rules), tuple(problems), configured=True)
-
-
-def _applications() -> set[str]:
-    return {heuristic.application for heuristic in registry.heuristics()}
+    return Rules(tuple(rules), tuple(declared), tuple(problems), configured=True)
 
 
 def _params(element: Element) -> dict[str, str]:
@@ -244,7 +229,7 @@ def _params(element: Element) -> dict[str, str]:
     return texts
 
 
-def _configured(heuristic: Heuristic, shown: str, params: dict[str, str], problem: Callable[[str, str], None]) -> Rule:
+def _configured(heuristic: H, shown: str, params: dict[str, str], problem: Callable[[str, str], None]) -> Rule[H]:
     """Return ``heuristic`` with the parameters of a file."""
     chosen, numbers, texts = dict(heuristic.limits), dict(heuristic.numbers), dict(heuristic.texts)
     excluded: frozenset[str] = frozenset()

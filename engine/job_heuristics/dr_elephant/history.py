@@ -11,9 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.core.text import clean
-from engine.job_heuristics.mapreduce.insight.skew import SCALE
-from engine.job_heuristics.tables.insight import HISTORY
+from engine.job_heuristics.tables.insight import CONF_CHANGES, HISTORY
 
+SCALE = 1.4826
+"""Median absolute deviation to standard deviation of a normal sample."""
 MOST = 200
 """Most runs that are shown and judged, those around the chosen one."""
 
@@ -165,3 +166,9 @@ _RUN_ID = re.compile(
     r"(?:application|job|attempt)_\d{6,}_\d+|\bapp-\d{14}-\d+|\bspark-(?:application-\d+|[0-9a-f]{32})\b|\b\d{13}\b"
 )
 """Ids of runs and times in ms inside a value; ``app-`` is Spark's own cluster, ``spark-`` Kubernetes."""
+
+
+def conf_changes(before: Mapping[str, str | None], after: Mapping[str, str | None], other: str) -> pl.DataFrame:
+    """Make CONF_CHANGES of two configurations; ``other``: the job that ``before`` belongs to."""
+    rows = [(*difference, other) for difference in conf_difference(before, after)]
+    return CONF_CHANGES.frame({name: [row[k] for row in rows] for k, name in enumerate(CONF_CHANGES.schema)})

@@ -13,10 +13,10 @@ import polars as pl
 from engine.core.problems import Problem, fold
 from engine.core.result import LEVELS, Finding, Level, TooLarge
 from engine.core.tables import Table
+from engine.job_heuristics.dr_elephant.judged import in_order
 from engine.job_heuristics.fleet.reading.stored_tables import FleetResult, StoredTable
 from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PROBLEMS
 from engine.job_heuristics.result import rollup
-from engine.job_heuristics.spark.rules.verdict_tables import in_order
 from engine.job_heuristics.tables.insight import LISTING, RECOMMENDATIONS
 from engine.job_heuristics.tables.result import JOBS
 

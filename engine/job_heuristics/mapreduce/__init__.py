@@ -1,1 +1,4 @@
 """MapReduce jobs: from history files to verdicts, advice and the tables of one job."""
+
+ROOMS = ("reading", "model", "rules", "insight", "result")
+"""Lowest first, above ``tables``."""

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
 from engine.core.incremental import FramePartials
 from engine.core.tables import Table
 from engine.core.view import Context
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet, in_order
 from engine.job_heuristics.mapreduce.insight import cost, recommend
 from engine.job_heuristics.mapreduce.model.model import Model
-from engine.job_heuristics.mapreduce.rules.verdict_tables import JudgedFleet
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRules
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import rollup
 from engine.job_heuristics.spark.model.assembly import Apps
-from engine.job_heuristics.spark.rules.verdict_tables import in_order
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRules
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
 
 if TYPE_CHECKING:
     from engine.core.problems import Problem
     from engine.core.result import Result
-    from engine.job_heuristics.fleet.stored_jobs import StoredJobs
     from engine.job_heuristics.mapreduce.result.detail import JobDetail
     from engine.job_heuristics.spark.result.detail import AppDetail
 
@@ -44,6 +45,17 @@ class StoredJob:
     why: str
     result: Result | None
     problems: tuple[Problem, ...]
+
+
+class Stored(Protocol):
+    """The jobs of fleet results, as whoever reads them hands them in."""
+
+    @property
+    def advised(self) -> pl.DataFrame:
+        """The recommendations that save most, with the ``name`` of each job."""
+
+    def rows(self, table: Table, job_id: str) -> tuple[pl.DataFrame, list[Problem]]:
+        """Return the rows of one job in ``table``, and what is wrong with its files."""
 
 
 Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]
@@ -67,7 +79,7 @@ class Detail:
     app: AppDetail | None = None
     versions: Hashable = None
     per_job: Mapping[str, pl.DataFrame] = field(default_factory=dict, compare=False, repr=False)
-    stored: StoredJobs | None = field(default=None, compare=False, repr=False)
+    stored: Stored | None = field(default=None, compare=False, repr=False)
     chosen: StoredJob | None = field(default=None, compare=False, repr=False)
 
     def has(self, job_id: str) -> bool:
@@ -111,7 +123,7 @@ def extend(
     model: Model,
     apps: Apps,
     verdicts: JudgedFleet,
-    rules: Rules,
+    rules: Rules[Heuristic],
     job_id: str | None,
     parameters: JobParameters,
     context: Context,
@@ -122,9 +134,9 @@ def extend(
     Pure; ``context.memo`` only makes it faster.
     """
     memo, times = context.memo, "now" if context.at_ms is None else "past"
-    names = rules.of("mapreduce").names
-    mapreduce = _fleet(model, rules.of("mapreduce"), parameters, context)
-    spark = _spark_fleet(apps, rules.of("spark"), parameters, context)
+    names = rules.of(MapReduceHeuristic).names
+    mapreduce = _fleet(model, rules.of(MapReduceHeuristic), parameters, context)
+    spark = _spark_fleet(apps, rules.of(SparkHeuristic), parameters, context)
     versions = (names, verdicts.version, mapreduce.version, spark.version)
     fleet = memo.value(f"fleet of both {times}", versions, lambda: _joined(verdicts.jobs, mapreduce, spark))
     listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet["totals"]))
@@ -140,7 +152,7 @@ def extend(
     if job_id is not None and job_id in apps.apps:
         from engine.job_heuristics.spark.result import tables as spark_tables
 
-        both = (rules.of("spark"), changed.of("spark"))
+        both = (rules.of(SparkHeuristic), changed.of(SparkHeuristic))
         app_detail, of_app = spark_tables.of_app(apps, verdicts, both, job_id, parameters, context)
         tables.update(of_app)
     elif job_id is not None:
@@ -148,7 +160,7 @@ def extend(
             tables as job_tables,  # half of all the code: imported only when it is wanted
         )
 
-        of_both = (rules.of("mapreduce"), changed.of("mapreduce"))
+        of_both = (rules.of(MapReduceHeuristic), changed.of(MapReduceHeuristic))
         job_detail, of_job = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
         tables.update(of_job)
     chosen = job_detail or app_detail
@@ -159,7 +171,7 @@ def extend(
     return Extension(tables, detail, rollup.summary(listing), complaints)
 
 
-def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
+def _fleet(model: Model, rules: MapReduceRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
     """Return cost and recommendations of MapReduce jobs, see ``_kept``."""
 
     def compute(jobs: Collection[str]) -> Computed:
@@ -171,7 +183,7 @@ def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Conte
     return _kept("fleet", model.stamps, compute, rules, parameters, context)
 
 
-def _spark_fleet(apps: Apps, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
+def _spark_fleet(apps: Apps, rules: SparkRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
     """Return cost and recommendations of Spark applications, see ``_kept``."""
     from engine.job_heuristics.spark.insight import advice as spark_advice
     from engine.job_heuristics.spark.insight import cost as spark_cost
@@ -189,7 +201,7 @@ def _kept(
     name: str,
     stamps: Mapping[str, Hashable],
     compute: Callable[[Collection[str]], Computed],
-    rules: Rules,
+    rules: MapReduceRules | SparkRules,
     parameters: JobParameters,
     context: Context,
 ) -> FramePartials[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.tables.insight import ROLLUP, SHOWN_WASTE
 from engine.job_heuristics.tables.result import SEVERITIES
 

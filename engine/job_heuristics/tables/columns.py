@@ -47,3 +47,6 @@ def percent(name: str, meaning: str, **hints: Any) -> Column:
 def mb_s(name: str, meaning: str, dtype: Any = pl.Int64, **hints: Any) -> Column:
     """Make a column of container memory x time, MB s."""
     return Column(name, dtype, meaning, unit="MB s", kind="mb_s", **hints)
+
+
+SEQ = count("seq", "place of the record in its file, growing: line number or byte")

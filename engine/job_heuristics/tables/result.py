@@ -1,10 +1,8 @@
-"""Tables of results: jobs, verdicts, differences between both sets of rules, and the tasks of one job."""
+"""Tables of results: jobs, verdicts, differences between both sets of rules."""
 
 from __future__ import annotations
 
 from engine.core.tables import Table
-from engine.job_heuristics.mapreduce.tables.input import COUNTER_COLUMNS, COUNTERS
-from engine.job_heuristics.mapreduce.tables.model import TASK_MODEL
 from engine.job_heuristics.tables.columns import count, mb_s, text, time, whole
 
 SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
@@ -73,12 +71,4 @@ DIFFERENCES = Table(
         text("reason", "the rule that differs", priority=1),
     ),
     key=("job_id", "what"),
-)
-
-TASKS = Table(
-    "tasks",
-    "The tasks of one job (option job), as Dr. Elephant sees them",
-    (*(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS), *COUNTERS),
-    key=("job_id", "task_id"),
-    order=("job_id", "side", "task_id"),
 )

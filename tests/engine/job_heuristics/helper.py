@@ -15,9 +15,9 @@ from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.problems import Problem
 from engine.core.reading import Source
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
-from engine.job_heuristics.mapreduce.reading.kinds import KINDS
 from engine.job_heuristics.mapreduce.tables.input import INPUTS as MAPREDUCE_INPUTS
 from engine.job_heuristics.spark.tables.input import SPARK_ANSWERS, SPARK_INPUTS
+from engine.job_heuristics.view import VIEW
 
 INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, SPARK_ANSWERS, FLEET_RESULTS)
 
@@ -38,7 +38,7 @@ class Store:
     def put(self, path: str, data: bytes, *, mtime_ms: int = 0, final: bool = True) -> None:
         """A file appeared, was replaced, or (append kinds, longer than before) grew."""
         name = path.rsplit("/", 1)[-1]
-        kind = next((k for k in KINDS if k.recognise(name, data[:8192])), None)
+        kind = next((k for k in VIEW.kinds if k.recognise(name, data[:8192])), None)
         if kind is None:
             return
         self.version += 1

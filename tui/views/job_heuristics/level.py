@@ -211,9 +211,10 @@ class JobLevel(OpenJob):
 
     def _draw_what_if(self, result: Result, shown: JobDetail) -> None:
         from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+        from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 
         controls = self.query_one(ScenarioControls)
-        rules = default_rules().of("mapreduce").with_gates
+        rules = default_rules(HEURISTICS).with_gates
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
         controls.fill(self._knobs(shown), limits, "Mapper Time/num_tasks_severity")
         controls.follow()

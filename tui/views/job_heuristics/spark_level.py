@@ -169,6 +169,7 @@ class SparkLevel(OpenJob):
         from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
         from engine.job_heuristics.spark.insight.advice import DEFAULT_PARTITIONS
         from engine.job_heuristics.spark.insight.resources import MB, heap_bytes, partitions_key
+        from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
 
         app, held = shown.app, shown.held
         knobs = [
@@ -178,7 +179,7 @@ class SparkLevel(OpenJob):
             Knob("shuffle_partitions", "shuffle partitions",
                  max(1, app.number(partitions_key(app), DEFAULT_PARTITIONS)), 1, 10_000),
         ]  # fmt: skip
-        rules = default_rules().of("spark").with_gates
+        rules = default_rules(HEURISTICS).with_gates
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
         controls = self.query_one(ScenarioControls)
         controls.fill(knobs, limits, limits[0])

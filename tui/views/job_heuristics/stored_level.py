@@ -123,7 +123,7 @@ class StoredLevel(Level):
     @on(LiveTable.Highlighted, "#stored-verdicts")
     def _verdict(self) -> None:
         """Draw what Dr. Elephant says to the verdict under the cursor."""
-        from engine.job_heuristics.result.labels import labels
+        from engine.job_heuristics.dr_elephant.display import labels
 
         row = self.query_one("#stored-verdicts", LiveTable).row
         found = labels(row["details"]) if row is not None else ()

@@ -47,3 +47,6 @@ class Manifest:
             reason = f"no manifest of a fleet result: {type(error).__name__} {error}"
             return Reading(problems=[Problem.at(source.path, "bad-document", reason)], complete=False)
         return Reading({"fleet_results": row}, consumed=len(data))
+
+
+MANIFEST = Manifest()

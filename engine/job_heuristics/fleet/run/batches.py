@@ -14,12 +14,11 @@ from engine import __version__
 from engine.core.inputs import FILE, Inputs
 from engine.core.problems import Problem
 from engine.core.result import Result
-from engine.core.view import Context, NoInput
+from engine.core.view import Context, NoInput, View
 from engine.job_heuristics.fleet.documents import Document, inputs
 from engine.job_heuristics.fleet.run.rows import LINKS, packed
 from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PER_JOB, PROBLEMS
 from engine.job_heuristics.tables.insight import LISTING
-from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ class OtherVersion(RuntimeError):
 class Work:
     """What all tasks of a run share. ``version``: that of the driver's engine."""
 
+    view: View
     parameters: Any
     now_ms: int
     settings: LiveSettings
@@ -68,11 +68,11 @@ class Work:
             except OSError as error:
                 reason = f"cannot be opened by the worker: {error.strerror or error}"
                 problems.append(Problem.at(file.path, "unreadable", reason))
-        read = inputs(VIEW, documents, self.settings)
-        mentioned = _mentioned(read, keys)
+        read = inputs(self.view, documents, self.settings)
+        mentioned = _mentioned(self.view, read, keys)
         yield packed(mentioned.filter(pl.col("key") != pl.col("mentioned")), LINKS, pl.col("key"))
         try:
-            result = VIEW.compute(read, self.parameters, Context(now_ms=self.now_ms))
+            result = self.view.compute(read, self.parameters, Context(now_ms=self.now_ms))
         except NoInput:
             problems += read.problems
         else:
@@ -96,11 +96,11 @@ def _rows(result: Result) -> Iterator[pa.RecordBatch]:
     )
 
 
-def _mentioned(read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
+def _mentioned(view: View, read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
     """Return which jobs and applications the files of each ``key`` mention."""
     of_file = {number: keys.get(info.path, info.path) for number, info in read.files.items()}
     mentioned: set[tuple[str, str]] = set()
-    for kind in VIEW.kinds:
+    for kind in view.kinds:
         for table in kind.tables:
             for name in {"job_id", "app_id"} & table.schema.keys():
                 pairs = read.table(table.name).select(FILE, name).drop_nulls().unique()

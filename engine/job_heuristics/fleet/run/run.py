@@ -17,6 +17,7 @@ import polars as pl
 from engine import __version__
 from engine.core import units
 from engine.core.tables import Table
+from engine.core.view import View
 from engine.job_heuristics.fleet.run.batches import BATCH, Work
 from engine.job_heuristics.fleet.run.job_key import PATTERN, ROLLING, components
 from engine.job_heuristics.fleet.run.rows import HEIGHT, JOB, LINKS, PLACE, ROWS, SCHEMA, TABLE, Unpack, ddl, to_spark
@@ -42,12 +43,14 @@ _FILES = "path string, mtime_ms bigint, content binary"
 
 @dataclass(frozen=True)
 class Order:
-    """What to compute. ``paths`` and ``out``: anything Spark can list and write. ``day``: the result's folder below ``out``.
+    """What to compute. ``view``: job heuristics. ``paths`` and ``out``: anything Spark can list and write. ``day``: the result's
+    folder below ``out``.
 
     ``partitions``: tasks, 0: by size. ``packed``: ``paths`` hold documents packed by an earlier run; ``pack``: where to
     keep this run's so.
     """
 
+    view: View
     paths: Sequence[str]
     out: str
     parameters: JobParameters
@@ -83,12 +86,12 @@ def run(
     spark: SparkSession,
     order: Order,
     on_step: OnStep = lambda what, files, size: None,
-    make_work: Callable[[JobParameters, int, LiveSettings], Work] = Work,
+    make_work: Callable[[View, JobParameters, int, LiveSettings], Work] = Work,
 ) -> Outcome:
     """Compute ``order`` and write its tables. Raises what Spark raises. ``make_work``: another kind of work, in tests."""
     from pyspark.sql import functions as F
 
-    work = make_work(order.parameters, order.now_ms, LiveSettings(cache=False))
+    work = make_work(order.view, order.parameters, order.now_ms, LiveSettings(cache=False))
 
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
     spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 10))

@@ -13,52 +13,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.job_heuristics.dr_elephant.gates import Final, Reading, Tree
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.decision import Chances, Outlook
+from engine.job_heuristics.dr_elephant.gates import Array, Final, Reading, Tree
 from engine.job_heuristics.mapreduce.insight.job_verdicts import Floats, Sample, job_verdicts
 from engine.job_heuristics.mapreduce.insight.whatif import makespan, peak_slots
-from engine.job_heuristics.mapreduce.model.arrays import Array
 from engine.job_heuristics.mapreduce.model.job_arrays import RUNNING, Ints, Job, Side
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 
 COPIES = 200
 """Number of complete jobs that are drawn."""
 MOST = 1000
 """Most finished tasks of a side that are drawn from. Of more, this many chosen at random stand for all: their deviations,
 shrunk by the square root of the ratio, are put around the values of all tasks."""
-
-
-Chances = tuple[float, float, float, float, float]
-"""Probability 0-1 of each of the five severities."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """One verdict of a running job: ``level`` over the finished tasks, the hard bounds ``floor`` and ``ceiling`` of the
-    final one if the job succeeds, and ``chance`` 0-1 of each of the five severities (zeros: not asked for)."""
-
-    heuristic: str
-    level: int
-    floor: int
-    ceiling: int
-    chance: Chances = (0.0, 0.0, 0.0, 0.0, 0.0)
-
-    @property
-    def status(self) -> str:
-        """``certain`` (cannot change any more), ``can only get worse``, ``at least`` or ``at most`` a severity, or
-        ``provisional``."""
-        if self.floor == self.ceiling:
-            return "certain"
-        if self.floor >= max(1, self.level):
-            return "can only get worse"
-        if self.floor:
-            return f"at least {SEVERITIES[self.floor]}"
-        return f"at most {SEVERITIES[self.ceiling]}" if self.ceiling < 4 else "provisional"
-
-    @property
-    def likely(self) -> int:
-        """The most probable final severity."""
-        return int(np.argmax(self.chance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +38,7 @@ class Arrival:
     words: str
 
 
-def outlooks(job: Job, rules: Rules, seed: int = 1, copies: int = COPIES) -> tuple[Outlook, ...]:
+def outlooks(job: Job, rules: MapReduceRules, seed: int = 1, copies: int = COPIES) -> tuple[Outlook, ...]:
     """Return the outlook of each verdict with gates. A job that has ended: all are certain. ``seed``: of the random numbers."""
     now = job_verdicts(job, rules)
     if not job.running:
@@ -165,7 +131,7 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
     return result
 
 
-def _drawn(job: Job, rules: Rules, rng: np.random.Generator, copies: int) -> dict[str, Tree]:
+def _drawn(job: Job, rules: MapReduceRules, rng: np.random.Generator, copies: int) -> dict[str, Tree]:
     """Return the readings of each verdict over ``copies`` complete jobs, by name."""
     thin = replace(job, maps=_thinned(job.maps, rng), reduces=_thinned(job.reduces, rng))
     samples = [_sample(job, side, rng, copies) for side in thin.sides]

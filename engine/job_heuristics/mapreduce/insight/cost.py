@@ -11,15 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.mapreduce.model.arrays import (
-    KILLED,
-    RUNNING,
-    SUCCEEDED,
-    Array,
-    AttemptArrays,
-    TaskArrays,
-    filled,
-)
+from engine.job_heuristics.dr_elephant.gates import Array
+from engine.job_heuristics.mapreduce.model.arrays import KILLED, RUNNING, SUCCEEDED, AttemptArrays, TaskArrays, filled
 from engine.job_heuristics.mapreduce.model.job_arrays import MB
 from engine.job_heuristics.mapreduce.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.mapreduce.model.model import Model

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.job_heuristics.dr_elephant import registry
-from engine.job_heuristics.dr_elephant.gates import Tree
-from engine.job_heuristics.dr_elephant.heuristic import Rule
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.decision import Why, explain_tree
+from engine.job_heuristics.dr_elephant.gates import Array, Tree
 from engine.job_heuristics.mapreduce.model.job_arrays import SIDE_COLUMNS, Job, Side
-from engine.job_heuristics.mapreduce.rules import metrics
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRule, MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
 from engine.job_heuristics.mapreduce.rules.side_stats import Groups, Measure, SideTasks, TaskStats
 
 Floats = NDArray[np.float64]
@@ -151,7 +149,7 @@ class Measures(dict[str, Array]):
 
 def _declared() -> dict[str, Measure]:
     """Return all measures by each of their names."""
-    return {name: measure for measure in (*metrics.MEASURES, *registry.measures()) for name in measure.names}
+    return {name: measure for measure in MEASURES for name in measure.names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +191,7 @@ class Sample:
 class JobVerdict:
     """One verdict of a job: the ``rule``, the side it judges and the readings of its gates."""
 
-    rule: Rule
+    rule: MapReduceRule
     side: Side
     tree: Tree
 
@@ -214,7 +212,7 @@ class JobVerdict:
 
 
 def job_verdicts(
-    job: Job, rules: Rules, maps: Sample | None = None, reduces: Sample | None = None
+    job: Job, rules: MapReduceRules, maps: Sample | None = None, reduces: Sample | None = None
 ) -> tuple[JobVerdict, ...]:
     """Return the verdicts of all heuristics with gates, in order; ``maps`` and ``reduces`` are samples of the job's sides."""
     samples = {"map": maps or Sample.of(job.maps), "reduce": reduces or Sample.of(job.reduces)}
@@ -226,3 +224,11 @@ def job_verdicts(
             measures[side].setdefault(name, np.full(1, setting(job.conf)))
         verdicts.append(JobVerdict(rule, samples[side].side, rule.tree(rule.subject(measures[side]))))
     return tuple(verdicts)
+
+
+def explain(verdict: JobVerdict) -> Why:
+    """Return the explanation of a verdict over the tasks as they are."""
+    level = verdict.level
+    return explain_tree(
+        verdict.name, verdict.side.name, verdict.tree, level, explained=not verdict.unexplained or level > 0
+    )

@@ -15,12 +15,13 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.advice import LEAST_MB, frame_of
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.mapreduce.insight.recommendation_rules import advise, used_mb_s
 from engine.job_heuristics.mapreduce.insight.whatif import COPY_BYTES_PER_MS
-from engine.job_heuristics.mapreduce.model.arrays import Array, TaskArrays, filled
+from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, filled
 from engine.job_heuristics.mapreduce.model.job_arrays import MB
 from engine.job_heuristics.mapreduce.model.model import Model
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.side_stats import Segments, truncated
 
 
@@ -128,7 +129,7 @@ def _reducers(
     }
 
 
-def recommendations(model: Model, rules: Rules, headroom: float = 1.5) -> pl.DataFrame:
+def recommendations(model: Model, rules: MapReduceRules, headroom: float = 1.5) -> pl.DataFrame:
     """Return the rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first
     within a job."""
     jobs = model.jobs
@@ -148,7 +149,7 @@ def savings(frame: pl.DataFrame) -> dict[str, float]:
     return saved
 
 
-def _worth(jobs: pl.DataFrame, numbers: Stats, rules: Rules, headroom: float) -> Array:
+def _worth(jobs: pl.DataFrame, numbers: Stats, rules: MapReduceRules, headroom: float) -> Array:
     """Return the jobs that a rule of ``advise`` may apply to, by its first condition, of all jobs at once: for most jobs
     none does, and calling ``advise`` for each takes much longer."""
     there = numbers.sides["n"] > 0

@@ -9,9 +9,9 @@ from typing import Any
 from engine.core.text import clean
 from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice
 from engine.job_heuristics.dr_elephant.gates import MINUTE, amount
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.mapreduce.insight.whatif import START_MOST_MS, START_MS
 from engine.job_heuristics.mapreduce.model.job_arrays import MB, number
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 
 IDEAL_MS = 7.5 * MINUTE
 """Run time, ms, that a task should have: the middle of 5 to 10 minutes."""
@@ -31,7 +31,7 @@ def used_mb_s(row: Mapping[str, Any]) -> float:
     )
 
 
-def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules, headroom: float) -> list[Advice]:
+def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRules, headroom: float) -> list[Advice]:
     """Return what to change in one job, from its row of ``recommend.Stats`` and the properties it depends on; most saving
     first."""
     advice: list[Advice | None] = []
@@ -48,7 +48,7 @@ def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules, headro
     )
 
 
-def _container(row: Mapping[str, Any], side: str, word: str, rules: Rules, headroom: float) -> Advice | None:
+def _container(row: Mapping[str, Any], side: str, word: str, rules: MapReduceRules, headroom: float) -> Advice | None:
     """Recommend smaller containers, from the peak memory of the tasks."""
     current, peak, peak99 = int(row[f"{side}_memory_mb"]), row[f"{side}_peak"], row[f"{side}_peak99"]
     if peak <= 0 or current <= 0:
@@ -109,7 +109,7 @@ def _slots(row: Mapping[str, Any], side: str) -> float:
     return max(1.0, float(row[f"{side}_mean"]) * float(row[f"{side}_n"]) / span)
 
 
-def _splits(row: Mapping[str, Any], rules: Rules) -> Advice | None:
+def _splits(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
     """Recommend other splits, so that maps run the ideal time."""
     n, mean, total_bytes = int(row["map_n"]), float(row["map_mean"]), float(row["map_bytes"])
     time = rules.by_heuristic["Mapper Time"]
@@ -143,7 +143,7 @@ def _splits(row: Mapping[str, Any], rules: Rules) -> Advice | None:
     )
 
 
-def _reducer_count(row: Mapping[str, Any], rules: Rules) -> Advice | None:
+def _reducer_count(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
     """Recommend another number of reducers, so that they run the ideal time."""
     n, mean = int(row["reduce_n"]), float(row["reduce_mean"])
     time = rules.by_heuristic["Reducer Time"]
@@ -176,7 +176,7 @@ def _reducer_count(row: Mapping[str, Any], rules: Rules) -> Advice | None:
     )
 
 
-def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -> Advice | None:
+def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRules) -> Advice | None:
     """Recommend a later start of reducers that wait for the last map."""
     idle, later, n = float(row["idle_ms"] or 0), float(row["later_ms"] or 0), int(row["reduce_n"])
     if not row["map_n"] or row["slowstart"] is None or later < 60_000 or later < 0.05 * row["reduce_mean"] * n:
@@ -208,7 +208,7 @@ def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -
     )
 
 
-def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -> Advice | None:
+def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRules) -> Advice | None:
     """Recommend a sort buffer that holds the output of a map, or splits whose output it holds."""
     spilled, records = float(row["map_spilled"] or 0), float(row["map_records"] or 0)
     if records <= 0 or spilled <= 1.05 * records:

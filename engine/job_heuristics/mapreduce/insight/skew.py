@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.job_heuristics.dr_elephant.history import SCALE
 from engine.job_heuristics.mapreduce.rules.side_stats import Segments
 from engine.stats.natural_break import Split, natural_break
 
 Floats = NDArray[np.float64]
-
-SCALE = 1.4826
-"""Median absolute deviation to standard deviation of a normal sample."""
 
 
 def dr_elephant_split(values: NDArray[np.int64]) -> Split:

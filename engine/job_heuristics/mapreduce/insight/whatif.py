@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.mapreduce.insight.skew import robust_line
-from engine.job_heuristics.mapreduce.model.arrays import Array
 from engine.job_heuristics.mapreduce.model.job_arrays import MB, NO_COUNTERS, Ints, Job, Side, number
 from engine.job_heuristics.mapreduce.rules import metrics as dr_elephant_metrics
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.side_stats import truncated
 
 START_MS = 2000.0
@@ -127,7 +127,7 @@ def peak_slots(start: Ints, finish: Ints) -> int:
     return max(1, int(np.cumsum(change[order]).max()))
 
 
-def predict(job: Job, scenario: Scenario, rules: Rules) -> Prediction:
+def predict(job: Job, scenario: Scenario, rules: MapReduceRules) -> Prediction:
     """Return ``job`` under ``scenario`` judged by ``rules``. An empty scenario gives the job as it is."""
     assumptions: list[str] = []
     warnings: list[str] = []
@@ -324,9 +324,3 @@ def _later(job: Job, side: Side, slowstart: float, last_map: int, start: Ints, t
     copy = _whole(np.ceil(side.size / copy_rate(side, last_map)))
     left = np.maximum(0, copy - (last_map - moved))
     return moved, np.where(early, np.maximum(tail, np.where(moved > start, left, 0)), tail)
-
-
-def change(now: float, then: float) -> tuple[float | None, str]:
-    """Return by how many percent a figure of which less is better changes (None from 0), and ``better``, ``worse``, ``same``."""
-    word = "same" if now == then else "better" if then < now else "worse"
-    return (100 * (then / now - 1) if now else None), word

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-Array = np.ndarray[Any, Any]
+from engine.job_heuristics.dr_elephant.gates import Array
 
 RUNNING, SUCCEEDED, KILLED, OTHER = 0, 1, 2, 3
 """States of tasks and attempts as numbers."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from engine.job_heuristics.dr_elephant.display import integer
+
 DEFAULT_MB = 2048
 """MB of a container where the configuration gives none that is a number (Dr. Elephant's default)."""
 DEFAULT_AM_MB = 1536
@@ -129,14 +131,6 @@ def _variable_or_none(value: str | None) -> str | None:
 
 
 _WHOLE = re.compile(r"[+-]?\d{1,4000}")
-
-
-def integer(value: str | None) -> int | None:
-    """A Java ``Long.parseLong``: None where it would throw."""
-    if value is None or not _WHOLE.fullmatch(value):
-        return None
-    number = int(value)
-    return number if -(2**63) <= number < 2**63 else None
 
 
 _DOUBLE = re.compile(

@@ -10,10 +10,11 @@ import msgspec
 
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
+from engine.job_heuristics.dr_elephant.json_fields import decode_json, objects
 from engine.job_heuristics.mapreduce.reading.conf import JOB_IN_NAME
 from engine.job_heuristics.mapreduce.reading.counters import counter_row
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector, job_of
-from engine.job_heuristics.mapreduce.reading.json_fields import JsonFields, decode_json, objects
+from engine.job_heuristics.mapreduce.reading.json_fields import JsonFields
 from engine.job_heuristics.mapreduce.reading.records import Counter, Counters, Group
 from engine.job_heuristics.mapreduce.tables.input import INPUTS
 

@@ -10,9 +10,10 @@ import msgspec
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import decode
+from engine.job_heuristics.dr_elephant.json_fields import decode_json, end_of, objects
 from engine.job_heuristics.mapreduce.reading.conf import RENAMED
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector, job_of
-from engine.job_heuristics.mapreduce.reading.json_fields import JsonFields, decode_json, end_of, objects
+from engine.job_heuristics.mapreduce.reading.json_fields import JsonFields
 from engine.job_heuristics.mapreduce.tables.input import COUNTER_COLUMNS, INPUTS, JOB_EVENTS
 
 _OUTCOMES = {"SUCCESS": "SUCCEEDED", "SUCCEEDED": "SUCCEEDED", "FAILED": "FAILED", "KILLED": "KILLED"}

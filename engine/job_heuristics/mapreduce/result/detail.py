@@ -11,12 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.job_heuristics.dr_elephant import decision
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.display import labels
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
-from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts
+from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
 from engine.job_heuristics.mapreduce.model import job_arrays, series
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.verdicts import NO_DATA, NO_DATA_ADVICE
-from engine.job_heuristics.result.labels import labels
 from engine.job_heuristics.tables.result import SEVERITIES
 from engine.stats.natural_break import Split, natural_break
 
@@ -37,7 +37,7 @@ class VerdictDetail:
     score: int
     details: tuple[tuple[str, str], ...]
     why: decision.Why | None
-    outlook: certainty.Outlook | None
+    outlook: decision.Outlook | None
     advice: str
     predicted: int | None
 
@@ -108,7 +108,7 @@ class JobFacts:
 class Ahead:
     """What is to come for a running job; does not depend on a scenario."""
 
-    outlooks: tuple[certainty.Outlook, ...]
+    outlooks: tuple[decision.Outlook, ...]
     arrival: certainty.Arrival
 
 
@@ -205,7 +205,7 @@ def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
     )
 
 
-def ahead_of(job: job_arrays.Job, rules: Rules, seed: int) -> Ahead:
+def ahead_of(job: job_arrays.Job, rules: MapReduceRules, seed: int) -> Ahead:
     """Return what is to come for one job; ``seed`` of the random numbers."""
     return Ahead(certainty.outlooks(job, rules, seed) if job.running else (), certainty.arrival(job, seed))
 
@@ -213,8 +213,8 @@ def ahead_of(job: job_arrays.Job, rules: Rules, seed: int) -> Ahead:
 def job_detail(
     facts: JobFacts,
     verdicts: pl.DataFrame,
-    rules: Rules,
-    changed: Rules,
+    rules: MapReduceRules,
+    changed: MapReduceRules,
     scenario: whatif.Scenario,
     ahead: Ahead,
     stamp: tuple[Any, ...],
@@ -239,7 +239,7 @@ def job_detail(
                 row["severity"],
                 int(row["score"] or 0),
                 labels(row["details"]),
-                decision.explain(explained[name]) if name in explained else None,
+                explain(explained[name]) if name in explained else None,
                 outlooks.get(name) if job.running else None,
                 advice,
                 prediction.levels.get(name) if prediction is not None else None,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
 from engine.core import units
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant import history
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant import decision, history
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.mapreduce.insight import phases, whatif
 from engine.job_heuristics.mapreduce.model import job_arrays
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.result import detail
-from engine.job_heuristics.mapreduce.rules.verdict_tables import JudgedFleet
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, PHASES, WHAT_IF
 from engine.job_heuristics.tables.result import SEVERITIES
@@ -24,7 +24,7 @@ from engine.job_heuristics.tables.result import SEVERITIES
 def of_job(
     model: Model,
     verdicts: JudgedFleet,
-    rules: tuple[Rules, Rules],
+    rules: tuple[MapReduceRules, MapReduceRules],
     job_id: str,
     parameters: JobParameters,
     context: Context,
@@ -121,13 +121,7 @@ def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
     before, after = (
         dict(conf.filter(pl.col("job_id") == job).select("key", "value").iter_rows()) for job in (other, job_id)
     )
-    return conf_changes(before, after, other)
-
-
-def conf_changes(before: Mapping[str, str | None], after: Mapping[str, str | None], other: str) -> pl.DataFrame:
-    """Make CONF_CHANGES of two configurations; ``other``: the job that ``before`` belongs to."""
-    rows = [(*difference, other) for difference in history.conf_difference(before, after)]
-    return CONF_CHANGES.frame({name: [row[k] for row in rows] for k, name in enumerate(CONF_CHANGES.schema)})
+    return history.conf_changes(before, after, other)
 
 
 def _what_if(job_detail: detail.JobDetail) -> pl.DataFrame:
@@ -140,12 +134,12 @@ def _what_if(job_detail: detail.JobDetail) -> pl.DataFrame:
         ("run time", before.runtime_ms, after.runtime_ms, units.duration),
     )
     rows: list[tuple[str, str, str, float | None, str]] = [
-        (what, write(a), write(b), *whatif.change(a, b))
+        (what, write(a), write(b), *decision.change(a, b))
         for what, a, b, write in metrics
         if a is not None and b is not None
     ]
     for v in job_detail.verdicts:
         if v.predicted is not None and v.severity in SEVERITIES:
-            _, word = whatif.change(SEVERITIES.index(v.severity), v.predicted)
+            _, word = decision.change(SEVERITIES.index(v.severity), v.predicted)
             rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
     return WHAT_IF.frame({name: [row[k] for row in rows] for k, name in enumerate(WHAT_IF.schema)})

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import MB
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
 from engine.job_heuristics.mapreduce.model import job_conf
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRule
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerJob, Verdict, unscored
 
 _LIMIT = "distributed.cache.file.size.limit"
 
 
-def _judge(jobs: Jobs, rule: Rule) -> Verdict:
+def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:
     results = [_job(properties, rule.numbers[_LIMIT]) for properties in jobs.properties]
     given = np.array([result is not None for result in results], dtype=bool)
     severity = np.array([0 if result is None else result[0] for result in results], dtype=np.int64)
@@ -35,7 +36,7 @@ def _job(properties: Mapping[str, str], limit: int) -> tuple[int, dict[str, str]
             # Also where a file was too large before: its details stay.
             return 2, {**details, key: str(len(names)), f"{key}.filesizes": str(len(numbers))}
         # A name listed twice counts once, with its last size.
-        known = {name: job_conf.integer(number) or 0 for name, number in zip(names, numbers, strict=True)}
+        known = {name: integer(number) or 0 for name, number in zip(names, numbers, strict=True)}
         large = {name: str(number) for name, number in known.items() if number > limit}
         details.update(large)
         severity = 4 if large else severity or 0
@@ -53,7 +54,7 @@ def _split(text: str) -> list[str]:
 
 
 HEURISTICS = (
-    Heuristic(
+    MapReduceHeuristic(
         name="Distributed Cache Limit",
         class_name="DistributedCacheLimitHeuristic",
         order=12,

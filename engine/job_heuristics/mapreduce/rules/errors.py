@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.core.text import clean
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.mapreduce.model import job_conf
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.jobs import SIDES, Jobs
 from engine.job_heuristics.mapreduce.rules.metrics import CONTAINERS
 
@@ -20,7 +21,7 @@ _NEITHER = "java.lang.RuntimeException: job neither succeeded or failed. can not
 _OPEN_TASK = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)": a task has no final state'
 
 
-def errors(jobs: Jobs, rules: Rules) -> list[str]:
+def errors(jobs: Jobs, rules: MapReduceRules) -> list[str]:
     """Return per job the exception Dr. Elephant throws, the first that its code meets; empty where it shows a result."""
     maps, reduces = jobs.side("map"), jobs.side("reduce")
     unfinished = (maps["n"] + reduces["n"] - maps["ended"] - reduces["ended"]).tolist()
@@ -114,7 +115,7 @@ def _container_notes(properties: Mapping[str, str]) -> list[str]:
         value = properties.get(key)
         if value is None:
             continue
-        number = job_conf.integer(value)
+        number = integer(value)
         if number is None:
             stated = job_conf.stated_mb(properties, side)
             mb = job_conf.DEFAULT_MB if stated < 0 else stated

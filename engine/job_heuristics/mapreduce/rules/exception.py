@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
+from engine.job_heuristics.dr_elephant.display import MOST_DETAILS, cut
 from engine.job_heuristics.mapreduce.model.job_arrays import FAILED, Job
-from engine.job_heuristics.mapreduce.rules.jobs import MOST_DETAILS, Jobs, PerJob, Verdict, cut, unscored
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRule
+from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerJob, Verdict, unscored
 
 _NO_STACK = (
     "Unable to find stacktrace info. Please find the real problem in the Jobhistory link above."
@@ -18,7 +19,7 @@ _NO_STACK = (
 """What Dr. Elephant shows of a failed job without diagnostics."""
 
 
-def _judge(jobs: Jobs, rule: Rule) -> Verdict:
+def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:
     texts: list[str | None] = jobs.frame["diagnostics"].to_list()
 
     def details(j: int) -> Mapping[str, Any]:
@@ -38,7 +39,7 @@ def _advice(level: int, job: Job) -> str:
 
 
 HEURISTICS = (
-    Heuristic(
+    MapReduceHeuristic(
         name="Exception",
         class_name="ExceptionHeuristic",
         order=11,

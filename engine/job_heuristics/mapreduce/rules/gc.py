@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from engine.job_heuristics.dr_elephant.display import java_double, plain
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Branch, Final, Gate, Subject, amount, ratio
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.mapreduce.model.job_arrays import Job, mean
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import average
 
 RATIO = Gate(
@@ -46,8 +46,8 @@ def _advice(side: str, level: int, job: Job) -> str:
     )
 
 
-def _declare(word: str, side: str, order: int) -> Heuristic:
-    return Heuristic(
+def _declare(word: str, side: str, order: int) -> MapReduceHeuristic:
+    return MapReduceHeuristic(
         name=f"{word} GC",
         class_name=f"{word}GCHeuristic",
         order=order,

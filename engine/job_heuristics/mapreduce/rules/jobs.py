@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.display import details_json
+from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.mapreduce.rules.side_stats import Sides
 
 _NOTHING: dict[str, str] = {}
@@ -85,24 +85,3 @@ class Verdict:
 def unscored(given: Array, severity: Array, details: PerJob) -> Verdict:
     """Return the verdict of a heuristic that never scores."""
     return Verdict(given, severity, np.zeros(len(severity), dtype=np.int64), details)
-
-
-MOST_LABEL, MOST_VALUE, MOST_DETAILS = 128, 255, 65535
-"""Characters of a detail that Dr. Elephant stores: of its label, its value, and its long text."""
-
-
-def details_json(details: Mapping[str, Any]) -> str:
-    """Write details as a JSON object, labels and values cut as Dr. Elephant stores them."""
-    cut_details = {
-        cut(label, MOST_LABEL): cut(value, MOST_VALUE) if isinstance(value, str) else value
-        for label, value in details.items()
-    }
-    return _ENCODER.encode(cut_details)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
-
-def cut(text: str, most: int) -> str:
-    """Cut a text to ``most`` characters as Dr. Elephant does."""
-    return text if len(text) <= most else text[: most - 3] + "..."

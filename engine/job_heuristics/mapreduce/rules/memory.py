@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import each, plain, size, span
-from engine.job_heuristics.dr_elephant.gates import MB, Branch, Final, Gate, Subject, ratio
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
+from engine.job_heuristics.dr_elephant.gates import MB, Array, Branch, Final, Gate, Subject, ratio
 from engine.job_heuristics.mapreduce.model import job_conf
-from engine.job_heuristics.mapreduce.model.arrays import Array
 from engine.job_heuristics.mapreduce.model.job_arrays import Job, mean
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs
 from engine.job_heuristics.mapreduce.rules.side_stats import average, divided, largest, smallest
 
@@ -81,8 +80,8 @@ def _advice(side: str, level: int, job: Job) -> str:
     )
 
 
-def _declare(word: str, side: str, order: int) -> Heuristic:
-    return Heuristic(
+def _declare(word: str, side: str, order: int) -> MapReduceHeuristic:
+    return MapReduceHeuristic(
         name=f"{word} Memory",
         class_name=f"{word}MemoryHeuristic",
         order=order,

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.gates import MB
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import MB, Array
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure, Sides, SideTasks, TaskStats, divided, truncated
 
 HEADROOM = 1.5

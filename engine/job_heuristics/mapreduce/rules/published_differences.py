@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.mapreduce.rules import metrics
 from engine.job_heuristics.mapreduce.rules.verdicts import Verdicts
 from engine.job_heuristics.tables.result import DIFFERENCES, SEVERITIES

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
 from engine.job_heuristics.mapreduce.model import job_conf
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRule
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerJob, Verdict, unscored
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure
 
@@ -22,7 +22,7 @@ LONG_TASKS = Measure(
 )
 
 
-def _judge(jobs: Jobs, rule: Rule) -> Verdict:
+def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:
     queues = [properties.get(job_conf.QUEUE_OLD, properties.get(job_conf.QUEUE)) for properties in jobs.properties]
     default = np.array([queue == "default" for queue in queues], dtype=bool)
     maps, reduces = jobs.side("map"), jobs.side("reduce")
@@ -57,18 +57,17 @@ def _error(jobs: Jobs) -> Mapping[int, str]:
     }
 
 
-HEURISTICS = (
-    Heuristic(
-        name="Job Queue Limit",
-        class_name="JobQueueLimitHeuristic",
-        order=13,
-        default=False,
-        measures=(LONG_TASKS,),
-        judge=_judge,
-        advice=lambda level, job: (
-            "Tasks in the default queue should end well before its limit: divide the work into more tasks or use "
-            "another queue."
-        ),
-        error=_error,
+QUEUE_LIMIT = MapReduceHeuristic(
+    name="Job Queue Limit",
+    class_name="JobQueueLimitHeuristic",
+    order=13,
+    default=False,
+    measures=(LONG_TASKS,),
+    judge=_judge,
+    advice=lambda level, job: (
+        "Tasks in the default queue should end well before its limit: divide the work into more tasks or use "
+        "another queue."
     ),
+    error=_error,
 )
+HEURISTICS = (QUEUE_LIMIT,)

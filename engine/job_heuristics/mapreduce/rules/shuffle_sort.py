@@ -8,10 +8,9 @@ import numpy as np
 
 from engine.core.text import clean
 from engine.job_heuristics.dr_elephant.display import each, factor, plain, span
-from engine.job_heuristics.dr_elephant.gates import MINUTE, Branch, Gate, Subject, amount, ratio
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, Branch, Gate, Subject, amount, ratio
 from engine.job_heuristics.mapreduce.model.job_arrays import Job, mean, resolve
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure, average, divided
 
 CODE = Measure(
@@ -81,7 +80,7 @@ def _advice(level: int, job: Job) -> str:
 
 
 HEURISTICS = (
-    Heuristic(
+    MapReduceHeuristic(
         name="Shuffle & Sort",
         class_name="ShuffleSortHeuristic",
         order=10,

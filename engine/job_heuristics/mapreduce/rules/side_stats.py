@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from engine.job_heuristics.mapreduce.model.arrays import RUNNING, Array, TaskArrays
+from engine.job_heuristics.dr_elephant.gates import Array
+from engine.job_heuristics.mapreduce.model.arrays import RUNNING, TaskArrays
 
 Sides = Mapping[str, Array]
 """Measures by name: one value per job and side, map then reduce."""

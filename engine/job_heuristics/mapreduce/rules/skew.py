@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import clock, each, plain, size
-from engine.job_heuristics.dr_elephant.gates import Branch, Final, Gate, Limits, Subject, amount, ratio
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import Array, Branch, Final, Gate, Limits, Subject, amount, ratio
 from engine.job_heuristics.mapreduce.model.job_arrays import Job
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import Groups, Measure, TaskStats, divided
 from engine.stats.natural_break import natural_break
 
@@ -128,8 +127,8 @@ def _advice(side: str, level: int, job: Job) -> str:
     )
 
 
-def _declare(word: str, side: str, order: int) -> Heuristic:
-    return Heuristic(
+def _declare(word: str, side: str, order: int) -> MapReduceHeuristic:
+    return MapReduceHeuristic(
         name=f"{word} Skew",
         class_name=f"{word}SkewHeuristic",
         order=order,

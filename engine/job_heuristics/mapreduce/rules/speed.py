@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import each, java_double, plain, size, span
-from engine.job_heuristics.dr_elephant.gates import MB, MINUTE, Branch, Gate, Subject, amount
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import MB, MINUTE, Array, Branch, Gate, Subject, amount
 from engine.job_heuristics.mapreduce.model.job_arrays import Job
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure, TaskStats, divided, median, total
 
@@ -82,7 +81,7 @@ def _advice(level: int, job: Job) -> str:
 
 
 HEURISTICS = (
-    Heuristic(
+    MapReduceHeuristic(
         name="Mapper Speed",
         class_name="MapperSpeedHeuristic",
         order=3,

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import each, java_double, plain
-from engine.job_heuristics.dr_elephant.gates import Branch, Gate, Subject, ratio
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.gates import Array, Branch, Gate, Subject, ratio
 from engine.job_heuristics.mapreduce.model.job_arrays import Job, number
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import divided, total
 from engine.job_heuristics.mapreduce.rules.time import TASKS
 
@@ -57,7 +56,7 @@ def _advice(level: int, job: Job) -> str:
 
 
 HEURISTICS = (
-    Heuristic(
+    MapReduceHeuristic(
         name="Mapper Spill",
         class_name="MapperSpillHeuristic",
         order=4,

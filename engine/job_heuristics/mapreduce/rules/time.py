@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from engine.job_heuristics.dr_elephant.display import each, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Branch, Final, Gate, Subject, amount
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.mapreduce.model.job_arrays import Job, mean
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import average, largest, smallest
 
 SHORT_MS = 600_000
@@ -63,8 +63,8 @@ def _advice(side: str, level: int, job: Job) -> str:
     )
 
 
-def _declare(word: str, side: str, order: int) -> Heuristic:
-    return Heuristic(
+def _declare(word: str, side: str, order: int) -> MapReduceHeuristic:
+    return MapReduceHeuristic(
         name=f"{word} Time",
         class_name=f"{word}TimeHeuristic",
         order=order,

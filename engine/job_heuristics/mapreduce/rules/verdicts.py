@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.heuristic import Rule, verdict
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRule, MapReduceRules, verdict
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs, Verdict
 from engine.job_heuristics.tables.result import HEURISTICS, SEVERITIES
 
@@ -17,10 +16,12 @@ NO_DATA = "No Data Received"
 NO_DATA_ADVICE = "No task ran: check whether the input path holds data and whether filters leave any."
 _NO_DATA_DETAILS = '{"No Data Received":""}'
 
-Verdicts = list[tuple[Rule, Verdict]]
+Verdicts = list[tuple[MapReduceRule, Verdict]]
 
 
-def verdicts(rules: Rules, jobs: Jobs, *, published: bool = False, by_code: Verdicts | None = None) -> Verdicts:
+def verdicts(
+    rules: MapReduceRules, jobs: Jobs, *, published: bool = False, by_code: Verdicts | None = None
+) -> Verdicts:
     """Return the verdicts of all rules in force, in their order, by Dr. Elephant's code or the ``published`` description.
 
     ``by_code``: the verdicts of the same jobs by the code; where both give the same one it is taken over.
@@ -41,7 +42,7 @@ def idle(jobs: Jobs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return without
 
 
-def rows(jobs: Jobs, made: Sequence[tuple[Rule, Verdict]]) -> pl.DataFrame:
+def rows(jobs: Jobs, made: Sequence[tuple[MapReduceRule, Verdict]]) -> pl.DataFrame:
     """Return HEURISTICS rows: jobs in their order, heuristics in the order of ``made``."""
     without_data = idle(jobs)
     at = np.flatnonzero(without_data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import polars as pl
 
 from engine.core.tables import Column, Kind, Table
-from engine.job_heuristics.tables.columns import count, flag, text, time, whole
+from engine.job_heuristics.tables.columns import SEQ, count, flag, text, time, whole
 
 _TASK_COUNTERS: tuple[tuple[str, str, str, Kind], ...] = (
     ("cpu_ms", "CPU_MILLISECONDS", "CPU time spent", "ms"),
@@ -72,7 +72,6 @@ COUNTERS: tuple[Column, ...] = (
 (Dr. Elephant reads a missing counter as 0)."""
 COUNTER_COLUMNS: tuple[str, ...] = tuple(c.name for c in COUNTERS)
 
-SEQ = count("seq", "place of the record in its file, growing: line number or byte")
 JOB = text("job_id", "job id from the content, null: not known", kind="id", priority=0)
 TASK = text("task_id", "task id", kind="id", priority=0)
 ATTEMPT = text("attempt_id", "task attempt id", kind="id", priority=0)

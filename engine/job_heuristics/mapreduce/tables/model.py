@@ -5,7 +5,16 @@ from __future__ import annotations
 import polars as pl
 
 from engine.core.tables import Column, Table
-from engine.job_heuristics.mapreduce.tables.input import ATTEMPT, COUNTERS, ERROR, JOB, PROGRESS, TASK, TYPE
+from engine.job_heuristics.mapreduce.tables.input import (
+    ATTEMPT,
+    COUNTER_COLUMNS,
+    COUNTERS,
+    ERROR,
+    JOB,
+    PROGRESS,
+    TASK,
+    TYPE,
+)
 from engine.job_heuristics.tables.columns import count, flag, text, time, whole
 
 JOB_MODEL = Table(
@@ -120,4 +129,12 @@ CONF_MODEL = Table(
     ),
     key=("job_id", "key"),
     order=("job_id", "key"),
+)
+
+TASKS = Table(
+    "tasks",
+    "The tasks of one job (option job), as Dr. Elephant sees them",
+    (*(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS), *COUNTERS),
+    key=("job_id", "task_id"),
+    order=("job_id", "side", "task_id"),
 )

@@ -9,14 +9,13 @@ import polars as pl
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, frame_of
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.spark.insight.cost import split
 from engine.job_heuristics.spark.insight.resources import MB, Resources, heap_bytes, is_local, partitions_key, resources
 from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
 from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
 from engine.job_heuristics.spark.insight.whatif import Scenario, changed_app, repartitioned
 from engine.job_heuristics.spark.model.app import App
-from engine.job_heuristics.spark.rules.heuristic import tree_of
+from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 CONFIGURATION, EXECUTOR_METRICS, STAGE_METRICS = "Spark Configuration", "Spark Executor Metrics", "Spark Stage Metrics"
 PEAK_ROOM = 1.2
@@ -35,7 +34,7 @@ LEAST_MS = 60_000
 """Run time below which only memory is advised: starting executors takes longer."""
 
 
-def recommendations(apps: Mapping[str, App], rules: Rules, headroom: float) -> pl.DataFrame:
+def recommendations(apps: Mapping[str, App], rules: SparkRules, headroom: float) -> pl.DataFrame:
     """Return the rows of ``RECOMMENDATIONS`` for applications that have ended; most saving first within one."""
 
     def advised() -> Iterator[tuple[str, float, list[Advice]]]:
@@ -60,7 +59,7 @@ def savings(advised: pl.DataFrame) -> dict[str, float]:
     return {app_id: whole - left[app_id] for app_id, whole in used.items()}
 
 
-def advise(app: App, held: Resources, rules: Rules) -> list[Advice]:
+def advise(app: App, held: Resources, rules: SparkRules) -> list[Advice]:
     """Return what should pay for an application that has ended, most saving first."""
     if not app.ended or not held.held or app.source != "log":
         return []
@@ -77,7 +76,7 @@ def advise(app: App, held: Resources, rules: Rules) -> list[Advice]:
     return sorted(good, key=lambda one: -one.saving_mb_s)
 
 
-def _level(app: App, rules: Rules, name: str) -> int:
+def _level(app: App, rules: SparkRules, name: str) -> int:
     """Return the severity of one heuristic; 0 where it is not in force."""
     rule = rules.by_heuristic.get(name)
     return int(tree_of(rule, [app]).levels()[0]) if rule is not None else 0
@@ -88,7 +87,7 @@ def peak_heap(app: App) -> int:
     return max((one.peaks["heap"] for one in app.executors), default=0)
 
 
-def _memory(app: App, held: Resources, rules: Rules) -> Advice | None:
+def _memory(app: App, held: Resources, rules: SparkRules) -> Advice | None:
     """Advise less memory for executors whose heap was never full."""
     heap, peak = heap_bytes(app), peak_heap(app)
     if is_local(app) or not peak or peak >= LOW_PEAK * heap:
@@ -109,7 +108,7 @@ def _memory(app: App, held: Resources, rules: Rules) -> Advice | None:
     )  # fmt: skip
 
 
-def _executors(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advice | None:
+def _executors(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> Advice | None:
     """Advise fewer executors where most of their slots had no task, or dynamic allocation where only the number of
     executors over time does not fit."""
     busy = sum(one.executor.task_ms for one in held.held)
@@ -135,7 +134,7 @@ def _executors(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advic
     )  # fmt: skip
 
 
-def _dynamic(app: App, held: Resources, rules: Rules, plan: Schedule, idle: float) -> Advice | None:
+def _dynamic(app: App, held: Resources, rules: SparkRules, plan: Schedule, idle: float) -> Advice | None:
     """Advise dynamic allocation: executors that have no task for a minute are given back."""
     if (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true":
         return None
@@ -152,7 +151,7 @@ def _dynamic(app: App, held: Resources, rules: Rules, plan: Schedule, idle: floa
     )  # fmt: skip
 
 
-def _partitions(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advice | None:
+def _partitions(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> Advice | None:
     """Advise the number of tasks, for stages that read shuffled data, at which the application would end soonest."""
     read = max((stage.shuffle_read_bytes for stage in app.stages), default=0)
     if not read or not plan.executors:
@@ -176,7 +175,9 @@ def _partitions(app: App, held: Resources, rules: Rules, plan: Schedule) -> Advi
     return _sooner(app, held, rules, saved, ("partitions", partitions_key(app), str(wanted), str(current), text))
 
 
-def _skew(app: App, held: Resources, rules: Rules, plan: Schedule, skewed: Mapping[int, StageTasks]) -> Advice | None:
+def _skew(
+    app: App, held: Resources, rules: SparkRules, plan: Schedule, skewed: Mapping[int, StageTasks]
+) -> Advice | None:
     """Advise to divide the partitions that are much larger than the others of their stage; ``skewed``: those stages."""
     worst = max(skewed.values(), key=lambda one: one.longest_ms)
     key, value = skew_setting(app, worst)
@@ -197,7 +198,7 @@ def _skew(app: App, held: Resources, rules: Rules, plan: Schedule, skewed: Mappi
 
 
 def _sooner(
-    app: App, held: Resources, rules: Rules, saved_ms: int, what: tuple[str, str, str, str, str]
+    app: App, held: Resources, rules: SparkRules, saved_ms: int, what: tuple[str, str, str, str, str]
 ) -> Advice | None:
     """Return the advice ``what`` (topic, key, value, value now, text) by which all executors are needed for less time; None
     where that is too little to matter."""

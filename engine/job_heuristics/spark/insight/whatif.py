@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.spark.insight.resources import Resources, resources
 from engine.job_heuristics.spark.insight.schedule import Group, Schedule, schedule
 from engine.job_heuristics.spark.model.app import DRIVER, App, Executor
 from engine.job_heuristics.spark.rules import metrics
-from engine.job_heuristics.spark.rules.heuristic import tree_of
+from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def numbers(app: App, held: Resources | None = None) -> Numbers:
     return Numbers(counted.used_mb_s, counted.wasted_mb_s, app.runtime_ms or 0, cost / 1000)
 
 
-def predict(app: App, scenario: Scenario, rules: Rules) -> Prediction:
+def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:
     """Return the numbers and verdicts under ``scenario``, by ``rules`` (those of Spark)."""
     held = resources(app)
     now = schedule(app, held)

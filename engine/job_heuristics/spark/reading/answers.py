@@ -11,7 +11,7 @@ from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
-from engine.job_heuristics.mapreduce.reading.json_fields import decode_json
+from engine.job_heuristics.dr_elephant.json_fields import decode_json
 from engine.job_heuristics.spark.tables.input import SPARK_ANSWERS
 
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (

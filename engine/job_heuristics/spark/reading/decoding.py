@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from engine.job_heuristics.mapreduce.reading.json_fields import decode_json
+from engine.job_heuristics.dr_elephant.json_fields import decode_json
 
 S = TypeVar("S", bound=msgspec.Struct)
 NO_EVENT = "bad-event"

@@ -12,14 +12,10 @@ from engine.core import units
 from engine.core.tables import Table
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import history
-from engine.job_heuristics.dr_elephant.decision import explain_tree
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
-from engine.job_heuristics.mapreduce.insight import whatif
-from engine.job_heuristics.mapreduce.insight.certainty import Outlook
-from engine.job_heuristics.mapreduce.result.tables import conf_changes
-from engine.job_heuristics.mapreduce.rules.verdict_tables import JudgedFleet
+from engine.job_heuristics.dr_elephant.decision import Outlook, change, explain_tree
+from engine.job_heuristics.dr_elephant.display import labels
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result.labels import labels
 from engine.job_heuristics.spark.insight.findings import every
 from engine.job_heuristics.spark.insight.resources import Resources, busy_ms, resources
 from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
@@ -29,7 +25,7 @@ from engine.job_heuristics.spark.insight.whatif import Scenario, numbers, predic
 from engine.job_heuristics.spark.model.app import App, SqlExecution
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.result.detail import AppDetail, AppVerdict
-from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, surely, tree_of
+from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
 from engine.job_heuristics.spark.rules.verdict_tables import TYPE
 from engine.job_heuristics.spark.tables.result import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, WHAT_IF
@@ -42,7 +38,7 @@ SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
 def of_app(
     apps: Apps,
     verdicts: JudgedFleet,
-    rules: tuple[Rules, Rules],
+    rules: tuple[SparkRules, SparkRules],
     app_id: str,
     parameters: JobParameters,
     context: Context,
@@ -109,7 +105,11 @@ def _columns(table: Table, rows: Iterable[tuple[Any, ...]]) -> dict[str, list[An
 
 
 def _detail(
-    facts: _Facts, verdicts: pl.DataFrame, rules: tuple[Rules, Rules], scenario: Scenario, stamp: tuple[Any, ...]
+    facts: _Facts,
+    verdicts: pl.DataFrame,
+    rules: tuple[SparkRules, SparkRules],
+    scenario: Scenario,
+    stamp: tuple[Any, ...],
 ) -> AppDetail:
     app = facts.app
     prediction = predict(app, scenario, rules[1]) if not scenario.empty or rules[1] is not rules[0] else None
@@ -119,7 +119,7 @@ def _detail(
         rule = by_name.get(name)
         why, advice, status = None, "", ""
         level = SEVERITIES.index(severity)
-        if rule is not None and isinstance(rule.heuristic, SparkHeuristic):
+        if rule is not None:
             why = explain_tree(name, "", tree_of(rule, [app]), level)
             advice = rule.heuristic.advise(level, app)
             if not app.ended:
@@ -264,7 +264,7 @@ def _runs(apps: Apps, jobs: pl.DataFrame, app_id: str) -> pl.DataFrame:
 def _conf_changes(apps: Apps, other: str | None, app_id: str) -> pl.DataFrame:
     if not other or other == app_id or other not in apps.apps:
         return CONF_CHANGES.empty()
-    return conf_changes(apps.apps[other].properties, apps.apps[app_id].properties, other)
+    return history.conf_changes(apps.apps[other].properties, apps.apps[app_id].properties, other)
 
 
 def _what_if(detail: AppDetail) -> pl.DataFrame:
@@ -277,11 +277,11 @@ def _what_if(detail: AppDetail) -> pl.DataFrame:
         ("run time", now.runtime_ms, then.runtime_ms, units.duration),
     )
     rows: list[tuple[str, str, str, float | None, str]] = [
-        (what, write(a), write(b), *whatif.change(a, b)) for what, a, b, write in metrics
+        (what, write(a), write(b), *change(a, b)) for what, a, b, write in metrics
     ]
     for v in detail.verdicts:
         if v.predicted is not None:
-            _, word = whatif.change(SEVERITIES.index(v.severity), v.predicted)
+            _, word = change(SEVERITIES.index(v.severity), v.predicted)
             rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
     return WHAT_IF.frame(_columns(WHAT_IF, rows))
 

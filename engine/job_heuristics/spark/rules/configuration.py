@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.job_heuristics.dr_elephant.gates import Branch
-from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.spark.model.app import App
-from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, gate
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.metrics import judged_ms
 from engine.job_heuristics.spark.rules.values import Unreadable, bytes_of, flag, size, whole
 
@@ -68,7 +67,7 @@ def _level(bad: bool, level: int) -> float:
     return float(level) if bad else 0.0
 
 
-def _measure(app: App, rule: Rule) -> Mapping[str, float]:
+def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
     properties = app.properties
     shuffle, dynamic = _flag(app, SHUFFLE_SERVICE), _flag(app, DYNAMIC)
     return {
@@ -86,7 +85,7 @@ def _measure(app: App, rule: Rule) -> Mapping[str, float]:
     }
 
 
-def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
+def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
     properties, measures = app.properties, _measure(app, rule)
     memory = {key: _size_of(app, key) for key in (DRIVER_MEMORY, EXECUTOR_MEMORY)}
     shown = {key: MISSING if value is None else size(value) for key, value in memory.items()}

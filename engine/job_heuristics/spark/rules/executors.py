@@ -10,9 +10,8 @@ from typing import Any
 
 from engine.job_heuristics.dr_elephant.display import span
 from engine.job_heuristics.dr_elephant.gates import ratio
-from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.spark.model.app import App, Executor
-from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, gate
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.values import Distribution, rate, size
 
 _BYTES, _MILLIS = "ignore_max_bytes_less_than_threshold", "ignore_max_millis_less_than_threshold"
@@ -34,7 +33,7 @@ def _distributions(app: App) -> dict[str, Distribution]:
     return {key: Distribution.of([value(each) for each in active]) for key, _, value, _ in _PARTS} if active else {}
 
 
-def _measure(app: App, rule: Rule) -> Mapping[str, float]:
+def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
     found = _distributions(app)
     measures = {}
     for key, _, _, _ in _PARTS:
@@ -46,7 +45,7 @@ def _measure(app: App, rule: Rule) -> Mapping[str, float]:
     return measures
 
 
-def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
+def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
     active, found = app.active, _distributions(app)
     allocated, used = sum(each.max_memory for each in active), sum(each.memory_used for each in active)
     details = {

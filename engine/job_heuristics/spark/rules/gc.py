@@ -10,9 +10,8 @@ from typing import Any
 
 from engine.job_heuristics.dr_elephant.display import java_double
 from engine.job_heuristics.dr_elephant.gates import severities
-from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.spark.model.app import DRIVER, App
-from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, gate
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.jobs import above
 
 _HIGH, _LOW = "gc_severity_A_threshold", "gc_severity_D_threshold"
@@ -28,7 +27,7 @@ def _ratio(app: App) -> float:
     return gc / duration if duration else float("inf") if gc else float("nan")
 
 
-def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
+def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
     gc, duration = _sums(app)
     value = _ratio(app)
     details = {

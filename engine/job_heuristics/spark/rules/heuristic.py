@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.gates import Branch, Gate, Tree
+from engine.job_heuristics.dr_elephant.gates import Array, Branch, Gate, Tree
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
-from engine.job_heuristics.mapreduce.model.arrays import Array
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.spark.model.app import App
 
 SPARK = "spark"
@@ -19,13 +19,9 @@ RATES = (0.1, 0.3, 0.5, 0.5)
 """Limits of failure rates: SEVERE cannot occur."""
 
 
-def nothing_sure(app: App, rule: Rule) -> Mapping[str, float]:
+def nothing_sure(app: App, rule: SparkRule) -> Mapping[str, float]:
     """Return no lowest value: all may still become anything."""
     return {}
-
-
-def _no_advice(level: int, job: Any) -> str:
-    return ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,13 +33,16 @@ class SparkHeuristic(Heuristic):
     application, how low each measure may end (0 where it does not say); if it is ``measure`` itself they stay as they are.
     """
 
-    measure: Callable[[App, Rule], Mapping[str, float]]
-    describe: Callable[[App, Rule, int], Mapping[str, Any]]
+    measure: Callable[[App, SparkRule], Mapping[str, float]]
+    describe: Callable[[App, SparkRule, int], Mapping[str, Any]]
     advise: Callable[[int, App], str]
     throws: Callable[[App], str]
-    sure: Callable[[App, Rule], Mapping[str, float]] = nothing_sure
+    sure: Callable[[App, SparkRule], Mapping[str, float]] = nothing_sure
     application: str = SPARK
-    advice: Callable[[int, Any], str] = _no_advice
+
+
+SparkRule = Rule[SparkHeuristic]
+SparkRules = Rules[SparkHeuristic]
 
 
 def gate(key: str, label: str, limits: str, unit: str = "", scale: float = 1.0) -> Branch:
@@ -53,24 +52,21 @@ def gate(key: str, label: str, limits: str, unit: str = "", scale: float = 1.0) 
     )
 
 
-def tree_of(rule: Rule, apps: Sequence[App]) -> Tree:
+def tree_of(rule: SparkRule, apps: Sequence[App]) -> Tree:
     """Return the readings of a rule's gates over ``apps``."""
-    heuristic = rule.heuristic
-    assert isinstance(heuristic, SparkHeuristic)
-    return _tree(rule, [heuristic.measure(app, rule) for app in apps])
+    return _tree(rule, [rule.heuristic.measure(app, rule) for app in apps])
 
 
-def surely(rule: Rule, app: App, level: int) -> tuple[int, int]:
+def surely(rule: SparkRule, app: App, level: int) -> tuple[int, int]:
     """Return the lowest and highest severity at which a verdict of a running application may end; now it is at ``level``."""
     heuristic = rule.heuristic
-    assert isinstance(heuristic, SparkHeuristic)
     if heuristic.sure is heuristic.measure:
         return level, level
     lowest = dict.fromkeys(heuristic.measure(app, rule), 0.0) | dict(heuristic.sure(app, rule))
     return int(_tree(rule, [lowest]).levels()[0]), 4
 
 
-def _tree(rule: Rule, measured: Sequence[Mapping[str, float]]) -> Tree:
+def _tree(rule: SparkRule, measured: Sequence[Mapping[str, float]]) -> Tree:
     names = measured[0] if measured else ()
     measures: dict[str, Array] = {name: np.array([each[name] for each in measured], dtype=np.float64) for name in names}
     return rule.tree(rule.subject(measures))

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.job_heuristics.dr_elephant.gates import severities
-from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.spark.model.app import App, SparkJob, Stage
-from engine.job_heuristics.spark.rules.heuristic import RATES, SparkHeuristic, gate
+from engine.job_heuristics.spark.rules.heuristic import RATES, SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.values import rate
 
 _JOBS, _TASKS = "job_failure_rate_severity_thresholds", "job_task_failure_rate_severity_thresholds"
@@ -27,7 +26,7 @@ def task_failure_rate(one: SparkJob | Stage) -> float:
     return failure_rate(one.failed_tasks, one.completed_tasks)
 
 
-def above(level: int, value: float, rule: Rule, parameter: str) -> bool:
+def above(level: int, value: float, rule: SparkRule, parameter: str) -> bool:
     """Whether ``value`` is worse than ``level`` (0-4) by a parameter of the rule."""
     return int(severities(value, rule.limits[parameter], rising=True)) > level  # type: ignore[arg-type]
 
@@ -36,7 +35,7 @@ def _counts(app: App) -> tuple[int, list[SparkJob]]:
     return sum(job.status == "SUCCEEDED" for job in app.jobs), [job for job in app.jobs if job.status == "FAILED"]
 
 
-def _measure(app: App, rule: Rule) -> Mapping[str, float]:
+def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
     good, failed = _counts(app)
     return {
         "jobs": failure_rate(len(failed), good),
@@ -44,12 +43,12 @@ def _measure(app: App, rule: Rule) -> Mapping[str, float]:
     }
 
 
-def _sure(app: App, rule: Rule) -> Mapping[str, float]:
+def _sure(app: App, rule: SparkRule) -> Mapping[str, float]:
     """Tasks of jobs that have ended stay what they are."""
     return {"tasks": max((task_failure_rate(job) for job in app.jobs if job.status != "RUNNING"), default=0.0)}
 
 
-def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
+def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
     good, failed = _counts(app)
     rates = [(job, task_failure_rate(job)) for job in app.jobs]
     return {

@@ -10,9 +10,8 @@ from typing import Any
 
 from engine.job_heuristics.dr_elephant.display import span
 from engine.job_heuristics.dr_elephant.gates import MINUTE
-from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.spark.model.app import App, Stage
-from engine.job_heuristics.spark.rules.heuristic import RATES, SparkHeuristic, gate
+from engine.job_heuristics.spark.rules.heuristic import RATES, SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.jobs import above, failure_rate, task_failure_rate
 from engine.job_heuristics.spark.rules.values import rate, whole
 
@@ -37,7 +36,7 @@ def _counts(app: App) -> tuple[int, int]:
     return tuple(sum(stage.status == word for stage in app.stages) for word in ("COMPLETE", "FAILED"))  # type: ignore[return-value]
 
 
-def _measure(app: App, rule: Rule) -> Mapping[str, float]:
+def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
     good, failed = _counts(app)
     executors = _executors(app)
     return {
@@ -47,7 +46,7 @@ def _measure(app: App, rule: Rule) -> Mapping[str, float]:
     }
 
 
-def _sure(app: App, rule: Rule) -> Mapping[str, float]:
+def _sure(app: App, rule: SparkRule) -> Mapping[str, float]:
     """Tasks of stages that have ended stay what they are; run time only grows, and is divided by a fixed number of executors
     where one is set."""
     ended = [stage for stage in app.stages if stage.status in ("COMPLETE", "FAILED") and not stage.active_tasks]
@@ -58,7 +57,7 @@ def _sure(app: App, rule: Rule) -> Mapping[str, float]:
     }
 
 
-def _describe(app: App, rule: Rule, level: int) -> Mapping[str, Any]:
+def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
     good, failed = _counts(app)
     executors = _executors(app)
     rates = [(stage, task_failure_rate(stage)) for stage in app.stages]

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from engine.core.incremental import FramePartials, Partials
-from engine.core.result import Finding
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
-from engine.job_heuristics.mapreduce.rules.jobs import details_json
-from engine.job_heuristics.mapreduce.rules.verdict_tables import STRIPS, Judged, JudgedFleet, findings_of, strips_of
+from engine.job_heuristics.dr_elephant.display import details_json
+from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules import metrics
-from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, tree_of
+from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, SEVERITIES
 from engine.job_heuristics.tables.result import HEURISTICS as VERDICTS
 
-_FRAMES = ("jobs", "heuristics", "differences", "strips")
 TYPE = "Spark"
 """Job type of Spark applications."""
 _STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN")
 
 
-def upstream_says(app: App, rules: Rules) -> str:
+def upstream_says(app: App, rules: SparkRules) -> str:
     """Return why Dr. Elephant would show nothing of an application, or nothing of use; empty where it shows a result."""
     if app.upstream_error:
         return app.upstream_error
@@ -37,25 +32,23 @@ def upstream_says(app: App, rules: Rules) -> str:
     if any(job.status not in _STATUSES for job in app.jobs):
         return "com.fasterxml.jackson.databind.exc.InvalidFormatException: a job of unknown status"
     for rule in rules.rules:
-        heuristic = rule.heuristic
-        if isinstance(heuristic, SparkHeuristic) and TYPE not in rule.excluded and (error := heuristic.throws(app)):
+        if TYPE not in rule.excluded and (error := rule.heuristic.throws(app)):
             return error
     return metrics.throws(app)
 
 
-def judge(apps: Mapping[str, App], rules: Rules) -> Judged:
+def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
     """Return the result frames of ``apps`` under ``rules``, those of Spark alone."""
     listed = list(apps.values())
     worst = np.zeros(len(listed), dtype=np.int64)
     cells: list[tuple[int, int, str, int, str]] = []
     for order, rule in enumerate(rules.rules):
-        heuristic = rule.heuristic
-        if not listed or not isinstance(heuristic, SparkHeuristic) or TYPE in rule.excluded:
+        if not listed or TYPE in rule.excluded:
             continue
         levels = tree_of(rule, listed).levels()
         worst = np.maximum(worst, levels)
         for at, (app, level) in enumerate(zip(listed, levels.tolist(), strict=True)):
-            cells.append((at, order, rule.name, level, details_json(heuristic.describe(app, rule, level))))
+            cells.append((at, order, rule.name, level, details_json(rule.heuristic.describe(app, rule, level))))
     cells.sort(key=lambda cell: cell[:2])
     names = [app.app_id for app in listed]
     heuristics = VERDICTS.frame(
@@ -72,7 +65,7 @@ def judge(apps: Mapping[str, App], rules: Rules) -> Judged:
     return Judged(shown, heuristics, DIFFERENCES.empty(), strips, findings_of(shown, heuristics))
 
 
-def _jobs(apps: list[App], severities: list[str], rules: Rules) -> pl.DataFrame:
+def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataFrame:
     """Return JOBS rows."""
     counted = [metrics.metrics(app) for app in apps]
     columns: dict[str, list[Any]] = {
@@ -135,47 +128,11 @@ def notes(app: App) -> tuple[str, ...]:
     return tuple(words)
 
 
-def judge_apps(apps: Apps, rules: Rules, context: Context) -> JudgedFleet:
+def judge_apps(apps: Apps, rules: SparkRules, context: Context) -> JudgedFleet:
     """Judge all applications; only those that changed since the last call are judged again."""
-    memo, times = context.memo, "now" if context.at_ms is None else "past"
-    frames: FramePartials[str] = memo.state(f"spark verdicts {times}", lambda: FramePartials("job_id"))
-    findings: Partials[str, tuple[Finding, ...]] = memo.state(f"spark findings {times}", Partials)
-    fresh: dict[str, tuple[Finding, ...]] = {}
 
-    def compute(wanted: Collection[str]) -> Mapping[str, pl.DataFrame]:
-        judged = judge({app: apps.apps[app] for app in wanted}, rules)
-        fresh.update(judged.findings)
-        return {name: getattr(judged, name) for name in _FRAMES}
+    def judge_some(wanted: Collection[str]) -> Judged:
+        return judge({app: apps.apps[app] for app in wanted}, rules)
 
-    frames.update({app: apps.revisions[app] for app in apps.apps}, compute, key=rules.key)
-    findings.update(frames.revisions, lambda wanted: {app: fresh[app] for app in wanted})
-    return JudgedFleet(
-        **{name: frames.frame(name) for name in _FRAMES},
-        findings=tuple(chain.from_iterable(findings.values())),
-        version=frames.version,
-    )
-
-
-def together(first: JudgedFleet, second: JudgedFleet) -> JudgedFleet:
-    """Join the result frames of MapReduce jobs and Spark applications; jobs in the order of JOBS."""
-    if not second.jobs.height:
-        return first
-    jobs = JOBS.sorted(pl.concat([first.jobs, second.jobs]))
-    names: list[str] = jobs["job_id"].to_list()
-    joined = {
-        name: in_order(jobs, getattr(first, name), getattr(second, name))
-        for name in ("heuristics", "differences", "strips")
-    }
-    rank = {name: k for k, name in enumerate(names)}
-    findings = sorted(
-        (*first.findings, *second.findings), key=lambda finding: rank.get(finding.subject.partition(" ")[0], 0)
-    )
-    return JudgedFleet(jobs, **joined, findings=tuple(findings), version=hash((first.version, second.version)))
-
-
-def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``; those of one job in the order they had, and
-    those of other jobs last."""
-    place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
-    placed = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
-    return placed.sort("_place", maintain_order=True, nulls_last=True).drop("_place")
+    stamps = {app: apps.revisions[app] for app in apps.apps}
+    return judged_fleet("spark verdicts", stamps, judge_some, rules.key, context)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from engine.core.tables import Column, Kind, Table
-from engine.job_heuristics.mapreduce.tables.input import SEQ
-from engine.job_heuristics.tables.columns import count, flag, text, time, whole
+from engine.job_heuristics.tables.columns import SEQ, count, flag, text, time, whole
 
 LOG = text("log", "the log inside an archive, null: the file itself")
 STAGE = count("stage_id", "stage")

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules, evaluate, limits, read
+from engine.job_heuristics.dr_elephant.heuristic_conf import evaluate, limits
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
+from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
+from engine.job_heuristics.result.rules import configured_rules as read
+from engine.job_heuristics.result.rules import default_rules
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic
 
 
 def test_thresholds() -> None:
@@ -26,7 +31,7 @@ def test_a_file_sets_names_limits_numbers_and_excluded_types() -> None:
     assert rule.numbers == {"container_memory_default_mb": 1024} and rule.excluded == {"Pig", "Hive"}
     assert [problem.kind for problem in rules.problems] == ["unknown-parameter", "unknown-heuristic"]
     # Explanations and what-if know it by the same name; heuristics that are switched off keep their defaults.
-    assert rules.by_heuristic["Mapper Memory"] is rule and len(rules.of("mapreduce").with_gates) == 11
+    assert rules.by_heuristic["Mapper Memory"] is rule and len(rules.of(MapReduceHeuristic).with_gates) == 11
 
 
 def test_blanks_make_a_whole_number_none_and_leave_limits_alone() -> None:
@@ -137,7 +142,7 @@ def test_parameters_that_dr_elephant_does_not_read() -> None:
     key = "serializer_if_non_null_recommendation"
     spark = read("conf", one("ConfigurationHeuristic", f"<{key}>my\x85Kryo</{key}>", kind="SPARK"))
     assert spark.rules[0].texts[key].startswith("my") and "\x85" not in spark.rules[0].texts[key]
-    assert spark.of("spark").rules == spark.rules and not spark.of("mapreduce").rules
+    assert spark.of(SparkHeuristic).rules == spark.rules and not spark.of(MapReduceHeuristic).rules
 
 
 def test_files_without_any_heuristic() -> None:
@@ -152,11 +157,6 @@ def test_files_without_any_heuristic() -> None:
 
 def test_heuristics_that_are_added_once() -> None:
     rules = default_rules()
-    more = rules.with_queue_limit()
-    assert more.names == (*rules.names, "Job Queue Limit") and more.with_queue_limit() is more
-    own = rules.with_own()
-    assert own.names[: len(rules.names)] == rules.names and all(
-        rule.heuristic.own for rule in own.rules[len(rules.names) :]
-    )
-    assert own.with_own() is own
+    more = rules.also(QUEUE_LIMIT)
+    assert more.names == (*rules.names, "Job Queue Limit") and more.also(QUEUE_LIMIT) is more
     assert rules.key != more.key and default_rules().key == rules.key

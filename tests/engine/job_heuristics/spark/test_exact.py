@@ -15,6 +15,7 @@ from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.model.app import DRIVER, App
 from engine.job_heuristics.spark.model.assembly import current_apps
+from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
 from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
 from tests.contract.samples import opened
 from tests.engine.job_heuristics.helper import inputs_below
@@ -123,7 +124,7 @@ def test_sums_are_those_of_saved_answers() -> None:
 def test_verdicts_metrics_and_texts_are_dr_elephants(part: str) -> None:
     context = Context(0)
     apps = current_apps(inputs_below(reference("spark-jobs") / part / "logs"), context)
-    judged = judge_apps(apps, default_rules().of("spark"), context)
+    judged = judge_apps(apps, default_rules(HEURISTICS), context)
     jobs = {row["job_id"]: row for row in judged.jobs.iter_rows(named=True)}
     verdicts = {(row["job_id"], row["heuristic"]): row for row in judged.heuristics.iter_rows(named=True)}
     for app_id, row in expected(part).items():

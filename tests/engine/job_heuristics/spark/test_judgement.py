@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.job_heuristics.dr_elephant import registry
-from engine.job_heuristics.dr_elephant.heuristic import Rule
+from engine.job_heuristics.dr_elephant.heuristic import shipped
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.spark.model.app import App, AppAttempt, Executor, SparkJob, Stage
 from engine.job_heuristics.spark.rules import metrics
-from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, surely, tree_of
+from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, surely, tree_of
+from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
 from engine.job_heuristics.spark.rules.metrics import Metrics
 from engine.job_heuristics.spark.rules.verdict_tables import in_order, judge, notes, upstream_says
 
@@ -37,11 +37,10 @@ def app(properties: Mapping[str, str | None] = GOOD, **more: Any) -> App:
     return App(**{**given, **more})
 
 
-def rule(name: str) -> tuple[SparkHeuristic, Rule]:
+def rule(name: str) -> tuple[SparkHeuristic, SparkRule]:
     """A heuristic by its class, and its rule with default limits."""
-    heuristic = registry.by_class(name)
-    assert isinstance(heuristic, SparkHeuristic)
-    return heuristic, Rule.of(heuristic)
+    (heuristic,) = (each for each in HEURISTICS if each.class_name == name)
+    return heuristic, shipped(heuristic)
 
 
 def judged(name: str, one: App) -> tuple[int, Mapping[str, Any]]:
@@ -269,7 +268,7 @@ def test_notes() -> None:
 
 def test_tables_of_applications() -> None:
     """The worst verdict is the application's; scores are always 0."""
-    rules = default_rules().of("spark")
+    rules = default_rules(HEURISTICS)
     bad = app(
         {**GOOD, "spark.serializer": "java", "spark.yarn.queue": "etl"}, app_id="a", executors=(Executor("1", gc_ms=1),)
     )
@@ -308,7 +307,7 @@ def test_tables_of_applications() -> None:
 
 
 def test_why_dr_elephant_shows_nothing_of_an_application() -> None:
-    rules = default_rules().of("spark")
+    rules = default_rules(HEURISTICS)
     assert upstream_says(app(), rules) == ""
     broken = {"spark.executor.memory": "x", "spark.dynamicAllocation.enabled": "maybe", "spark.executor.instances": "y"}
     odd = {"properties": broken, "jobs": (SparkJob(1, status="LOST"),)}
@@ -328,7 +327,7 @@ def test_rows_in_the_order_of_jobs() -> None:
 
 
 def test_places_in_strips() -> None:
-    rules = default_rules().of("spark").rules
+    rules = default_rules(HEURISTICS).rules
     assert [rule.heuristic.order for rule in rules] == [101, 102, 103, 104, 105]
 
 

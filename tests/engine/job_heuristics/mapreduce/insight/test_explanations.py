@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.gates import amount
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.mapreduce.insight import whatif
 from engine.job_heuristics.mapreduce.insight.job_verdicts import Sample, job_verdicts
 from engine.job_heuristics.mapreduce.model import incremental_assembly, job_arrays
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from tests.chance import tries
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
 from tests.reference import reference
 
-RULES = default_rules().of("mapreduce")
+RULES = default_rules(HEURISTICS)
 WORDS = ("None", "Low", "Moderate", "Severe", "Critical")
 
 
@@ -77,7 +77,7 @@ def test_a_prediction_without_change_is_the_job_for_every_reference_job():
 
 
 def why_of(job, name):
-    return next(decision.explain(verdict) for verdict in job_verdicts(job, RULES) if verdict.name == name)
+    return next(explain(verdict) for verdict in job_verdicts(job, RULES) if verdict.name == name)
 
 
 def job_of(tasks, **more):
@@ -144,7 +144,7 @@ def arrays_job(rows):
 
 
 def test_averages_over_no_task_have_nothing_to_explain():
-    reasons = {verdict.name: decision.explain(verdict).reason for verdict in job_verdicts(arrays_job([]), RULES)}
+    reasons = {verdict.name: explain(verdict).reason for verdict in job_verdicts(arrays_job([]), RULES)}
     unexplained = {name for name, reason in reasons.items() if reason.endswith(" task to judge.")}
     words = ("Time", "GC", "Memory")
     assert unexplained == {"Mapper Speed", *(f"{side} {word}" for side in ("Mapper", "Reducer") for word in words)}
@@ -155,7 +155,7 @@ def test_averages_over_no_task_have_nothing_to_explain():
 def test_moving_the_deciding_limit_changes_the_level(rows):
     """Each limit that decides really holds the verdict: with it one level stricter the verdict would differ or tie."""
     for verdict in job_verdicts(arrays_job(rows), RULES):
-        found = decision.explain(verdict)
+        found = explain(verdict)
         assert found.level == verdict.level
         assert found.margin >= 0
         if not verdict.unexplained:

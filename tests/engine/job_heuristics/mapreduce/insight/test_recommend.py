@@ -12,12 +12,13 @@ from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.mapreduce.insight import cost, recommend, whatif
 from engine.job_heuristics.mapreduce.model import job_arrays
 from engine.job_heuristics.mapreduce.model.job_conf import ADVICE_KEYS
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.result import rollup
 from engine.job_heuristics.tables.insight import LISTING
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
-RULES = default_rules().of("mapreduce")
+RULES = default_rules(HEURISTICS)
 
 
 def advice(job_model):

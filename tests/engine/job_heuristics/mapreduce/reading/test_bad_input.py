@@ -18,7 +18,7 @@ from engine.core.reading import Reading, Source
 from engine.core.result import Result
 from engine.core.view import Context, NoInput
 from engine.job_heuristics.mapreduce.model.job_conf import named_task
-from engine.job_heuristics.mapreduce.reading.kinds import HISTORY, KINDS
+from engine.job_heuristics.mapreduce.reading.kinds import HISTORY
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import writer
@@ -126,7 +126,7 @@ def test_rubbish_never_raises(data: bytes, name: str) -> None:
         b'{"jobID":"job_1_1","mapTasks":[',
         b"jobId=job_1_1,",
     )
-    for kind in KINDS:
+    for kind in VIEW.kinds:
         for prefix in prefixes:
             given_ = prefix + data
             kind.recognise(name, given_)
@@ -288,7 +288,7 @@ def test_variables_that_never_end() -> None:
 
 
 def test_broken_rest_answer() -> None:
-    rest = next(k for k in KINDS if k.id == "mapreduce-rest")
+    rest = next(k for k in VIEW.kinds if k.id == "mapreduce-rest")
     data = b'{"job":{"id":"job_1_1","name":7,"submitTime":"x","finishTime":1e99,"state":"SUCCEEDED","mapsTotal":-5}}'
     reading = rest.read(Source("/d/job.json", "job.json", 0, len(data)), data, None, True)
     assert len(reading.problems) == 4
@@ -402,7 +402,7 @@ def test_no_times_at_all() -> None:
 
 
 def rest_of(data: bytes) -> Reading:
-    rest = next(k for k in KINDS if k.id == "mapreduce-rest")
+    rest = next(k for k in VIEW.kinds if k.id == "mapreduce-rest")
     return rest.read(Source("/d/jobs.json", "jobs.json", 0, len(data)), data, None, True)
 
 
@@ -419,7 +419,7 @@ def test_one_odd_value_leaves_the_rest_of_an_answer(odd: bytes) -> None:
 
 
 def test_one_bad_job_leaves_the_rest_of_a_trace() -> None:
-    rumen = next(k for k in KINDS if k.id == "rumen")
+    rumen = next(k for k in VIEW.kinds if k.id == "rumen")
     good = b'{"jobID":"job_1_%d","submitTime":%d}\n'
     bad = (
         b'{"jobID":"job_1_9",x}',

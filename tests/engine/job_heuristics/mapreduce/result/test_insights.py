@@ -23,7 +23,7 @@ from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import model, task
 from tests.reference import reference
 
-FILES = Path(__file__).parents[4] / "sample_data" / "job_heuristics" / "files"
+FILES = Path(__file__).parents[5] / "sample_data" / "job_heuristics" / "files"
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules, default_rules
 from engine.job_heuristics.mapreduce.model import job_arrays
 from engine.job_heuristics.mapreduce.rules import cache, metrics
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
+from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
 from engine.job_heuristics.mapreduce.rules.verdict_tables import Judged, _blocks, judge, sides_of
 from tests.engine.job_heuristics.jobs import BASE, MB, model, task, together
 
@@ -29,7 +30,7 @@ MAPS = (
 REDUCE = task("reduce", 330, 1000, shuffle=600, sort=50, size=2048 * MB, pmem_mb=500, vmem_mb=900, cpu=0, gc=7)
 
 
-RULES = default_rules().of("mapreduce").with_queue_limit()
+RULES = default_rules(HEURISTICS).also(QUEUE_LIMIT)
 
 
 def judged(
@@ -163,7 +164,7 @@ def test_memory_beyond_64_bit() -> None:
 def advice(name: str, level: int, *tasks: Any, conf: dict[str, str] | None = None) -> str:
     """What a heuristic advises a job of these tasks."""
     job = job_arrays.job(model(list(tasks), conf=conf or CONF, map_memory_mb=4096, reduce_memory_mb=1024))
-    (heuristic,) = (each for each in registry.heuristics() if each.name == name and each.application == "mapreduce")
+    (heuristic,) = (each for each in HEURISTICS if each.name == name)
     assert job is not None
     return heuristic.advice(level, job)
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant.display import cut, details_json
 from engine.job_heuristics.dr_elephant.gates import Subject, amount, severities
-from engine.job_heuristics.dr_elephant.heuristic import Rule
-from engine.job_heuristics.mapreduce.rules.jobs import cut, details_json
+from engine.job_heuristics.dr_elephant.heuristic import shipped
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 
 MINUTES = {"runtime_severity_in_min": (5, 10, 12, 15)}
 SKEW = {
@@ -37,13 +37,12 @@ NUMBERS = {
 
 
 def test_limits_and_switches() -> None:
-    shipped = [each for each in registry.heuristics() if each.application == "mapreduce" and not each.own]
-    assert {each.name: dict(each.limits) for each in shipped} == DEFAULTS
-    assert {each.name: dict(each.numbers) for each in shipped if each.numbers} == NUMBERS
-    assert [each.name for each in shipped if not each.default] == ["Job Queue Limit"]
-    unscored = [each.name for each in shipped for branch in each.branches if not branch.scores]
+    assert {each.name: dict(each.limits) for each in HEURISTICS} == DEFAULTS
+    assert {each.name: dict(each.numbers) for each in HEURISTICS if each.numbers} == NUMBERS
+    assert [each.name for each in HEURISTICS if not each.default] == ["Job Queue Limit"]
+    unscored = [each.name for each in HEURISTICS for branch in each.branches if not branch.scores]
     assert unscored == ["Mapper Skew", "Reducer Skew"]
-    assert [each.name for each in shipped if not each.in_published] == ["Exception", "Distributed Cache Limit"]
+    assert [each.name for each in HEURISTICS if not each.in_published] == ["Exception", "Distributed Cache Limit"]
 
 
 MB, MINUTE = 2**20, 60_000
@@ -77,15 +76,15 @@ MB, MINUTE = 2**20, 60_000
     ],
 )  # fmt: skip
 def test_levels_at_their_limits(name: str, measures: dict[str, float], level: int) -> None:
-    (heuristic,) = (each for each in registry.heuristics() if each.name == name)
+    (heuristic,) = (each for each in HEURISTICS if each.name == name)
     whole = {key: np.array([value], dtype=np.int64) for key, value in measures.items()}
-    assert Rule.of(heuristic).levels(whole).tolist() == [level]
+    assert shipped(heuristic).levels(whole).tolist() == [level]
 
 
 def skewed(published: bool, **measures: float) -> tuple[int, ...]:
     """Levels of the branches of Mapper Skew: of bytes, of times."""
-    (heuristic,) = (each for each in registry.heuristics() if each.name == "Mapper Skew")
-    rule = Rule.of(heuristic)
+    (heuristic,) = (each for each in HEURISTICS if each.name == "Mapper Skew")
+    rule = shipped(heuristic)
     names = [f"{what}_{part}" for what in ("data", "time") for part in ("low_n", "low_mean", "high_n", "high_mean")]
     parts = {f"{prefix}{name}": np.array([0], dtype=np.int64) for prefix in ("", "published_") for name in names}
     given = parts | {key: np.array([value], dtype=np.int64) for key, value in measures.items()}

@@ -11,6 +11,7 @@ import pytest
 
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.mapreduce.rules.errors import assumptions, errors
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs
 from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of, slow_start, strips_of
 from tests.engine.job_heuristics.jobs import model, task
@@ -31,7 +32,7 @@ def jobs(tasks: list[dict[str, Any]] = TASKS, conf: Mapping[str, str] = CONF, **
 
 def error(**given: Any) -> str:
     """The exception that Dr. Elephant throws."""
-    (text,) = errors(jobs(**given), default_rules().of("mapreduce"))
+    (text,) = errors(jobs(**given), default_rules(HEURISTICS))
     return text
 
 
@@ -69,7 +70,7 @@ def test_errors(given: dict[str, Any], words: str) -> None:
 def test_no_heuristic_throws_of_a_job_that_failed_or_has_no_maps() -> None:
     assert error(tasks=[task("map", 10, 0)], state="FAILED") == ""
     assert error(tasks=[task("reduce", 10, 0)]) == ""
-    rules = default_rules().of("mapreduce")
+    rules = default_rules(HEURISTICS)
     assert errors(jobs(tasks=[]), rules) == [""]
 
 

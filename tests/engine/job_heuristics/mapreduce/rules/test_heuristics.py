@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.mapreduce.model import job_arrays
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs
 from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of
 from engine.job_heuristics.mapreduce.rules.verdicts import verdicts
@@ -20,7 +20,7 @@ from engine.job_heuristics.tables.result import SEVERITIES
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task
 
-RULES = default_rules().of("mapreduce")
+RULES = default_rules(HEURISTICS)
 BLOCK = 64 * MB
 Task = dict[str, Any]
 
@@ -156,7 +156,7 @@ def test_any_tasks_give_what_the_formulas_say(tasks: list[Task]) -> None:
 
 
 def test_declarations_are_complete_and_in_order() -> None:
-    heuristics = [each for each in registry.heuristics() if each.application == "mapreduce" and not each.own]
+    heuristics = HEURISTICS
     assert [each.order for each in heuristics] == list(range(14))
     assert len({each.class_name for each in heuristics}) == len({each.name for each in heuristics}) == 14
     for each in heuristics:
@@ -175,7 +175,7 @@ def test_advice_carries_the_jobs_numbers() -> None:
     )
     empty = job_arrays.job(model([]))
     assert job is not None and empty is not None
-    advice = {each.name: each.advice for each in registry.heuristics() if each.application == "mapreduce"}
+    advice = {each.name: each.advice for each in HEURISTICS}
     text = advice["Mapper Time"](3, job)
     assert "600 maps of only 0.8 min" in text and "64.0 MB" in text and "split.minsize" in text
     assert "700 MB" in advice["Mapper Memory"](2, job)

@@ -13,7 +13,6 @@ import pytest
 from engine.core.inputs import Inputs
 from engine.core.result import Result
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from tests.chance import more
@@ -33,12 +32,10 @@ def computed(jobs: list[OddJob], *, binary: bool = False) -> Result:
 
 
 def shown(result: Result) -> dict[str, dict[str, Any]]:
-    """By job id, what ``expected`` holds too, and ``upstream_says``; of Dr. Elephant's heuristics alone."""
-    own = {each.name for each in registry.heuristics() if each.own}
+    """By job id, what ``expected`` holds too, and ``upstream_says``."""
     rows = {row["job_id"]: {**row, "verdicts": []} for row in result.tables["jobs"].to_dicts()}
     for job, heuristic, severity, score, details in result.tables["heuristics"].iter_rows():
-        if heuristic not in own:
-            rows[job]["verdicts"].append((heuristic, severity, score, json.loads(details)))
+        rows[job]["verdicts"].append((heuristic, severity, score, json.loads(details)))
     return rows
 
 

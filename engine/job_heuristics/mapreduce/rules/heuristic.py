@@ -1,0 +1,93 @@
+"""The declaration of a MapReduce heuristic: everything about it in one place, judged by the same few lines for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.job_heuristics.dr_elephant.gates import Array, Branch, Subject, Tree
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.model.job_arrays import Job
+from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerLabel, Verdict
+from engine.job_heuristics.mapreduce.rules.side_stats import Measure
+
+
+def _no_error(jobs: Jobs) -> Mapping[int, str]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapReduceHeuristic(Heuristic):
+    """A heuristic of MapReduce jobs. Most are judged by gates over measures of one ``side`` (``map`` or ``reduce``); the
+    others have no ``branches`` and judge by a function of their own.
+
+    Judging: ``measures`` declares statistics over tasks and ``settings`` numbers from a job's properties, both looked up
+    by name in the gates of ``branches``. ``averages``: its values are averages, so that without tasks there is nothing to
+    explain. ``defined``: which jobs get a result at all (None: every job that is judged). ``published``: the gates of the
+    published description where they differ, with the reason in ``difference``; ``in_published`` tells whether it has the
+    heuristic at all.
+
+    Words: ``details`` gives Dr. Elephant's labels and values, ``advice`` what to do from the severity and the job,
+    ``error`` the exception Dr. Elephant throws, by number of the job.
+    """
+
+    application: str = "mapreduce"
+    side: str = ""
+    measures: tuple[Measure, ...] = ()
+    settings: Mapping[str, Callable[[Mapping[str, str]], float]] = field(default_factory=dict)
+    averages: bool = False
+    defined: Callable[[Subject], Array] | None = None
+    published: tuple[Branch, ...] | None = None
+    in_published: bool = True
+    difference: str = ""
+    details: Callable[[Subject], Mapping[str, list[str]]] | None = None
+    judge: Callable[[Jobs, MapReduceRule], Verdict] | None = None
+    advice: Callable[[int, Job], str]
+    error: Callable[[Jobs], Mapping[int, str]] = _no_error
+
+    @property
+    def same_in_both(self) -> bool:
+        """Whether Dr. Elephant's code and the published description give the same verdicts."""
+        return self.in_published and self.published is None
+
+    def branches_of(self, *, published: bool) -> tuple[Branch, ...]:
+        """Return the gates of the published description, or of Dr. Elephant's code."""
+        return self.published if published and self.published is not None else self.branches
+
+
+MapReduceRule = Rule[MapReduceHeuristic]
+MapReduceRules = Rules[MapReduceHeuristic]
+
+
+def verdict(rule: MapReduceRule, jobs: Jobs, *, published: bool) -> Verdict:
+    """Return the verdict of ``rule`` on all of ``jobs``."""
+    heuristic = rule.heuristic
+    if heuristic.judge is not None:
+        return _allowed(heuristic.judge(jobs, rule), rule, jobs)
+    measures = {
+        **jobs.side(heuristic.side),
+        "block_size": jobs.block_size,
+        **{name: np.array([setting(p) for p in jobs.properties]) for name, setting in heuristic.settings.items()},
+    }
+    subject = rule.subject(measures, published=published)
+    tree = rule.tree(subject)
+    severity = tree.levels()
+    branches = heuristic.branches_of(published=published)
+    scoring = Tree(tuple(readings for branch, readings in zip(branches, tree.branches, strict=True) if branch.scores))
+    scored = scoring.levels() if scoring.branches != tree.branches else severity
+    score = np.where(scored >= 2, scored * subject["n"], 0)
+    given = jobs.judged if heuristic.defined is None else jobs.judged & heuristic.defined(subject)
+    details = heuristic.details
+    assert details is not None, f"{heuristic.name} has gates and no details"
+    return _allowed(Verdict(given, severity, score, PerLabel(lambda at: details(subject.rows(at)))), rule, jobs)
+
+
+def _allowed(verdict: Verdict, rule: MapReduceRule, jobs: Jobs) -> Verdict:
+    """Take the result from jobs of a type that the rule does not judge."""
+    if not rule.excluded:
+        return verdict
+    allowed = np.array([kind not in rule.excluded for kind in jobs.types], dtype=bool)
+    return Verdict(verdict.given & allowed, verdict.severity, verdict.score, verdict.details)

@@ -1,0 +1,35 @@
+"""The heuristics of every kind of job, and those that parameters put in force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from engine.job_heuristics.dr_elephant import heuristic_conf
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as OF_MAPREDUCE
+from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.spark.rules.heuristics import HEURISTICS as OF_SPARK
+
+DECLARED: tuple[Heuristic, ...] = (*OF_MAPREDUCE, *OF_SPARK)
+
+
+def default_rules() -> Rules[Heuristic]:
+    """Return what Dr. Elephant ships switched on, with its default parameters."""
+    return heuristic_conf.default_rules(DECLARED)
+
+
+@lru_cache(maxsize=8)
+def configured_rules(name: str, data: bytes) -> Rules[Heuristic]:
+    """Return the rules of a HeuristicConf.xml, see ``heuristic_conf.read``."""
+    return heuristic_conf.read(name, data, DECLARED)
+
+
+def rules_of(parameters: JobParameters) -> Rules[Heuristic]:
+    """Return the rules in force under ``parameters``."""
+    conf = parameters.heuristic_conf
+    chosen = default_rules() if conf is None else configured_rules(conf.name, conf.data)
+    chosen = replace(chosen, block_size=parameters.block_size)
+    return chosen.also(QUEUE_LIMIT) if parameters.queue_limit else chosen

@@ -1,0 +1,11 @@
+"""The file kinds of Spark applications."""
+
+from __future__ import annotations
+
+from engine.core.reading import FileKind
+from engine.job_heuristics.spark.reading.answers import SparkAnswer
+from engine.job_heuristics.spark.reading.archive import Archive
+from engine.job_heuristics.spark.reading.event_log import EventLog
+
+KINDS: tuple[FileKind, ...] = (EventLog(), Archive(), SparkAnswer())
+"""In the order of the page of formats."""
