@@ -83,16 +83,6 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'"numTasks":4,"numCompletedTasks":4,"numFailedTasks":0}]',
         ),
         "spark-archive": ("eventLogs-application_1760000000000_0001.zip", _spark_archive()),
-        "rumen": (
-            "trace.json",
-            b'{"jobID":"job_1760000000000_0001","user":"ann","submitTime":1760000000000,"launchTime":1760000001000,'
-            b'"finishTime":1760000009000,"outcome":"SUCCESS","mapTasks":[],"reduceTasks":[]}',
-        ),
-        "job-summary": (
-            "job_1760000000000_0001.summary",
-            b"jobId=job_1760000000000_0001,submitTime=1760000000000,launchTime=1760000001000,finishTime=1760000009000,"
-            b"user=ann,queue=etl,status=SUCCEEDED,jobName=sort\n",
-        ),
     },
     "query-profile": {
         "wlr-csv": ("table.csv", b"q1,q2,user_us\n1,2,300\n2,1,250\n"),

@@ -81,17 +81,6 @@ def _parquet(frame: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def _rumen(number: int) -> dict[str, Any]:
-    attempt = {"attemptID": "attempt_1_1_m_0_0", "result": "SUCCESS", "startTime": 2, "finishTime": 9, "hdfsBytesRead": 5,
-               "resourceUsageMetrics": {"cumulativeCpuUsage": 3, "heapUsage": 4}, "clockSplits": [1, 2], "cpuUsages": [1],
-               "vmemKbytes": [2], "physMemKbytes": [3]}  # fmt: skip
-    task = {"taskID": "task_1_1_m_0", "taskType": "MAP", "taskStatus": "SUCCESS", "startTime": 2, "finishTime": 9,
-            "attempts": [attempt]}  # fmt: skip
-    return {"jobID": f"job_1_{number}", "jobName": "n", "user": "u", "queue": "q", "outcome": "SUCCESS", "submitTime": 1,
-            "launchTime": 2, "finishTime": 9, "totalMaps": 1, "totalReduces": 0, "mapTasks": [task], "reduceTasks": [],
-            "jobProperties": {"mapreduce.map.memory.mb": "1024"}}  # fmt: skip
-
-
 def _sysstat() -> dict[str, Any]:
     sample = [
         {"timestamp": f"23:38:0{n}", "cpu-load": [{"cpu": "all", "usr": 29.5, "nice": 0.0, "sys": 4.0, "idle": 66.5}]}
@@ -155,9 +144,6 @@ def written() -> dict[str, list[Sample]]:
             ("counters.json", _json({"jobCounters": {"id": "job_1700000000000_0007", "counterGroup": [
                 {"counterGroupName": "org.apache.hadoop.mapreduce.TaskCounter",
                  "counter": [{"name": "SPILLED_RECORDS", "totalCounterValue": 5, "mapCounterValue": 3}]}]}})),
-            ("trace.json", _json(_rumen(1), _rumen(2))),
-            ("job_1_1.summary", b"jobId=job_1_1,submitTime=1,launchTime=2,firstMapTaskLaunchTime=3,finishTime=9,numMaps=2,"
-             b"numReduces=1,user=u,queue=q,status=SUCCEEDED,mapSlotSeconds=5,reduceSlotSeconds=4,jobName=a\\,b\n" * 2),
         ],
         "query-profile": [
             ("wlr.csv", b"user_us,select_1,insert_2\n" + b"".join(b"%d,%d,%d\n" % (n * 7, n, n % 3) for n in range(40))),

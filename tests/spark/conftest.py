@@ -95,8 +95,7 @@ def _others(folder: Path, job: str) -> None:
             (rolling / f"events_{part + 1}_{app}").write_bytes(data)
         (rolling / f"appstatus_{app}").write_bytes(b"")
     samples = SAMPLES["job-heuristics"]
-    for kind in ("rumen", "mapreduce-rest", "job-summary"):
-        name, data = samples[kind]
-        place = folder / (job if kind == "mapreduce-rest" else kind) / name
-        place.parent.mkdir()
-        place.write_bytes(data.replace(b"job_1760000000000_0001", job.encode()))
+    name, data = samples["mapreduce-rest"]
+    place = folder / job / name
+    place.parent.mkdir()
+    place.write_bytes(data.replace(b"job_1760000000000_0001", job.encode()))

@@ -11,14 +11,10 @@ import msgspec
 from engine.core.text import decode
 
 MOST_DEPTH = 64
-"""Deepest nesting that is read; real answers and traces have less than ten levels."""
+"""Deepest nesting that is read; real answers have fewer than ten levels."""
 _MOST_DIGITS = 400
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)|[\[{]|[\]}]|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 """Strings, brackets and numbers of JSON; takes linear time, also where a string has no end."""
-
-
-_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z))*+([\[\]{}])', re.DOTALL)
-"""Everything up to the next bracket outside of strings."""
 
 
 def decode_json(data: bytes) -> tuple[Any, str]:
@@ -31,17 +27,6 @@ def decode_json(data: bytes) -> tuple[Any, str]:
         if sound == data:
             raise error if isinstance(error, msgspec.DecodeError) else msgspec.DecodeError(str(error)) from error
         return msgspec.json.decode(sound), "what is nested too deeply, no number that can be, or not UTF-8 is left out"
-
-
-def end_of(data: bytes, at: int) -> int:
-    """Return the place behind the value that begins with a bracket at ``at``; -1 where it has no end."""
-    depth = 0
-    while match := _TO_BRACKET.match(data, at):
-        depth += 1 if match.group(1) in b"[{" else -1
-        at = match.end()
-        if depth <= 0:
-            return at
-    return -1
 
 
 def _pruned(data: bytes) -> bytes:

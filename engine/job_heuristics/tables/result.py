@@ -40,7 +40,7 @@ JOBS = Table(
         count("maps_finished", "maps that succeeded so far", hidden=True),
         count("reduces_finished", "reduces that succeeded so far", hidden=True),
         count("attempts_running", "attempts running now", hidden=True),
-        text("source", "history, rest, am, rumen or summary", hidden=True),
+        text("source", "history, rest, am or log", hidden=True),
         text("notes", "what was assumed for this job", hidden=True),
     ),
     key=("job_id",),

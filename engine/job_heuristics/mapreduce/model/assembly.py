@@ -108,7 +108,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
         source=pl.coalesce(
             "source",
             pl.col("kind").replace_strict(
-                {"jhist": "history", "mapreduce-rest": "rest", "rumen": "rumen", "job-summary": "summary"},
+                {"jhist": "history", "mapreduce-rest": "rest"},
                 default="history", return_dtype=pl.String,
             ),
         ),

@@ -12,7 +12,7 @@ from engine.job_heuristics.mapreduce.model.events import TERMINAL, Events
 from engine.job_heuristics.mapreduce.reading.conf import job_in
 from engine.job_heuristics.mapreduce.tables.model import CONF_MODEL
 
-_RANK = {"jhist": 4, "mapreduce-rest": 3, "rumen": 2, "job-summary": 1}
+_RANK = {"jhist": 2, "mapreduce-rest": 1}
 """Kinds of files by how much they tell of a job; more is better."""
 
 
@@ -21,7 +21,7 @@ def choose_files(events: Events) -> tuple[pl.DataFrame, dict[str, set[int]]]:
 
     A job may lie in several files (staging and done, an earlier application master, saved REST answers). The one
     that is finished wins, then the one with most ended tasks and attempts, then most records, then history over
-    REST over trace over summary, then the newest file. ``group``: the file's id; -1 for all REST answers together.
+    REST, then the newest file. ``group``: the file's id; -1 for all REST answers together.
     """
     kinds = pl.DataFrame(
         {

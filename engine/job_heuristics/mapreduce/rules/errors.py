@@ -40,10 +40,6 @@ def errors(jobs: Jobs, rules: MapReduceRules) -> list[str]:
 def _before_heuristics(row: Mapping[str, Any], unfinished: bool) -> str:
     """Return the error of reading a job; empty if its heuristics run."""
     state, source = row["state"], row["source"]
-    if source == "rumen":
-        return "Dr. Elephant does not read Rumen traces"
-    if source == "summary":
-        return "Dr. Elephant does not read job summaries: no history of this job was found"
     if row["broken"]:
         return str(row["broken"])
     if state == "RUNNING" and source == "history":
@@ -68,12 +64,12 @@ def assumptions(jobs: Jobs) -> list[str]:
     timed, fallback, n = (maps[name] + reduces[name] for name in ("timed", "fallback", "n"))
     measured = (maps["avg_physical_bytes"] > 0) | (reduces["avg_physical_bytes"] > 0)
     columns = zip(
-        jobs.frame["state"].to_list(), jobs.frame["source"].to_list(), jobs.frame["conf_file"].to_list(),
+        jobs.frame["state"].to_list(), jobs.frame["conf_file"].to_list(),
         fallback.tolist(), (n - timed).tolist(), maps["instant"].tolist(), ((timed > 0) & ~measured).tolist(),
         _huge(jobs), strict=True,
     )  # fmt: skip
     notes = []
-    for j, (state, source, conf_file, chosen, untimed, instant, unmeasured, huge) in enumerate(columns):
+    for j, (state, conf_file, chosen, untimed, instant, unmeasured, huge) in enumerate(columns):
         words: list[str] = []
         if chosen:
             words.append("the file names no successful attempts: those that succeeded are taken")
@@ -81,7 +77,7 @@ def assumptions(jobs: Jobs) -> list[str]:
             words.append(f"{untimed} ended task(s) have no times")
         if instant:
             words.append(f"{instant} map(s) of 0 ms are left out of Mapper Speed")
-        if conf_file is not None or source in ("rumen", "summary"):
+        if conf_file is not None:
             words += _container_notes(jobs.properties[j])
         else:
             words.append("no configuration found: containers of 2048 MB and an unknown job type are assumed")

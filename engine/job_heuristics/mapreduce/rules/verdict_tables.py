@@ -105,7 +105,7 @@ def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
     """Return per job, whether it has tasks of which nothing is known: then used and wasted are unknown, not 0."""
     planned = zip(*(jobs[name].to_list() for name in ("tasks_seen", "maps", "reduces", "source")), strict=True)
     return [
-        not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest", "summary")
+        not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest")
         for seen, maps, reduces, source in planned
     ]
 

@@ -88,12 +88,12 @@ PROGRESS = Column(
 
 JOB_EVENTS = Table(
     "job_events",
-    "One row per job-level fact: an event of the history, a REST answer, a summary line. Null: not in this row",
+    "One row per job-level fact: an event of the history, a REST answer. Null: not in this row",
     (
         SEQ,
         JOB,
-        text("event", "event type (AM_STARTED, JOB_SUBMITTED ... ; REST_JOB, RUMEN_JOB, SUMMARY, BEGIN)"),
-        text("source", "history, rest, am (answer of a running application master), rumen or summary"),
+        text("event", "event type (AM_STARTED, JOB_SUBMITTED ... ; REST_JOB, BEGIN)"),
+        text("source", "history, rest or am (answer of a running application master)"),
         time("time_ms", "when the event happened, null: unknown"),
         time("submit_ms", "submitted"),
         time("launch_ms", "initialised by the application master"),

@@ -42,7 +42,7 @@ JOB_MODEL = Table(
         count("am_starts", "application master attempts"),
         text("workflow", "workflow the job belongs to"),
         text("diagnostics", "Dr. Elephant's diagnostics of the job (REST: of its failed task, null: none)"),
-        text("source", "history, rest, am, rumen or summary: what the tasks come from"),
+        text("source", "history, rest or am: what the tasks come from"),
         Column("file", pl.UInt32, "id of the file the events come from", kind="id"),
         Column("conf_file", pl.UInt32, "id of the file the configuration comes from, null: none found", kind="id"),
         whole("map_memory_mb", "container of a map as the metrics see it (2048 where unset)", unit="MB"),

@@ -418,24 +418,6 @@ def test_one_odd_value_leaves_the_rest_of_an_answer(odd: bytes) -> None:
     assert not rest_of(data[:-1]).complete
 
 
-def test_one_bad_job_leaves_the_rest_of_a_trace() -> None:
-    rumen = next(k for k in VIEW.kinds if k.id == "rumen")
-    good = b'{"jobID":"job_1_%d","submitTime":%d}\n'
-    bad = (
-        b'{"jobID":"job_1_9",x}',
-        b'{"jobID":"job_1_9","mapTasks":' + b"[" * 999 + b"]" * 999 + b"}",
-        b'{"jobID":[1e999]}',
-    )
-    for odd in bad:
-        data = good % (1, 5) + odd + good % (2, 6)
-        reading = rumen.read(Source("/d/t.json", "t.json", 0, len(data)), data, None, True)
-        assert kinds(reading.problems) & {"bad-json", "bad-record"}
-        assert set(reading.rows["job_events"]["job_id"]) >= {"job_1_1", "job_1_2"}
-    data = good % (1, 5) + b'{"jobID":"job_1_2"'
-    reading = rumen.read(Source("/d/t.json", "t.json", 0, len(data)), data, None, True)
-    assert reading.rows["job_events"]["job_id"] == ["job_1_1"] and kinds(reading.problems) == {"bad-json"}
-
-
 def test_equal_problems_take_no_memory() -> None:
     head = b"\n".join(text().split(b"\n")[:2]) + b"\n"
     (problem,) = read(head + b"x\n" * 50_000).problems

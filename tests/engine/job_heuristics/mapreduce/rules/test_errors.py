@@ -49,8 +49,6 @@ def test_a_plain_job_has_neither() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"source": "rumen"}, "Rumen"),
-        ({"source": "summary"}, "job summaries"),
         ({"broken": "java.lang.Broken"}, "java.lang.Broken"),
         ({"state": "RUNNING"}, "NullPointerException"),
         ({"state": "RUNNING", "source": "am"}, "neither succeeded or failed"),
@@ -99,7 +97,7 @@ def test_assumptions(given: dict[str, Any], words: str) -> None:
 
 def test_no_assumption_is_made_of_what_is_there() -> None:
     assert note(conf=CONF | {"mapreduce.map.memory.mb": "0"}) == ""
-    assert note(conf={}) == note(conf_file=None, source="rumen") == note(tasks=[]) == note(state="FAILED") == ""
+    assert note(conf={}) == note(tasks=[]) == note(state="FAILED") == ""
     assert note(tasks=[task("map", 10, 45, pmem_mb=0), task("reduce", 60, 9)]) == ""
     assert note(map_memory_mb=2**63 // 45 - 1000) == ""
 
