@@ -38,13 +38,18 @@ class BrokerLoadParameters(Parameters, frozen=True):
         str, option("Cluster by its label, where series name several; else the one with most brokers is shown.")
     ] = ""
     fail: Annotated[
-        tuple[str, ...], option("Brokers that die, by id, rack:NAME or host:NAME, separated by commas.")
+        tuple[str, ...], option("Brokers that die, by id, rack:NAME or host:NAME, separated by commas.", what_if=True)
     ] = ()
-    demote: Annotated[tuple[str, ...], option("Brokers that give up leadership, named as in fail.")] = ()
-    reassignment: Annotated[Attachment | None, option("A kafka-reassign-partitions JSON to apply.")] = None
-    apply_plan: Annotated[bool, option("Apply the reassignment found among the inputs.")] = False
+    demote: Annotated[tuple[str, ...], option("Brokers that give up leadership, named as in fail.", what_if=True)] = ()
+    reassignment: Annotated[Attachment | None, option("A kafka-reassign-partitions JSON to apply.", what_if=True)] = (
+        None
+    )
+    apply_plan: Annotated[bool, option("Apply the reassignment found among the inputs.", what_if=True)] = False
     add_brokers: Annotated[
-        int, option("Brokers of the typical capacity to add (bounds only).", unit="brokers", low=0, high=10000)
+        int,
+        option(
+            "Brokers of the typical capacity to add (bounds only).", unit="brokers", low=0, high=10000, what_if=True
+        ),
     ] = 0
     at: Annotated[
         str | None, option("Look at the data as they were then: ISO time, epoch seconds or milliseconds.")

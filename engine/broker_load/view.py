@@ -39,6 +39,7 @@ from engine.broker_load.result.gauges import GAUGES
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.core.inputs import Inputs
+from engine.core.parameters import no_what_if
 from engine.core.result import Finding, Headline, Level, Result, Trend
 from engine.core.tables import Table
 from engine.core.view import Context, NoInput
@@ -103,6 +104,7 @@ class BrokerLoad:
             newest_ms=inputs.newest_ms,
             at_ms=at_ms,
             detail=standing.detail,
+            outcome=builder.outcome,
             trend=_trend(builder.frames.get(BROKERS.name)),
         )
 
@@ -129,9 +131,7 @@ def _any_numbers() -> np.errstate:
 
 def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
     """Return what a what-if does not change, computed once per version of the inputs and choice of the other parameters."""
-    plain = msgspec.structs.replace(
-        parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None
-    )
+    plain = msgspec.structs.replace(parameters, **no_what_if(type(parameters)), at=None)
     key = (inputs.version, plain, at_ms)
     return context.memo.value("broker load model", key, lambda: _compute(inputs, plain, context, at_ms))
 

@@ -35,8 +35,9 @@ def option(
     choices: Iterable[str] = (),
     low: float | None = None,
     high: float | None = None,
+    what_if: bool = False,
 ) -> msgspec.Meta:
-    """Describe one parameter: what it does, its unit, the words it may take, its bounds (inclusive).
+    """Describe one parameter: what it does, its unit, the words it may take, its bounds (inclusive), whether it asks a what-if.
 
     It stands in the annotation, the default behind it, and a ``Literal`` type gives the choices by itself::
 
@@ -44,7 +45,8 @@ def option(
             window: Annotated[float, option("Length of the window", unit="s", low=1)] = 60.0
             mode: Annotated[Literal["mean", "max"], option("How samples of a window are combined")] = "mean"
     """
-    return msgspec.Meta(description=sentence, extra={"unit": unit, "choices": tuple(choices), "low": low, "high": high})
+    extra = {"unit": unit, "choices": tuple(choices), "low": low, "high": high, "what_if": what_if}
+    return msgspec.Meta(description=sentence, extra=extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Option:
     choices: tuple[str, ...]
     low: float | None = None
     high: float | None = None
+    what_if: bool = False
 
 
 class BadOption(ValueError):
@@ -69,6 +72,16 @@ class BadOption(ValueError):
 def options(kind: type[Parameters]) -> tuple[Option, ...]:
     """List the parameters of ``kind`` in declared order. Raises TypeError for a field that is not declared with ``option``."""
     return _declared(kind)
+
+
+def no_what_if(kind: type[Parameters]) -> dict[str, Any]:
+    """Return the what-if options of ``kind`` with their defaults, by field: with these values nothing is asked."""
+    return {declared.field: declared.default for declared in _declared(kind) if declared.what_if}
+
+
+def asks_what_if(parameters: Parameters) -> bool:
+    """Return whether any what-if option is set."""
+    return any(getattr(parameters, field) != value for field, value in no_what_if(type(parameters)).items())
 
 
 @functools.cache
@@ -100,6 +113,7 @@ def _declared(kind: type[Parameters]) -> tuple[Option, ...]:
                 choices=tuple(extra.get("choices", ())) or _literals(typing.get_args(hint)[0]),
                 low=extra.get("low"),
                 high=extra.get("high"),
+                what_if=extra.get("what_if", False),
             )
         )
     return tuple(declared)

@@ -80,9 +80,10 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
-    ``trend``: how the view's chief number developed. ``latest``: what came last, where inputs come one by one (``run 132``):
-    events name it. ``later``: how to get the tables, by name, that are read or made only when they are asked for (``table``),
-    with the problems of their files; equal results have equal ones.
+    ``outcome``: what the what-if of the parameters leads to, None without one. ``trend``: how the view's chief number
+    developed. ``latest``: what came last, where inputs come one by one (``run 132``): events name it. ``later``: how to get
+    the tables, by name, that are read or made only when they are asked for (``table``), with the problems of their files;
+    equal results have equal ones.
     """
 
     view: str
@@ -96,6 +97,7 @@ class Result:
     at_ms: int | None = None
     detail: Any = field(default=None, compare=False)
     focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    outcome: Headline | None = None
     trend: Trend | None = None
     latest: str = ""
     later: Mapping[str, MadeLater] = field(default_factory=dict, compare=False, repr=False)
@@ -135,7 +137,7 @@ class Result:
         """Whether drawing ``other`` after this one would change nothing."""
         if other is None or (self.view, self.at_ms) != (other.view, other.at_ms):
             return False
-        plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings", "trend")
+        plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings", "outcome", "trend")
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
             and self.tables.keys() == other.tables.keys()

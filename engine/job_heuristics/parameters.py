@@ -31,25 +31,36 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
     price_gb_h: Annotated[float | None, option("price of one GB of container memory for an hour", low=0.0)] = None
     price_vcore_h: Annotated[float | None, option("price of one virtual core for an hour", low=0.0)] = None
     seed: Annotated[int, option("random seed of probabilities and of the expected end", low=0, high=2**31)] = 1
-    map_mb: Annotated[int | None, option("what if: container of a map", unit="MB", low=1, high=2**20)] = None
-    reduce_mb: Annotated[int | None, option("what if: container of a reducer", unit="MB", low=1, high=2**20)] = None
-    split_size: Annotated[int | None, option("what if: input bytes of a map", unit="bytes", low=1, high=2**50)] = None
-    reduces: Annotated[int | None, option("what if: number of reducers", low=1, high=100_000)] = None
-    slow_start: Annotated[
-        float | None, option("what if: share of maps that must be done before reducers start", low=0.0, high=1.0)
+    map_mb: Annotated[int | None, option("what if: container of a map", unit="MB", low=1, high=2**20, what_if=True)] = (
+        None
+    )
+    reduce_mb: Annotated[
+        int | None, option("what if: container of a reducer", unit="MB", low=1, high=2**20, what_if=True)
     ] = None
-    executors: Annotated[int | None, option("what if: executors of a Spark application", low=1, high=10_000)] = None
-    executor_cores: Annotated[int | None, option("what if: cores of an executor", low=1, high=256)] = None
+    split_size: Annotated[
+        int | None, option("what if: input bytes of a map", unit="bytes", low=1, high=2**50, what_if=True)
+    ] = None
+    reduces: Annotated[int | None, option("what if: number of reducers", low=1, high=100_000, what_if=True)] = None
+    slow_start: Annotated[
+        float | None,
+        option("what if: share of maps that must be done before reducers start", low=0.0, high=1.0, what_if=True),
+    ] = None
+    executors: Annotated[
+        int | None, option("what if: executors of a Spark application", low=1, high=10_000, what_if=True)
+    ] = None
+    executor_cores: Annotated[int | None, option("what if: cores of an executor", low=1, high=256, what_if=True)] = None
     executor_mb: Annotated[
-        int | None, option("what if: memory of an executor, without overhead", unit="MB", low=256, high=2**20)
+        int | None,
+        option("what if: memory of an executor, without overhead", unit="MB", low=256, high=2**20, what_if=True),
     ] = None
     shuffle_partitions: Annotated[
-        int | None, option("what if: tasks of a stage that reads shuffled data", low=1, high=100_000)
+        int | None, option("what if: tasks of a stage that reads shuffled data", low=1, high=100_000, what_if=True)
     ] = None
     limits: Annotated[
         tuple[str, ...],
         option(
-            "what if: other limits, each HEURISTIC/PARAMETER=low:moderate:severe:critical as in HeuristicConf.xml, or =x1.5"
+            "what if: other limits, each HEURISTIC/PARAMETER=low:moderate:severe:critical as in HeuristicConf.xml, or =x1.5",
+            what_if=True,
         ),
     ] = ()
     compare: Annotated[str | None, option("job whose configuration is compared with the chosen job's")] = None

@@ -56,9 +56,11 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
         str, option("Intervals to look at: rows 10..120 or two times joined by two dots; empty is all.")
     ] = ""
     compare: Annotated[str, option("A second window, like window, to compare with.")] = ""
-    what_if: Annotated[str, option("Class to make faster or drop.")] = ""
-    faster: Annotated[float, option("How many times faster the class becomes.", unit="times", low=1, high=1e6)] = 2.0
-    drop: Annotated[bool, option("Drop the class instead.")] = False
+    what_if: Annotated[str, option("Class to make faster or drop.", what_if=True)] = ""
+    faster: Annotated[
+        float, option("How many times faster the class becomes.", unit="times", low=1, high=1e6, what_if=True)
+    ] = 2.0
+    drop: Annotated[bool, option("Drop the class instead.", what_if=True)] = False
     max_intervals: Annotated[
         int, option("Newest intervals of a server that are looked at; older ones are left out, with a note.", low=10)
     ] = 20_000

@@ -48,40 +48,49 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
         str | None,
         option("Judge heartbeats at this time (RFC 3339 or epoch); not set: the ring file's own time"),
     ] = None
-    fail: Annotated[tuple[str, ...], option("Nodes that fail, by ID, or whole zones as zone:NAME")] = ()
+    fail: Annotated[tuple[str, ...], option("Nodes that fail, by ID, or whole zones as zone:NAME", what_if=True)] = ()
     regime: Annotated[
         Regime,
         option(
             "What the ring knows: transient (A, the crash is not noticed yet), unhealthy (heartbeats are too old, the "
             "members still registered), left (B, the members are gone), returned (C, they are back)",
             choices=get_args(Regime),
+            what_if=True,
         ),
     ] = "transient"
     leaving: Annotated[
-        tuple[str, ...], option("Nodes that are LEAVING (a rolling restart), by ID, or whole zones as zone:NAME")
+        tuple[str, ...],
+        option("Nodes that are LEAVING (a rolling restart), by ID, or whole zones as zone:NAME", what_if=True),
     ] = ()
     tenant_shards: Annotated[
-        int | None, option("What if every tenant had this shard limit (0 = none); not set: as configured", low=0)
+        int | None,
+        option("What if every tenant had this shard limit (0 = none); not set: as configured", low=0, what_if=True),
     ] = None
     dataset_shards: Annotated[
-        int | None, option("What if every dataset had this shard limit; not set: as configured", low=0, high=1_000_000)
+        int | None,
+        option(
+            "What if every dataset had this shard limit; not set: as configured", low=0, high=1_000_000, what_if=True
+        ),
     ] = None
     tokens: Annotated[
-        int | None, option("What if every node had this many tokens; not set: as they are", low=0, high=1024)
+        int | None,
+        option("What if every node had this many tokens; not set: as they are", low=0, high=1024, what_if=True),
     ] = None
     scale: Annotated[
-        int | None, option("What if the ring had this many nodes; not set: as many as it has", low=1, high=2000)
+        int | None,
+        option("What if the ring had this many nodes; not set: as many as it has", low=1, high=2000, what_if=True),
     ] = None
     scale_ids: Annotated[
         Literal["plain", "padded"],
         option(
             "IDs of the nodes: as they are, or as if all ordinals were zero-padded (they sort by number then)",
             choices=("plain", "padded"),
+            what_if=True,
         ),
     ] = "plain"
-    home_zone: Annotated[str | None, option("What if only the members of this zone were used (home-zone routing)")] = (
-        None
-    )
+    home_zone: Annotated[
+        str | None, option("What if only the members of this zone were used (home-zone routing)", what_if=True)
+    ] = None
     capacity: Annotated[
         tuple[str, ...],
         option("What a node can take: one size for all, and exceptions as NODE=SIZE (8000000, 8MB, 64MiB)", unit="B/s"),
@@ -91,7 +100,11 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
         option("Cores per node: capacity is 8 MB/s of uncompressed profiles for each", low=0.01, high=100_000),
     ] = None
     cascade: Annotated[
-        bool, option("Nodes above their capacity fail next, until nothing changes (needs capacity, regime transient)")
+        bool,
+        option(
+            "Nodes above their capacity fail next, until nothing changes (needs capacity, regime transient)",
+            what_if=True,
+        ),
     ] = False
     cascade_factor: Annotated[
         float, option("A node fails in a cascade above its capacity times this", low=0.01, high=1000)

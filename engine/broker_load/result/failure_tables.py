@@ -188,8 +188,8 @@ def _tell(outcome: dict[str, Any], names: str, count: int, dead: bool, builder: 
     elif level != "ok":
         why = "producers with acks=all stop: " if outcome["survivable"] else "not survivable: "
         builder.findings.append(Finding(level, f"failure of {names}", why + _in_words(outcome)))
-    # First, as what was just asked: a narrow screen shows the first entries only.
-    builder.headline.insert(0, Headline(f"if {names} fail" + ("" if count > 1 else "s"), text, basis, level))
+    builder.outcome = Headline(f"if {names} fail" + ("" if count > 1 else "s"), text, basis, level)
+    builder.headline.insert(0, builder.outcome)  # first: a narrow screen shows no more
 
 
 def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:

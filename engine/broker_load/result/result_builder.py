@@ -19,6 +19,7 @@ class ResultBuilder:
     frames: dict[str, pl.DataFrame] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     headline: list[Headline] = field(default_factory=list)
+    outcome: Headline | None = None
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import pytest
 
-from engine.core.parameters import BadOption, Parameters, option, options, parse
+from engine.core.parameters import BadOption, Parameters, asks_what_if, no_what_if, option, options, parse
 
 
 class Declared(Parameters, frozen=True, kw_only=True):
@@ -34,3 +34,13 @@ def test_a_wrong_declaration_says_how_to_write_it() -> None:
         options(NotDescribed)
     with pytest.raises(TypeError, match="has no default"):
         options(WithoutDefault)
+
+
+class WhatIf(Parameters, frozen=True, kw_only=True):
+    mode: Annotated[str, option("How to count")] = "plain"
+    fail: Annotated[tuple[str, ...], option("Nodes that fail", what_if=True)] = ()
+
+
+def test_what_if_options_are_marked_where_they_are_declared() -> None:
+    assert no_what_if(WhatIf) == {"fail": ()}
+    assert asks_what_if(WhatIf(fail=("a",))) and not asks_what_if(WhatIf(mode="other"))

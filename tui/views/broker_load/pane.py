@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
+from engine.core.parameters import asks_what_if, no_what_if
 from tui.actions import bindings
 from tui.views.base import ViewPane
 from tui.views.broker_load import regression, rolling, what_if
@@ -152,7 +153,7 @@ class Pane(ViewPane):
         bar.mark(FAILURES, str(lost) if lost else "", "severe")
         gone = result.summary.get("skipped_partitions", 0)
         bar.mark(DATA, str(gone) if gone else "", "moderate")
-        bar.mark(WHAT_IF, "*" if what_if.asked(self.parameters) else "", "key")
+        bar.mark(WHAT_IF, "*" if asks_what_if(self.parameters) else "", "key")
         self._draw(titles.chosen)
 
     @on(Sections.Shown, "#bl-sections")
@@ -221,7 +222,7 @@ class Pane(ViewPane):
     def _what_if(self, result: Result) -> None:
         facts = what_if.facts(self.parameters, result)
         (title, first, second), place, count = what_if.page(result, self.page)
-        if count > 1 and what_if.asked(self.parameters):
+        if count > 1 and asks_what_if(self.parameters):
             facts.insert(0, ("shown", f"{title} ({place} of {count}; y shows the next)", "key"))
         self.query_one("#bl-what-facts", Facts).show(facts)
         table, below = self.query_one("#bl-what", LiveTable), self.query_one("#bl-what-leaders", LiveTable)
@@ -350,7 +351,7 @@ class Pane(ViewPane):
     def action_clear(self) -> None:
         """Drop the what-if."""
         if self.parameters is not None:
-            self.change(**what_if.NEUTRAL)
+            self.change(**no_what_if(type(self.parameters)))
 
     def action_page(self) -> None:
         """Show the next measure of the rolling restart, or the next table of the what-if."""

@@ -1,9 +1,10 @@
-"""The section on what if: what is asked, what comes of it, and which of its tables is shown."""
+"""The section on what if: the active what-if, its outcome, and which of its tables is shown."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from engine.core.parameters import asks_what_if
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
@@ -17,13 +18,6 @@ PAGES = (
     ("bounds with more brokers", "add_brokers", ""),
 )
 """What the section can show: title, table, table below it."""
-NEUTRAL: dict[str, Any] = {"fail": (), "demote": (), "apply_plan": False, "reassignment": None, "add_brokers": 0}
-"""The what-if parameters and their neutral values."""
-
-
-def asked(parameters: BrokerLoadParameters) -> bool:
-    """Return whether any what-if parameter is set."""
-    return any(getattr(parameters, name) != value for name, value in NEUTRAL.items())
 
 
 def is_dead(result: Result, word: str | None) -> bool:
@@ -39,8 +33,8 @@ def page(result: Result, number: int) -> tuple[tuple[str, str, str], int, int]:
 
 
 def facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact]:
-    """Return what is asked and what comes of it; without a what-if the keys that begin one."""
-    if not asked(parameters):
+    """Return the active what-if and its outcome, or the keys that start one."""
+    if not asks_what_if(parameters):
         return [("Space kills the broker under the cursor, i demotes, v applies a plan, a adds.", "", "dim")]
     shown: list[Fact] = []
     if parameters.fail:
@@ -53,8 +47,8 @@ def facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact]:
         count = parameters.add_brokers
         words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
         shown.append(("added", words, "ok"))
-    if "failover" in result.summary:  # then it is the first of the headline too
-        shown.append(("outcome", result.summary["failover"], result.headline[0].level))
+    if result.outcome is not None:
+        shown.append(("outcome", result.summary["failover"], result.outcome.level))
     return shown
 
 

@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from engine.core import units
+from engine.core.parameters import no_what_if
 from tui.actions import bindings
 from tui.views.base import DetailPanel, Level, ViewPane
 from tui.views.job_heuristics import drawing
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
 
 NAME = "job-heuristics"
 GROUPS = ("user", "queue", "job_type", "hour")
-SCENARIO: dict[str, Any] = {
-    "map_mb": None, "reduce_mb": None, "split_size": None, "reduces": None, "slow_start": None, "executors": None,
-    "executor_cores": None, "executor_mb": None, "shuffle_partitions": None, "limits": (),
-}  # fmt: skip
-"""The what-if parameters and their neutral values."""
 
 
 def strip_cell(cell: Cell) -> Sequence[Fragment]:
@@ -290,7 +286,7 @@ class Pane(ViewPane):
         """Open one job."""
         if self.parameters is None:
             return
-        self._choose(job=job_id, compare=None, **SCENARIO)
+        self._choose(job=job_id, compare=None, **no_what_if(type(self.parameters)))
         detail: Detail | None = self.result.detail if self.result is not None else None
         stored = detail is not None and detail.stored is not None and not detail.has(job_id)
         await self.drill(StoredLevel(job_id) if stored else self._full_level(job_id))
@@ -312,7 +308,7 @@ class Pane(ViewPane):
         was = self.open_job
         closed = await super().back()
         if was is not None and closed:
-            self._choose(job=None, compare=None, **SCENARIO)
+            self._choose(job=None, compare=None, **no_what_if(type(self.parameters)))
             self._ask()
         return closed
 
@@ -382,7 +378,7 @@ class Pane(ViewPane):
     def action_forget(self) -> None:
         """Drop the scenario (can be undone)."""
         if self.parameters is not None:
-            self.change(**SCENARIO)
+            self.change(**no_what_if(type(self.parameters)))
 
     def action_compare(self) -> None:
         """Compare configurations with the run under the cursor."""

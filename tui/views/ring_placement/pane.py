@@ -9,6 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from engine.core.parameters import asks_what_if
 from tui.actions import bindings
 from tui.views.ring_placement import facts, replica_facts, scenario
 from tui.views.ring_placement.cells import (
@@ -137,7 +138,7 @@ class Pane(scenario.ScenarioPane):
             self._moments = map_view.moments
         self._places = {node.id: (number, node.fate) for number, node in enumerate(map_view.nodes)}
         steps = self.scenario_steps()
-        clears = self.parameters is not None and scenario.changed(self.parameters)
+        clears = self.parameters is not None and asks_what_if(self.parameters)
         self.query_one(TimeAxis).show(map_view, steps, self.undo_depth if steps else 0, clears)
         self.query_one(ShardMap).show(map_view)
         self._show_map(result, bool(steps))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.core.parameters import no_what_if
 from tui.views.base import ViewPane
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
@@ -12,12 +13,6 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     from engine.ring_placement.parameters import RingParameters
     from engine.ring_placement.result.detail import ShardMapView
-
-EMPTY: Mapping[str, Any] = {
-    "fail": (), "leaving": (), "scale": None, "tokens": None, "tenant_shards": None, "dataset_shards": None,
-    "home_zone": None, "regime": "transient", "cascade": False, "scale_ids": "plain",
-}  # fmt: skip
-"""The scenario's parameters where nothing is changed."""
 
 REGIMES = ("transient", "left", "returned")
 """The moments of the time axis, in order."""
@@ -58,11 +53,6 @@ def steps(p: RingParameters) -> tuple[str, ...]:
     elif p.cores is not None:
         words.append(f"{p.cores:g} cores")
     return tuple(words)
-
-
-def changed(p: RingParameters) -> bool:
-    """Whether there is a scenario to clear."""
-    return any(getattr(p, name) != value for name, value in EMPTY.items())
 
 
 def expanded(names: Sequence[str], map_view: ShardMapView | None) -> tuple[str, ...]:
@@ -207,11 +197,11 @@ class ScenarioPane(ViewPane):
         if len(rings) < 2:
             self.notify("the files hold one ring only", timeout=2)
             return
-        self.change(ring=following(rings, now), sweep="", explain=None, **EMPTY)
+        self.change(ring=following(rings, now), sweep="", explain=None, **no_what_if(type(self.parameters)))
 
     def action_clear(self) -> None:
         """Nothing fails, nothing is changed."""
-        if self.parameters is not None and not self.change(**EMPTY):
+        if self.parameters is not None and not self.change(**no_what_if(type(self.parameters))):
             self.notify("there is no scenario to clear", timeout=2)
 
     def _scale(self, by: int) -> None:
