@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from engine.live.status import Status
     from engine.own_files.settings import Settings
     from tui.engine_client import Opener
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
 
 log = logging.getLogger("loadlens.app")
 

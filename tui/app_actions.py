@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.own_files.settings import Settings
     from tui.glyphs import Glyphs
     from tui.screens.palette_entries import Found
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
 
 
 class AppActions(App[None]):

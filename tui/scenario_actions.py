@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from tui.overview.actions import OverviewActions
 from tui.screens.palette_entries import Found
-from tui.views.side_by_side import Side, SideBySide
+from tui.views.shared.side_by_side import Side, SideBySide
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.own_files.scenarios import Scenarios
     from engine.own_files.settings import State
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
 
 
 class ScenarioActions(OverviewActions):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tui.glyphs import Glyphs
     from tui.source import Source
     from tui.tabs import Tabs
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
     from tui.widgets.drawing.fragments import Fragment
 
 RECOUNT_S = 5.0

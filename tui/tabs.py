@@ -11,7 +11,7 @@ from textual.message import Message
 
 from tui.engine_client import PROGRESS_AFTER_S
 from tui.overview.pane import OverviewPane
-from tui.views.generic import make_pane
+from tui.views.shared.generic import make_pane
 from tui.widgets.drawing.canvas import Frame
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.views import Entry
     from tui.engine_client import EngineClient
     from tui.messages import Computed, Opened
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
 
 log = logging.getLogger("loadlens.tabs")
 

@@ -13,7 +13,7 @@ from textual.message import Message
 
 from tui.actions import bindings
 from tui.overview.rows import Row, Target, ViewRows
-from tui.views.overview import Overview as Shared
+from tui.views.shared.overview import Overview as Shared
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.pick import PickList
 from tui.widgets.sections import on_screen

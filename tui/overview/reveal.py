@@ -10,7 +10,7 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
 
 WAIT_S = 0.05
 """Seconds between two looks."""

@@ -14,7 +14,7 @@ from tui.widgets.table.filters import WORD_KINDS, FilterError
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
     from tui.widgets.table.window import Key, Window
 
 MOST_ROWS = 20

@@ -18,7 +18,7 @@ from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
     from engine.core.parameters import Option
-    from tui.views.base import ViewPane
+    from tui.views.shared.pane import ViewPane
 
 
 class ParametersScreen(Box[None]):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.app import ComposeResult
 
-from tui.views.base import DetailPanel, ViewPane
 from tui.views.broker_load import what_if
 from tui.views.broker_load.cells import BROKER_CELLS, TOPIC_CELLS
 from tui.views.broker_load.levels import broker_facts, group_facts
-from tui.views.overview import Overview
+from tui.views.shared.overview import Overview
+from tui.views.shared.pane import DetailPanel, ViewPane
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.drawing.plot import Mark, PlotView, Series, plot
 from tui.widgets.facts import Facts

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from engine.core import units
-from tui.views.base import DetailPanel, Level
 from tui.views.broker_load.cells import COST_CELLS, load_bar
+from tui.views.shared.pane import DetailPanel, Level
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.table.table import LiveTable
 

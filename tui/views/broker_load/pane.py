@@ -12,7 +12,6 @@ from textual.containers import Horizontal, Vertical
 
 from engine.core.parameters import asks_what_if, no_what_if
 from tui.actions import bindings
-from tui.views.base import ViewPane
 from tui.views.broker_load import regression, rolling, what_if
 from tui.views.broker_load.brokers import BrokersSection
 from tui.views.broker_load.cells import (
@@ -24,6 +23,7 @@ from tui.views.broker_load.cells import (
     violated_cell,
 )
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
+from tui.views.shared.pane import ViewPane
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.plot import PlotView

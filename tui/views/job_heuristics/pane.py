@@ -15,13 +15,13 @@ from textual.containers import Horizontal
 from engine.core import units
 from engine.core.parameters import no_what_if
 from tui.actions import bindings
-from tui.views.base import DetailPanel, Level, ViewPane
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import JobLevel, advice_spec
 from tui.views.job_heuristics.scenario import OpenJob
 from tui.views.job_heuristics.spark_level import SparkLevel
 from tui.views.job_heuristics.stored_level import NEEDS_HISTORIES, StoredLevel
-from tui.views.overview import Overview
+from tui.views.shared.overview import Overview
+from tui.views.shared.pane import DetailPanel, Level, ViewPane
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
 from tui.widgets.drawing.plot import Draw, PlotView, Series, plot

@@ -10,7 +10,7 @@ from textual import on
 from textual.containers import VerticalScroll
 
 from engine.core.tables import Kind
-from tui.views.base import Level, ViewPane
+from tui.views.shared.pane import Level, ViewPane
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable

@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine.core import units
-from tui.views.base import Level
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import advice_spec
+from tui.views.shared.pane import Level
 from tui.widgets.drawing.fragments import Line
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable

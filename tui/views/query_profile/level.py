@@ -9,8 +9,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from tui.views.base import Level
 from tui.views.query_profile import drawing
+from tui.views.shared.pane import Level
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.plot import PlotView
 from tui.widgets.facts import Facts, TextPanel

@@ -12,10 +12,10 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from tui.actions import bindings
-from tui.views.base import DetailPanel, ViewPane
-from tui.views.overview import Overview
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import WHAT_IF, Charts, ClassLevel
+from tui.views.shared.overview import Overview
+from tui.views.shared.pane import DetailPanel, ViewPane
 from tui.widgets.drawing.plot import PlotView
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections, TitleBar

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical
 
-from tui.views.base import DetailPanel
 from tui.views.ring_placement.drawing import ShardMap
 from tui.views.ring_placement.time_axis import TimeAxis
+from tui.views.shared.pane import DetailPanel
 from tui.widgets.facts import Facts
 from tui.widgets.table.table import LiveTable
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.core.parameters import no_what_if
-from tui.views.base import ViewPane
+from tui.views.shared.pane import ViewPane
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 

@@ -11,8 +11,6 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 
 from tui.actions import bindings
-from tui.views.base import DetailPanel, Level
-from tui.views.overview import Overview
 from tui.views.run_comparison.cells import (
     bucket_cell,
     change_cell,
@@ -31,6 +29,8 @@ from tui.views.run_comparison.plots import MetricPlots
 from tui.views.run_comparison.run_choice import RunChoice
 from tui.views.run_comparison.strip import SampleStrips, legend
 from tui.views.run_comparison.thresholds import STEP, field_of, threshold_controls
+from tui.views.shared.overview import Overview
+from tui.views.shared.pane import DetailPanel, Level
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment
 from tui.widgets.facts import Facts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tui.views.base import ViewPane
 from tui.views.run_comparison.run_marks import RunMarks, RunName
+from tui.views.shared.pane import ViewPane
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 

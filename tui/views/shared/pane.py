@@ -14,8 +14,8 @@ from textual.widget import Widget
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
-from tui.views.overview import Overview
-from tui.views.zoom import Zooms
+from tui.views.shared.overview import Overview
+from tui.views.shared.zoom import Zooms
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar

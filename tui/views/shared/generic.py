@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 
-from tui.views.base import ViewPane
+from tui.views.shared.pane import ViewPane
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 

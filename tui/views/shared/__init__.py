@@ -1,0 +1,1 @@
+"""What the tabs of all views are made of."""
