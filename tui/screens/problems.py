@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -11,11 +10,9 @@ from textual.widget import Widget
 
 from tui.host import host_of
 from tui.screens.box import Box, about
-from tui.widgets.drawing.fragments import Fragment, cut_left, harmless
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
-from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
     from engine.core.problems import Problem
@@ -43,11 +40,6 @@ def declarations() -> tuple[Table, Table]:
     )
 
 
-def path_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a path cut on the left: its end tells more than its beginning."""
-    return [(cut_left(harmless(str(cell.value)), cell.width, cell.glyphs.ellipsis), "")]
-
-
 class ProblemsScreen(Box[None]):
     """Problems and files that are not read; they follow the input while the box is open."""
 
@@ -67,9 +59,8 @@ class ProblemsScreen(Box[None]):
     def content(self) -> list[Widget]:
         """Return both tables and the chosen reason in full."""
         sections = Sections()
-        paths = {"path": path_cell}
-        sections.add("Problems", LiveTable(self._tables[0], id="problems", renderers=paths, empty="no problems"))
-        sections.add("Not read", LiveTable(self._tables[1], id="skipped", renderers=paths, empty="every file is read"))
+        sections.add("Problems", LiveTable(self._tables[0], id="problems", empty="no problems"))
+        sections.add("Not read", LiveTable(self._tables[1], id="skipped", empty="every file is read"))
         return [sections, about(4)]
 
     def on_mount(self) -> None:
