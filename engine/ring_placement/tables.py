@@ -151,7 +151,6 @@ SETTINGS = Table("settings", "What a configuration of Mimir, Loki or Tempo says 
     Column("exclude_le", pl.Boolean, "Whether series are placed without their label le", kind="flag"),
 ))  # fmt: skip
 
-INPUTS = (RINGS, MEMBERS, PARTITION_RINGS, OVERRIDES, SETTINGS, RULES, STATS, LOADS, KEYS, METRICS, BLOCKS)
 
 # --------------------------------------------------------------------------------------------------------- results
 

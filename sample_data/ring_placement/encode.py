@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from engine.formats.protobuf import write_bytes, write_int, write_packed
-from engine.ring_placement.pyroscope.adaptive_placement import DistributionStats, Rules
+from engine.ring_placement.pyroscope.adaptive_placement import DistributionStats, Rules, Shard
 from engine.ring_placement.reading.bucket_files import Block, crc32c
 
 
@@ -25,9 +25,16 @@ def write_rules(rules: Rules) -> bytes:
     return out + write_int(3, rules.created_at)
 
 
+def stored_order(stats: DistributionStats) -> tuple[list[str], list[Shard]]:
+    """List the tenants and shards of the stored form, in order of first use."""
+    tenants = dict.fromkeys(d.tenant for d in stats.datasets)
+    shards = dict.fromkeys(s for d in stats.datasets for s in d.shards)
+    return list(tenants), list(shards)
+
+
 def write_stats(stats: DistributionStats) -> bytes:
     """Encode distribution stats as Pyroscope stores them."""
-    tenants, shards = stats.indexed()
+    tenants, shards = stored_order(stats)
     tenant_at = {tenant: i for i, tenant in enumerate(tenants)}
     shard_at = {shard: i for i, shard in enumerate(shards)}
     out = b"".join(write_bytes(1, write_bytes(1, tenant.encode()), always=True) for tenant in tenants)

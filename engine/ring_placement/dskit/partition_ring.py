@@ -1,12 +1,11 @@
-"""Partition rings: the partition of a key, a tenant's partitions, and which owners answer for each.
+"""Partition rings: the partition of a key, and a tenant's partitions.
 
-Source: ``grafana/dskit/ring`` (``partition_ring.go``, ``partition_instance_ring.go``). See ``docs/models/dskit-rings.md``,
+Source: ``grafana/dskit/ring`` (``partition_ring.go``). See ``docs/models/dskit-rings.md``,
 "Partition rings".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +14,7 @@ import numpy as np
 from engine.ring_placement.dskit.shuffle_shards import Owners, draws, seed_of
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, gaps
 
-UNKNOWN, PENDING, ACTIVE, INACTIVE, DELETED = range(5)
+_, PENDING, ACTIVE, _, DELETED = range(5)
 STATES = ("Unknown", "Pending", "Active", "Inactive", "Deleted")
 """Names of the states of a partition by number; a Deleted one is a tombstone."""
 
@@ -31,24 +30,6 @@ class Partition:
     changed_s: int = 0
     locked: bool = False
     owners: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """Who answers queries for one partition: IDs of its healthy owners, of which all zones but one may fail. ``error``: why a
-    query that needs the partition fails as a whole, else ""."""
-
-    ids: tuple[str, ...]
-    max_unavailable_zones: int = 0
-    error: str = ""
-
-
-def readers_of(partition: Partition, zone_of: Mapping[str, str]) -> Readers:
-    """Find the owners of ``partition`` that may answer; ``zone_of``: zones of the ingesters that are healthy, by ID."""
-    ids = tuple(name for name in partition.owners if name in zone_of)
-    if not ids:
-        return Readers((), 0, f"partition {partition.id}: too many unhealthy instances")
-    return Readers(ids, len({zone_of[name] for name in ids}) - 1)
 
 
 @dataclass(frozen=True, eq=False)

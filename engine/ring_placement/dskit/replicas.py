@@ -1,7 +1,7 @@
-"""Replica sets: which instances hold a key, how many of them may fail, and the set that a whole-ring request needs.
+"""Replica sets: which instances hold a key, and how many of them may fail.
 
-Source: ``grafana/dskit/ring`` (``Ring.Get``, ``Ring.GetReplicationSetForOperation``, the default replication strategy).
-See ``docs/models/dskit-rings.md``, "Replicas of a key" and "Requests to the whole ring".
+Source: ``grafana/dskit/ring`` (``Ring.Get``, the default replication strategy).
+See ``docs/models/dskit-rings.md``, "Replicas of a key".
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ _FEW_ZONES = 16
 """Zones up to which the next token of each is looked up."""
 _CELLS = 4_000_000
 """Cells of the largest array made for walks."""
-
-TOO_MANY = "too many unhealthy instances in the ring"
-"""Upstream's error where a whole-ring request finds too few healthy instances."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,46 +218,3 @@ def _in_front(
             return (node, *behind[:place])
         left -= not extends[other]
     return (node, *behind)
-
-
-@dataclass(frozen=True, eq=False)
-class WholeRing:
-    """What a request to all instances needs: the ``members`` to ask (indices), and how many of them, or how many whole
-    zones, may fail. ``error``: why it fails at once, else ""."""
-
-    members: np.ndarray
-    max_errors: int = 0
-    max_unavailable_zones: int = 0
-    zone_aware: bool = False
-    error: str = ""
-
-    def succeeds(self, ring: TokenRing, failing: np.ndarray) -> bool:
-        """Whether the request succeeds while the instances ``failing`` (bool) answer with errors."""
-        if self.error:
-            return False
-        failed = self.members[failing[self.members]]
-        if self.zone_aware:
-            return len(np.unique(ring.zone_of[failed])) <= self.max_unavailable_zones
-        return len(failed) <= self.max_errors
-
-
-def whole_ring_set(ring: TokenRing, operation: Operation) -> WholeRing:
-    """Find the instances that a request to the whole ring asks (``GetReplicationSetForOperation``).
-
-    With zone awareness every zone with an unhealthy instance is left out as a whole.
-    """
-    if not len(ring.tokens):
-        return WholeRing(np.empty(0, dtype=np.int64), error="empty ring")
-    healthy = ring.healthy(operation)
-    if ring.zone_aware:
-        failing = np.zeros(len(ring.zones), dtype=bool)
-        failing[ring.zone_of[~healthy]] = True
-        spare = min(len(ring.zones), ring.replication) // 2 - int(failing.sum())
-        if spare < 0:
-            return WholeRing(np.empty(0, dtype=np.int64), error=TOO_MANY)
-        return WholeRing(np.flatnonzero(~failing[ring.zone_of]), 0, spare, True)
-    needed = max(len(ring.instances), ring.replication) - ring.replication // 2
-    members = np.flatnonzero(healthy)
-    if len(members) < needed:
-        return WholeRing(members[:0], error=TOO_MANY)
-    return WholeRing(members, len(members) - needed)

@@ -85,14 +85,12 @@ def spread_minimizing_tokens(zone: int, instance: int, count: int = PER_INSTANCE
     return np.array(known.tokens[instance][:count], dtype=np.int64) + zone
 
 
-def random_tokens(seed: int, count: int, taken: np.ndarray | None = None) -> np.ndarray:
-    """Draw ``count`` random tokens (int64, sorted) that are not ``taken``."""
-    used = set() if taken is None else set(taken.tolist())
-    out: list[int] = []
+def random_tokens(seed: int, count: int) -> np.ndarray:
+    """Draw ``count`` distinct random tokens (int64, sorted)."""
+    out: set[int] = set()
     generator = GoRand(seed)
     while len(out) < count:
         for value in ((generator.uint64s(count) & np.uint64(2**63 - 1)) >> np.uint64(31)).tolist():
-            if value not in used and len(out) < count:
-                used.add(value)
-                out.append(value)
+            if len(out) < count:
+                out.add(value)
     return np.array(sorted(out), dtype=np.int64)

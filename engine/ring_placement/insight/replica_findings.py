@@ -23,8 +23,6 @@ NAMED_TENANTS = 3
 """Tenants that a finding names."""
 ALIGNED = 20.0
 """A worst pair that loses so many times what the median pair of its zones does is a finding."""
-UNEVEN = 1.35
-"""A shard whose largest member owns so many times the mean is a finding."""
 
 
 def findings_of(s: ReplicatedScenario, context: Context) -> list[Finding]:

@@ -7,55 +7,18 @@ Pyroscope's package ``adaptiveplacement``; ``docs/models/ring-placement.md``, fr
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, ROUND_ROBIN, Limits, Rule
 
-SECOND = 1_000_000_000
-"""Nanoseconds of a second."""
 MAX_MULTIPLIER = 16
 """Largest factor by which growth within one burst window is amplified."""
-RULES_RETENTION_NS = 15 * 60 * SECOND
+RULES_RETENTION_NS = 15 * 60 * 10**9
 """How long the rule of a dataset without stats is kept: Pyroscope's default; no file that is read says another."""
 
 Shard = tuple[int, str]
 """A shard ID and its owner. A moved shard is two of these."""
-
-
-class Rate:
-    """Rate per second with a half-life of ``window_s`` seconds (at least one); a new one was last updated in 1970."""
-
-    __slots__ = ("_lifetime", "average", "cumulated", "last_ns")
-
-    def __init__(self, window_s: float) -> None:
-        self._lifetime = max(1.0, window_s) / math.log(2)
-        self.average = 0.0
-        self.cumulated = 0.0
-        self.last_ns = 0
-
-    def _decayed(self, elapsed: float) -> float:
-        alpha = 1 - math.exp(-elapsed / self._lifetime)
-        return alpha * (self.cumulated / elapsed) + (1 - alpha) * self.average
-
-    def update(self, amount: int, now_ns: int) -> None:
-        """Count ``amount`` at ``now_ns``; a time before the last one is ignored."""
-        elapsed = (now_ns - self.last_ns) / SECOND
-        if elapsed < 0:
-            return
-        if elapsed >= 1:
-            self.average = self._decayed(elapsed)
-            self.cumulated = 0.0
-            self.last_ns = now_ns
-        self.cumulated += amount
-
-    def value(self, now_ns: int) -> float:
-        """Return the rate at ``now_ns`` without storing it."""
-        elapsed = (now_ns - self.last_ns) / SECOND
-        if elapsed < 0:
-            return 0.0
-        return self._decayed(elapsed) if elapsed >= 1 else self.average
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +39,6 @@ class DistributionStats:
     datasets: tuple[DatasetStats, ...]
     created_at: int
 
-    def indexed(self) -> tuple[list[str], list[Shard]]:
-        """List the tenants and shards of the stored form, in order of first use."""
-        tenants = dict.fromkeys(d.tenant for d in self.datasets)
-        shards = dict.fromkeys(s for d in self.datasets for s in d.shards)
-        return list(tenants), list(shards)
-
 
 _UINT64 = 2**64 - 1
 """Sums of usages are unsigned 64-bit numbers: beyond them they begin at 0 again."""
@@ -99,60 +56,6 @@ def integer_std_dev(usage: Sequence[int]) -> int:
     mean = integer_mean(usage)
     total = sum((value - mean) ** 2 for value in usage) & _UINT64
     return int(math.sqrt(float(total // len(usage))))
-
-
-def round_half_away(value: float) -> int:
-    """Round to the nearest integer, halves away from zero."""
-    whole = math.trunc(value)
-    # Adding a half would round twice: 0.49999999999999994 + 0.5 is 1, and above 2^52 odd numbers would become even.
-    return whole + (1 if value > 0 else -1) if abs(value - whole) >= 0.5 else whole
-
-
-_WHOLE_DATASET: Shard = (0, "")
-"""Shard under which the rate of a dataset's deviation is counted; shards have IDs from 1."""
-
-
-class StatsTracker:
-    """Counts samples of (tenant, dataset, shard, owner, bytes) and builds the stats. ``window_s``: half-life of the rates.
-
-    The rates of the deviations live among those of the shards, as in Pyroscope: they expire by their own last update, which
-    is a build, and outlive their dataset's shards until then.
-
-    Pyroscope's stored stats are read, never made: nothing but tests runs this class. It stays because it is what the stored
-    numbers mean (above all the deviation), and Pyroscope's own streams of samples prove it.
-    """
-
-    def __init__(self, window_s: float = 180.0) -> None:
-        self._counters: defaultdict[tuple[str, str, Shard], Rate] = defaultdict(lambda: Rate(window_s))
-
-    def record(self, tenant: str, name: str, shard: int, owner: str, size: int, now_ns: int) -> None:
-        """Count ``size`` bytes. Shard 0 is no shard: it is counted and never listed."""
-        self._counters[tenant, name, (shard, owner)].update(size, now_ns)
-
-    def build(self, now_ns: int) -> DistributionStats:
-        """Build the stats at ``now_ns``.
-
-        The standard deviation is fed into a rate as an amount per build, so that the stored value is smaller by the seconds
-        between builds. Pyroscope does so; ``integer_std_dev`` is the true one.
-        """
-        usage_by_shard: dict[tuple[str, str], dict[Shard, int]] = {}
-        for tenant, name, shard in sorted(self._counters):
-            if shard[0] != 0:
-                usage = round_half_away(self._counters[tenant, name, shard].value(now_ns))
-                usage_by_shard.setdefault((tenant, name), {})[shard] = usage
-        datasets = []
-        for (tenant, name), by_shard in usage_by_shard.items():
-            usages = tuple(by_shard.values())
-            deviation = self._counters[tenant, name, _WHOLE_DATASET]
-            deviation.update(integer_std_dev(usages), now_ns)
-            stored = round_half_away(deviation.value(now_ns))
-            datasets.append(DatasetStats(tenant, name, tuple(by_shard), usages, stored))
-        return DistributionStats(tuple(datasets), now_ns)
-
-    def expire(self, before_ns: int) -> None:
-        """Remove rates that were not updated since ``before_ns``: those of shards by a sample, those of deviations by a build."""
-        for key in [k for k, rate in self._counters.items() if rate.last_ns < before_ns]:
-            del self._counters[key]
 
 
 @dataclass(slots=True)

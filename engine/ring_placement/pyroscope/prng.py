@@ -114,23 +114,6 @@ class GoRand:
         self._next += count
         return drawn
 
-    def int63(self) -> int:
-        """Draw the next value of Int63."""
-        return int(self.uint64s(1)[0]) & (2**63 - 1)
-
-    def intn(self, n: int) -> int:
-        """Draw the next value of Intn(n). Raises ValueError for n < 1."""
-        if n < 1:
-            raise ValueError("intn needs a positive bound")
-        shift, top = (32, 2**31) if n <= _MERSENNE else (0, 2**63)
-        if n & (n - 1) == 0:
-            return (self.int63() >> shift) & (n - 1)
-        limit = top - 1 - top % n
-        while True:
-            value = self.int63() >> shift
-            if value <= limit:
-                return value % n
-
     def intn_each(self, bounds: np.ndarray) -> np.ndarray:
         """Draw Intn of each bound in turn (int64 array of values 1 .. 2^31-1); rejected draws are drawn again, as Go does."""
         out = np.empty(len(bounds), dtype=np.int64)

@@ -117,9 +117,3 @@ class Ring:
         """Return the ring as laid out again without the members ``gone``."""
         removed = frozenset(gone)
         return Ring.of(m for m in self.members if m.id not in removed)
-
-    def with_state(self, ids: Iterable[str], state: str) -> Ring:
-        """Return the same layout with the members ``ids`` in another placed ``state`` (a rollout sets LEAVING)."""
-        chosen = frozenset(ids)
-        changed = tuple(replace(m, state=state) if m.id in chosen else m for m in self.members)
-        return Ring(changed, self.owner)

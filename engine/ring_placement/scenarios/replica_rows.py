@@ -435,8 +435,6 @@ class ReplicatedPlacement:
             "shards": self.ring.total,
             "write_lost_share": float(self.lost_share[0]),
             "reads_ok": bool(self.reads_ok[0]),
-            "tenant_lost": self.lost_share[self.rows.shard_of],
-            "tenant_reads": self.reads_ok[self.rows.read_of],
         }
 
     def with_failed(self, failed: np.ndarray) -> ReplicatedPlacement:

@@ -83,8 +83,7 @@ class Outcome:
     ``after``: their loads. Totals as in ``docs/models/ring-placement.md``, "Totals of a scenario"; ``rejected_before`` was
     rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load; ``shards``: S afterwards.
 
-    Of rings with replicas: ``write_lost_share`` of all keys, and whether queries of the whole ring succeed (``reads_ok``);
-    ``tenant_lost`` and ``tenant_reads``: the same for each tenant in its shard (None for segment writers).
+    Of rings with replicas: ``write_lost_share`` of all keys, and whether queries of the whole ring succeed (``reads_ok``).
     """
 
     nodes: tuple[str, ...]
@@ -105,8 +104,6 @@ class Outcome:
     write_lost_share: float = 0.0
     reads_ok: bool = True
     moved_share: float = 0.0
-    tenant_lost: np.ndarray | None = None
-    tenant_reads: np.ndarray | None = None
 
 
 class Strategy(Protocol[P]):

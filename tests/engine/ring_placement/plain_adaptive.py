@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
+
+from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Shard, integer_std_dev
+
+SECOND = 10**9
 
 Sample = tuple[int, float]
 """Time (ns) and bytes."""
@@ -119,3 +124,85 @@ class Plain:
             and (sum(usage) // n == 0 or 2 * spread >= sum(usage) // n)
         )
         return 2 if current == 2 or skewed else 1
+
+
+class Rate:
+    """Rate per second with a half-life of ``window_s`` seconds (at least one); a new one was last updated in 1970."""
+
+    __slots__ = ("_lifetime", "average", "cumulated", "last_ns")
+
+    def __init__(self, window_s: float) -> None:
+        self._lifetime = max(1.0, window_s) / math.log(2)
+        self.average = 0.0
+        self.cumulated = 0.0
+        self.last_ns = 0
+
+    def _decayed(self, elapsed: float) -> float:
+        alpha = 1 - math.exp(-elapsed / self._lifetime)
+        return alpha * (self.cumulated / elapsed) + (1 - alpha) * self.average
+
+    def update(self, amount: int, now_ns: int) -> None:
+        """Count ``amount`` at ``now_ns``; a time before the last one is ignored."""
+        elapsed = (now_ns - self.last_ns) / SECOND
+        if elapsed < 0:
+            return
+        if elapsed >= 1:
+            self.average = self._decayed(elapsed)
+            self.cumulated = 0.0
+            self.last_ns = now_ns
+        self.cumulated += amount
+
+    def value(self, now_ns: int) -> float:
+        """Return the rate at ``now_ns`` without storing it."""
+        elapsed = (now_ns - self.last_ns) / SECOND
+        if elapsed < 0:
+            return 0.0
+        return self._decayed(elapsed) if elapsed >= 1 else self.average
+
+
+def round_half_away(value: float) -> int:
+    """Round to the nearest integer, halves away from zero."""
+    whole = math.trunc(value)
+    # Adding a half would round twice: 0.49999999999999994 + 0.5 is 1, and above 2^52 odd numbers would become even.
+    return whole + (1 if value > 0 else -1) if abs(value - whole) >= 0.5 else whole
+
+
+_WHOLE_DATASET: Shard = (0, "")
+"""Shard under which the rate of a dataset's deviation is counted; shards have IDs from 1."""
+
+
+class StatsTracker:
+    """Counts samples of (tenant, dataset, shard, owner, bytes) and builds the stats as Pyroscope does, so that tests of the
+    ruler have the input of a real one. ``window_s``: half-life of the rates."""
+
+    def __init__(self, window_s: float = 180.0) -> None:
+        self._counters: defaultdict[tuple[str, str, Shard], Rate] = defaultdict(lambda: Rate(window_s))
+
+    def record(self, tenant: str, name: str, shard: int, owner: str, size: int, now_ns: int) -> None:
+        """Count ``size`` bytes. Shard 0 is no shard: it is counted and never listed."""
+        self._counters[tenant, name, (shard, owner)].update(size, now_ns)
+
+    def build(self, now_ns: int) -> DistributionStats:
+        """Build the stats at ``now_ns``.
+
+        The standard deviation is fed into a rate as an amount per build, so that the stored value is smaller by the seconds
+        between builds. Pyroscope does so; ``integer_std_dev`` is the true one.
+        """
+        usage_by_shard: dict[tuple[str, str], dict[Shard, int]] = {}
+        for tenant, name, shard in sorted(self._counters):
+            if shard[0] != 0:
+                usage = round_half_away(self._counters[tenant, name, shard].value(now_ns))
+                usage_by_shard.setdefault((tenant, name), {})[shard] = usage
+        datasets = []
+        for (tenant, name), by_shard in usage_by_shard.items():
+            usages = tuple(by_shard.values())
+            deviation = self._counters[tenant, name, _WHOLE_DATASET]
+            deviation.update(integer_std_dev(usages), now_ns)
+            stored = round_half_away(deviation.value(now_ns))
+            datasets.append(DatasetStats(tenant, name, tuple(by_shard), usages, stored))
+        return DistributionStats(tuple(datasets), now_ns)
+
+    def expire(self, before_ns: int) -> None:
+        """Remove rates that were not updated since ``before_ns``: those of shards by a sample, those of deviations by a build."""
+        for key in [k for k, rate in self._counters.items() if rate.last_ns < before_ns]:
+            del self._counters[key]

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.dskit.replicas import ReplicaSets, WholeRing
+from engine.ring_placement.dskit.replicas import ReplicaSets
 from engine.ring_placement.dskit.token_ring import OPERATIONS, Instance, Operation, TokenRing
 from engine.ring_placement.dskit.tokens import spread_minimizing_tokens
+from engine.ring_placement.scenarios.replica_rows import Queries
 from tests.reference import reference
 
 OPERATION = {
@@ -88,8 +89,15 @@ def texts(sets: ReplicaSets, healthy: np.ndarray) -> list[str]:
     return out
 
 
-def as_written(found: WholeRing) -> Any:
-    if found.error:
-        return "!empty" if found.error.startswith("empty") else "!too many unhealthy"
-    return {"i": found.members.tolist(), "max_errors": found.max_errors,
-            "max_unavailable_zones": found.max_unavailable_zones, "zone_aware": found.zone_aware}  # fmt: skip
+def spare_of(ring: TokenRing, operation: Operation, failing: np.ndarray | None = None) -> int:
+    """How many more zones, or members, may fail before queries of the whole ring do; negative where they fail."""
+    alive = ring.healthy(operation)
+    reads = [np.arange(len(ring.instances))]
+    return int(Queries.of(ring, reads).spare(alive if failing is None else alive & ~failing)[0])
+
+
+def agrees(spare: int, written: Any) -> bool:
+    """Whether ``spare`` is what the data say of a query of a whole ring."""
+    if not isinstance(written, dict):
+        return spare < 0
+    return bool(spare == written["max_unavailable_zones" if written["zone_aware"] else "max_errors"])

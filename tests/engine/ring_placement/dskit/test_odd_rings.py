@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ring_placement.dskit.replicas import TOO_MANY, replica_sets, whole_ring_set
+from engine.ring_placement.dskit.replicas import replica_sets
 from engine.ring_placement.dskit.shuffle_shards import ShardRing
 from engine.ring_placement.dskit.token_ring import OPERATIONS, Instance, TokenRing
 
@@ -31,15 +31,6 @@ def test_a_zone_without_tokens_gives_no_replica() -> None:
     members = [member("a", 10, zone="x"), member("b", 20, zone="y"), member("c", zone="z")]
     sets = replica_sets(TokenRing.of(members, 3, True), OPERATIONS["write_no_extend"])
     assert sets.members.tolist() == [[0, 1], [1, 0]]
-
-
-@pytest.mark.parametrize("zone_aware", [False, True])
-def test_a_request_that_fails_at_once_asks_nobody(zone_aware: bool) -> None:
-    members = [member(f"m{i}", i, zone=f"z{i}", beating=i > 1) for i in range(3)]
-    ring = TokenRing.of(members, 3, zone_aware)
-    found = whole_ring_set(ring, OPERATIONS["read"])
-    assert found.error == TOO_MANY and not len(found.members)
-    assert not found.succeeds(ring, np.zeros(3, dtype=bool))
 
 
 def test_queries_ask_a_member_that_is_read_only_since_nobody_knows_when() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.dskit.partition_ring import Partition, PartitionRing, Readers, readers_of
+from engine.ring_placement.dskit.partition_ring import Partition, PartitionRing
+from engine.ring_placement.dskit.token_ring import TokenRing
 from engine.ring_placement.dskit.tokens import spread_minimizing_tokens
+from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.scenarios.replica_rows import Registered, ReplicatedPlacement, Tenants
 from tests.engine.ring_placement.dskit.golden import OPERATION, instances, load
 
 
@@ -42,27 +46,22 @@ def test_partition_rings() -> None:
 
 
 def _check_readers(case: dict[str, Any], ring: PartitionRing) -> None:
-    number = {name: n for n, name in enumerate(case["sorted_ids"])}
+    chosen = [
+        ring.shard(shard["tenant"], shard["size"], shard["lookback"], case["now"]) for shard in case["shards"]
+    ]  # fmt: skip
+    rows: Any = SimpleNamespace(reads=chosen)
     for entry in case["sets"]:
         members = instances(case, frozenset(entry["down"]))
+        tokens = TokenRing.of(members)
+        nobody = np.zeros(len(members), dtype=bool)
+        listed = tuple(Member(i.id) for i in tokens.instances)
+        number = {name: n for n, name in enumerate(case["sorted_ids"])}
         for name in ("read", "read_no_extend_ap"):
-            zones = {i.id: i.zone for i in members if i.beating and i.state in OPERATION[name].healthy}
-            found = {p.id: readers_of(p, zones) for p in ring.partitions}
-            for partition, readers in found.items():
-                expected = entry[name][str(partition)]
-                if readers.error:
-                    assert expected == "!too many unhealthy"
-                else:
-                    assert sorted(number[i] for i in readers.ids) == expected["i"]
-                    assert readers.max_unavailable_zones == expected["max_unavailable_zones"]
-            accepted = []
-            for shard in case["shards"]:
-                chosen = ring.shard(shard["tenant"], shard["size"], shard["lookback"], case["now"])
-                failed = any(found[i].error for i in ring.ids[chosen].tolist())
-                accepted.append("!empty" if not len(chosen) else "!too many unhealthy" if failed else "ok")
-            assert accepted == entry[f"{name}_tenants"]
-
-
-def test_a_partition_without_a_healthy_owner_tolerates_nothing() -> None:
-    expected = Readers((), 0, "partition 3: too many unhealthy instances")
-    assert readers_of(Partition(3, owners=("gone",)), {"other": "a"}) == expected
+            registered = Registered(listed, tokens, nobody, tokens.healthy(OPERATION[name]))
+            placed = ReplicatedPlacement(registered, rows, Tenants((), (), nobody, nobody), ring, nobody)
+            for partition, owners in zip(ring.partitions, placed.answering_owners, strict=True):
+                expected = entry[name][str(partition.id)]
+                assert (sorted(number[o] for o in owners) if owners else "!too many unhealthy") == (
+                    expected["i"] if isinstance(expected, dict) else expected
+                )
+            assert placed.reads_ok.tolist() == [answer == "ok" for answer in entry[f"{name}_tenants"]]

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.ring_placement.dskit import replicas
-from engine.ring_placement.dskit.replicas import replica_sets, whole_ring_set
+from engine.ring_placement.dskit.replicas import replica_sets
 from engine.ring_placement.dskit.shuffle_shards import Owners, ShardRing
 from engine.ring_placement.dskit.token_ring import OPERATIONS, SPACE, Instance, Operation, TokenRing
 from tests.chance import tries
@@ -109,23 +109,6 @@ def test_a_walk_passes_over_owners(owners: list[int], start: int, passed: set[in
     for patience in (0, 1, 100):
         walked = Owners(np.array(owners, dtype=np.int64), patience)
         assert list(walked.walk(start, passed.__contains__)) == expected
-
-
-@given(rings(), st.sampled_from(sorted(OPERATIONS)), st.randoms(use_true_random=False))
-@tries(30)
-def test_errors_and_old_heartbeats_stop_the_same_requests(ring: TokenRing, name: str, random: object) -> None:
-    """Whether a member answers with errors or is unhealthy, a quorum and a whole-ring request fail alike."""
-    down = np.array([random.random() < 0.3 for _ in ring.instances], dtype=bool)  # type: ignore[attr-defined]
-    stale = TokenRing.of(
-        [
-            Instance(i.id, i.zone, i.state, i.tokens, i.beating and not d, i.registered_s, i.read_only, i.read_only_s)
-            for i, d in zip(ring.instances, down, strict=True)
-        ],
-        ring.replication, ring.zone_aware,
-    )  # fmt: skip
-    operation = OPERATIONS[name]
-    failing = whole_ring_set(ring, operation)
-    assert failing.succeeds(ring, down) == (not whole_ring_set(stale, operation).error)
 
 
 @given(rings(), st.text(max_size=5), st.integers(-1, 12), st.sampled_from((0, 100, 10_000)))

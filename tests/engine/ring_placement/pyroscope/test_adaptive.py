@@ -1,8 +1,7 @@
-"""Adaptive placement against Pyroscope's numbers: rates, allocator, strategy, ruler, stored bytes."""
+"""Adaptive placement against Pyroscope's numbers: allocator, strategy, ruler, stored bytes."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -11,30 +10,19 @@ from engine.ring_placement.pyroscope.adaptive_placement import (
     Allocator,
     DatasetStats,
     DistributionStats,
-    Rate,
     Ruler,
     Rules,
-    StatsTracker,
     decide,
     integer_mean,
     integer_std_dev,
 )
 from engine.ring_placement.pyroscope.limits import KEYS, Limits, Rule, parse_value
 from engine.ring_placement.reading.bucket_files import placement_rules, placement_stats
-from sample_data.ring_placement.encode import write_rules, write_stats
+from sample_data.ring_placement.encode import stored_order, write_rules, write_stats
 from tests.engine.ring_placement.cases import load, raw
+from tests.engine.ring_placement.plain_adaptive import StatsTracker
 
 SECOND = 10**9
-
-
-def test_rate() -> None:
-    for case in load("ewma.json"):
-        window = case["duration_s"] if case["kind"] == "halflife" else case["duration_s"] * math.log(2)
-        rate = Rate(window)
-        for step in case["steps"]:
-            if step["op"] == "update":
-                rate.update(step["v"], step["t_ns"])
-            assert rate.value(step["t_ns"]) == pytest.approx(step["value"], rel=1e-12)
 
 
 def test_allocator() -> None:
@@ -112,7 +100,7 @@ def test_ruler(name: str) -> None:
 
 
 def _stats_json(stats: DistributionStats) -> dict[str, Any]:
-    tenants, shards = stats.indexed()
+    tenants, shards = stored_order(stats)
     return {
         "tenants": tenants,
         "shards": [list(s) for s in shards],
@@ -154,7 +142,7 @@ def test_stored_files() -> None:
     stats, expected = placement_stats(data), load("native/placement_stats.expected.json")
     assert write_stats(stats) == data
     assert _stats_json(stats)["datasets"] == expected["datasets"]
-    assert [{"id": i, "owner": o} for i, o in stats.indexed()[1]] == expected["shards"]
+    assert [{"id": i, "owner": o} for i, o in stored_order(stats)[1]] == expected["shards"]
 
 
 def test_pyroscopes_unit_tests() -> None:
@@ -171,23 +159,6 @@ def test_pyroscopes_unit_tests() -> None:
     for usage, target, strategy in case["load_balancing"]["cases_usage_target_strategy"]:
         found = decide(usage, integer_std_dev(usage), case["load_balancing"]["unit_size"], target)
         assert found == words.get(strategy, strategy)
-
-
-def test_tracker_of_pyroscopes_unit_test() -> None:
-    case = load("upstream_unit_tests.json")["stats_tracker"]
-    tracker = StatsTracker(case["half_life_s"])
-    for phase in case["phases"]:
-        first, last = phase["samples_t_s"]
-        if phase["rows"]:
-            for second in range(first, last + 1):
-                for tenant, dataset, shard, size in phase["rows"]:
-                    tracker.record(tenant, dataset, shard, "owner", size, second * SECOND)
-        built = tracker.build(phase["build_t_s"] * SECOND)
-        found = {
-            f"{d.tenant}/{d.name}": [[s, u] for (s, _), u in zip(d.shards, d.usage, strict=True)]
-            for d in built.datasets
-        }
-        assert found == phase["usage"]
 
 
 def test_ruler_of_pyroscopes_unit_test() -> None:

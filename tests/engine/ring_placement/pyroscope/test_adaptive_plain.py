@@ -11,12 +11,10 @@ from engine.ring_placement.pyroscope.adaptive_placement import (
     DistributionStats,
     Ruler,
     Rules,
-    StatsTracker,
     decide,
-    round_half_away,
 )
 from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, ROUND_ROBIN, Limits, Rule
-from tests.engine.ring_placement.plain_adaptive import Plain
+from tests.engine.ring_placement.plain_adaptive import Plain, StatsTracker
 
 SECOND = 10**9
 MINUTE = 60 * SECOND
@@ -77,32 +75,6 @@ def test_random_histories(seed: int) -> None:
             plain.load(expected_rules, now)
 
 
-def test_shard_0_is_counted_and_never_listed() -> None:
-    tracker = StatsTracker()
-    tracker.record("t", "d", 0, "w", 100, SECOND)
-    assert tracker.build(2 * SECOND).datasets == ()
-    tracker.record("t", "d", 3, "w", 100, 2 * SECOND)
-    assert [dataset.shards for dataset in tracker.build(3 * SECOND).datasets] == [((3, "w"),)]
-
-
-def test_the_rate_of_a_deviation_outlives_its_shards_by_one_retention() -> None:
-    def built(gap_ns: int) -> int:
-        tracker = StatsTracker()
-        for shard, size in ((1, 0), (2, 10**9)):
-            tracker.record("t", "d", shard, "w", size, SECOND)
-        tracker.build(16 * SECOND)
-        tracker.build(31 * SECOND)
-        again = 31 * SECOND + gap_ns
-        tracker.expire(again - 15 * MINUTE)
-        tracker.record("t", "d", 1, "w", 0, again)
-        return tracker.build(again).datasets[0].std_dev
-
-    # The shards went at 1 s; the deviation was last counted at 31 s.
-    assert built(15 * MINUTE - 30 * SECOND) > 0
-    assert built(15 * MINUTE) > 0
-    assert built(15 * MINUTE + 1) == 0
-
-
 def test_a_rule_as_new_as_the_stats_is_not_repeated() -> None:
     ruler = Ruler(lambda tenant: Limits())
     ruler.load(Rules(("t",), (Rule("t", "gone", 0, 7, 1),), 100))
@@ -126,11 +98,3 @@ def test_sums_and_means_are_of_64_bits() -> None:
     stats = DatasetStats("t", "d", ((1, "w"), (2, "w"), (3, "w")), usage, 2)
     rule = ruler.build(DistributionStats((stats,), 5)).datasets[0]
     assert (rule.dataset_limit, rule.load_balancing) == (5, ROUND_ROBIN)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(0.49999999999999994, 0), (0.5, 1), (1.5, 2), (-0.5, -1), (2.0**52 + 1, 2**52 + 1), (4503599627370495.5, 2**52)],
-)
-def test_rounding(value: float, expected: int) -> None:
-    assert round_half_away(value) == expected
