@@ -22,13 +22,25 @@ from engine.core.problems import Problem, fold
 from engine.core.result import Finding, Headline, Level, Result, Trend
 from engine.core.view import Context, NoInput
 from engine.ring_placement import tables
-from engine.ring_placement.insight import replica_explain, replica_findings
 from engine.ring_placement.insight.drift import drift_findings, observed_table, observed_tenants
-from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
-from engine.ring_placement.insight.findings import findings_of, many_shards, minimum_capacity
+from engine.ring_placement.insight.explain import (
+    BadKey,
+    Step,
+    explain_asked,
+    explain_key,
+    parse_asked,
+    parse_key,
+    sizes_table,
+)
+from engine.ring_placement.insight.findings import (
+    many_shards,
+    minimum_capacity,
+    not_survivable,
+    replica_findings,
+    segment_findings,
+    token_problems,
+)
 from engine.ring_placement.insight.next_rules import strategy_table
-from engine.ring_placement.insight.replica_findings import token_problems
-from engine.ring_placement.insight.rolling_restart import restart_table
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
 from engine.ring_placement.reading.document import columns_of
@@ -40,7 +52,7 @@ from engine.ring_placement.result.layout_tables import member_table, node_table,
 from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.segment_tenants import segment_tenant_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
-from engine.ring_placement.result.sweep_tables import sweep_note, sweep_of, sweep_table
+from engine.ring_placement.result.sweep_tables import restart_table, sweep_note, sweep_of, sweep_table
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
@@ -158,7 +170,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
         frames["sweep"] = sweep_table(s, p, sweep, memo)
     if p.explain is not None:
         _add_steps(frames, problems, *_explained(s, p, p.explain))
-    findings = findings_of(s, p, frames["observed"], context)
+    findings = segment_findings(s, p, frames["observed"], context)
     summary = summary_of(s, p, frames["observed"], minimum_capacity(s, p, context), sweep, memo)
     return _Made(summary, frames, headline_of(s, summary), findings, notes, problems, shard_map_view(s, p))
 
@@ -189,15 +201,15 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         frames["restart"] = restart_table(s, context)
     if p.explain is not None:
         try:
-            asked = replica_explain.parse_asked(p.explain, replicated_ring(s.live).without_le)
+            asked = parse_asked(p.explain, replicated_ring(s.live).without_le)
         except BadKey as error:
             _add_steps(frames, problems, [], str(error))
         else:
-            _add_steps(frames, problems, replica_explain.explain(asked, s, p), "")
-            frames["sizes"] = replica_explain.sizes_table(asked, s, p, context)
-    findings = [*replica_findings.findings_of(s, context), *drift_findings(frames.get("observed"))]
+            _add_steps(frames, problems, explain_asked(asked, s, p), "")
+            frames["sizes"] = sizes_table(asked, s, p, context)
+    findings = [*replica_findings(s, context), *drift_findings(frames.get("observed"))]
     summary = replica_summary.summary_of(s, p, sweep)
-    summary["unsurvivable_single_failures"] = replica_findings.not_survivable(s, context)
+    summary["unsurvivable_single_failures"] = not_survivable(s, context)
     if "observed" in frames:
         summary["drift_pairs"] = int((frames["observed"]["drift"] != "").sum())
     headline = replica_summary.headline_of(s, summary)
@@ -253,7 +265,7 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Ma
 
 
 def _add_steps(frames: dict[str, pl.DataFrame], problems: list[Problem], steps: list[Step], error: str) -> None:
-    """Add table ``explain``, or why there is nothing to explain."""
+    """Add table ``explain_key``, or why there is nothing to explain_key."""
     rows = [(number, *step) for number, step in enumerate(steps, 1)]
     frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
     if error:
@@ -269,7 +281,7 @@ def _explained(s: SegmentScenario, p: RingParameters, text: str) -> tuple[list[S
     cluster = s.live.cluster
     policy = policy_of(key.tenant, key.dataset, cluster.rules, cluster.limits, DEFAULTS)
     policy = policy.with_limits(p.tenant_shards, p.dataset_shards)
-    return explain(key, s.planned.ring, frozenset(s.down), policy), ""
+    return explain_key(key, s.planned.ring, frozenset(s.down), policy), ""
 
 
 VIEW = RingPlacement()

@@ -12,16 +12,21 @@ from engine.core.problems import Problem
 from engine.core.result import Finding, Level
 from engine.core.tables import Kind
 from engine.core.view import Context
+from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring
+from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
+    ReplicatedScenario,
+    ReplicatedState,
     Scenario,
     SegmentScenario,
     SegmentState,
+    replicated_ring,
 )
-from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one
-from engine.ring_placement.scenarios.sweep_totals import Sweep, receiving_members, worst_case
+from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one, receiving_members, worst_case
+from engine.ring_placement.scenarios.strategy import Sweep
 
 MAX_NAMED = 50
 """Most findings of one kind that are listed one by one."""
@@ -50,7 +55,7 @@ def minimum_capacity(s: SegmentScenario, p: RingParameters, context: Context) ->
     return worst_case(nodes, receives), worst_case(zones, receives) if zones is not None else None
 
 
-def findings_of(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, context: Context) -> list[Finding]:
+def segment_findings(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, context: Context) -> list[Finding]:
     """List all findings: an unusable ring, single failures not survived, old heartbeats, drift (rows ``observed``), overload."""
     ring = s.live.placement.ring
     findings: list[Finding] = []
@@ -178,3 +183,232 @@ def many_shards(state: SegmentState) -> list[Problem]:
         return []
     reason = f"{tokens} tokens: Pyroscope up to v1.18.0 panics above {OLD_SHARD_LIMIT} shards"
     return [Problem.at(ring.label, "many-shards", reason)]
+
+
+NAMED_TENANTS = 3
+"""Tenants that a finding names."""
+ALIGNED = 20.0
+"""A worst pair that loses so many times what the median pair of its zones does is a finding."""
+
+
+def replica_findings(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List all findings, of the planned ring before the scenario's failure; overload of the scenario."""
+    findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
+    return [*findings, *overloads(s, "number" if s.live.cluster.tenants.is_count else "bytes_per_s")]
+
+
+def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the findings that do not depend on what fails in the scenario."""
+    planned = s.planned
+    if not planned.ring.members:
+        return [Finding("critical", "ring", "empty ring: no registered instance")]
+    if planned.partitions is None and not planned.ring.total:
+        return [Finding("critical", "ring", "empty ring: no member has tokens")]
+    findings = [*_now(s), *_single_failures(s, context), *_zone_failures(s, context)]
+    findings += _structure(s, context) if planned.partitions is None else _partitions(s)
+    for m in planned.ring.members:
+        if m.state == "UNHEALTHY" and len(findings) < 4 * MAX_NAMED:
+            text = "its heartbeat is too old, and it stays in the ring until it is forgotten: its replicas are lost meanwhile"
+            findings.append(Finding("moderate", m.id, text, ("nodes", (m.id,))))
+    return findings
+
+
+def key_pairs(s: ReplicatedScenario, context: Context) -> PairSums:
+    """Sum up the share of all keys that each node and each pair loses."""
+    rows = s.planned.rows
+    return context.memo.value(
+        "key pairs", s.planned_key, lambda: PairSums(s.planned, rows.length / SPACE, rows.shard == 0), keep=KEEP
+    )
+
+
+def _names(s: ReplicatedScenario, hit: np.ndarray) -> str:
+    """Name some of the tenants ``hit`` (bool), the largest loads first."""
+    tenants = s.planned.tenants
+    chosen = sorted(np.flatnonzero(hit).tolist(), key=lambda k: (-tenants.total[k], tenants.names[k]))
+    more = f" and {len(chosen) - NAMED_TENANTS} more" if len(chosen) > NAMED_TENANTS else ""
+    return ", ".join(tenants.names[k] for k in chosen[:NAMED_TENANTS]) + more
+
+
+def _now(s: ReplicatedScenario) -> list[Finding]:
+    """List what fails already, without any scenario."""
+    planned, findings = s.planned, []
+    lost = planned.lost_share[planned.rows.shard_of] > 0
+    if planned.lost_share[0] > 0:
+        findings.append(Finding("critical", "writes", f"{planned.lost_share[0]:.2%} of all keys cannot be written now"))
+    if lost.any():
+        findings.append(Finding("critical", "writes", f"tenants that lose writes now: {_names(s, lost)}"))
+    reads = ~planned.reads_ok[planned.rows.read_of]
+    if reads.any():
+        findings.append(Finding("critical", "queries", f"tenants whose queries fail now: {_names(s, reads)}"))
+    elif not planned.reads_ok[0]:
+        findings.append(Finding("critical", "queries", "queries of tenants without a shard fail now"))
+    return findings
+
+
+def _counts(s: ReplicatedScenario, context: Context) -> TenantCounts:
+    return context.memo.value("tenant counts", s.planned_key, lambda: TenantCounts(s.planned), keep=KEEP)
+
+
+def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how many more tenants lose writes and queries if a node fails, and the share of keys that cannot be written then."""
+    planned, rows, counts = s.planned, s.planned.rows, _counts(s, context)
+    writes_now = int((planned.lost_share[rows.shard_of] > 0).sum())
+    reads_now = int((~planned.reads_ok[rows.read_of]).sum())
+    return counts.writes_one - writes_now, counts.reads_one - reads_now, key_pairs(s, context).single
+
+
+def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
+    """Count the nodes whose failure alone takes tenants, or keys, down; None for a ring in which nothing can be placed."""
+    if not s.planned.ring.members or (s.planned.partitions is None and not s.planned.ring.total):
+        return None
+    writes, reads, shares = _of_each_node(s, context)
+    return int(((writes > 0) | (reads > 0) | (shares > 0)).sum())
+
+
+def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the nodes whose failure alone takes tenants, or keys, down."""
+    planned, rows = s.planned, s.planned.rows
+    more_writes, more_reads, shares = _of_each_node(s, context)
+    order = np.lexsort((np.arange(len(shares)), -more_reads, -more_writes, -shares))
+    findings: list[Finding] = []
+    hit = 0
+    for k in order.tolist():
+        writes, reads, share = int(more_writes[k]), int(more_reads[k]), float(shares[k])
+        if writes <= 0 and reads <= 0 and share <= 0:
+            continue
+        hit += 1
+        if hit <= MAX_NAMED:
+            parts = []
+            if share > 0:
+                parts.append(f"{share:.2%} of all keys cannot be written")
+            if writes > 0:
+                parts.append(f"{writes} tenant{'s' if writes > 1 else ''} lose{'' if writes > 1 else 's'} writes")
+            if reads > 0:
+                failing = planned.with_failed(planned.failed | (np.arange(len(planned.failed)) == k))
+                names = _names(s, ~failing.reads_ok[rows.read_of] & planned.reads_ok[rows.read_of])
+                parts.append(f"queries of {reads} tenant{'s' if reads > 1 else ''} fail ({names})")
+            name = planned.ring.ids[k]
+            findings.append(Finding("severe", name, f"if it fails: {'; '.join(parts)}", ("nodes", (name,))))
+    rest = hit - MAX_NAMED
+    if rest > 0:
+        findings.append(Finding("severe", "node", f"{rest} more single failures would not be survived", rest=rest))
+    return findings
+
+
+def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the zones whose failure as a whole takes tenants or keys down."""
+    planned = s.planned
+    rows = planned.rows
+    if len(s.zones) < 2:
+        return []
+    findings = []
+    lost_now, reads_now = planned.lost_share[rows.shard_of] > 0, ~planned.reads_ok[rows.read_of]
+    for zone, members in s.zones.items():
+        context.check()
+        failed = planned.failed.copy()
+        failed[list(members)] = True
+        after = planned.with_failed(failed)
+        writes = (after.lost_share[rows.shard_of] > 0) & ~lost_now
+        reads = ~after.reads_ok[rows.read_of] & ~reads_now
+        share = float(after.lost_share[0] - planned.lost_share[0])
+        parts = [f"{share:.2%} of all keys cannot be written"] if share > 0 else []
+        if writes.any():
+            parts.append(f"{int(writes.sum())} tenants lose writes ({_names(s, writes)})")
+        if reads.any():
+            parts.append(f"queries of {int(reads.sum())} tenants fail ({_names(s, reads)})")
+        if parts:
+            findings.append(Finding("moderate", f"zone:{zone}", f"if the zone fails: {'; '.join(parts)}"))
+    return findings
+
+
+def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List what the settings and the tokens make fragile."""
+    planned, strategy = s.planned, replicated_ring(s.live)
+    ring = planned.ring
+    findings: list[Finding] = []
+
+    def add(level: Level, subject: str, text: str) -> None:
+        findings.append(Finding(level, subject, text))
+
+    if strategy.replication == 2:
+        add("moderate", "replication", "replication factor 2 tolerates nothing: a write needs both replicas")
+    zones = [zone for zone in ring.tokens.zones if zone]
+    if strategy.zone_aware and 0 < len(zones) < min(strategy.replication, 3):
+        text = (
+            f"{len(zones)} zones hold {len(zones)} replicas of factor {strategy.replication}: no failure is tolerated"
+        )
+        add("moderate", "zones", text)
+    unsharded = int((planned.tenants.sizes <= 0).sum())
+    if not strategy.zone_aware and len(ring.members) > 3 and strategy.replication >= 2:
+        more = f" ({unsharded} tenants)" if unsharded else ""
+        tolerated = strategy.replication // 2
+        plural = "failures" if tolerated > 1 else "failure"
+        add("moderate", "queries", f"without zones, queries of tenants without a shard{more} tolerate {tolerated} {plural} of "
+            f"{len(ring.members)} nodes")  # fmt: skip
+    findings += _aligned(s, context)
+    missing = [m.id for m in ring.members if not m.tokens]
+    if missing:
+        add(
+            "low",
+            missing[0],
+            f"{len(missing)} members have no tokens: they hold no key, and queries count them all the same",
+        )
+    return findings
+
+
+def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """Find pairs of nodes that share far more keys than others do, as the same numbers of spread-minimizing zones."""
+    planned = s.planned
+    ring, count = planned.ring, len(planned.ring.members)
+    if count < 6 or len(ring.tokens.zones) < 2:
+        return []
+    pairs = key_pairs(s, context)
+    i, j = np.triu_indices(count, 1)
+    across = ring.tokens.zone_of[i] != ring.tokens.zone_of[j]
+    i, j = i[across], j[across]
+    lost = pairs.pairs(i, j) if len(i) else np.zeros(0)
+    if not len(lost) or lost.max() <= 0:
+        return []
+    worst, median = int(lost.argmax()), float(np.median(lost))
+    if lost[worst] < ALIGNED * max(median, 1e-9):
+        return []
+    why = "spread-minimizing tokens align the zones" if replicated_ring(s.live).spread else "their tokens are aligned"
+    text = (
+        f"{ring.ids[i[worst]]} and {ring.ids[j[worst]]} hold the same keys ({why}): both failing loses "
+        f"{lost[worst]:.2%} of all keys, the median pair of two zones {median:.4%}"
+    )
+    return [Finding("moderate", "zones", text)]
+
+
+def _partitions(s: ReplicatedScenario) -> list[Finding]:
+    """List partitions that no owner, or only one, answers for."""
+    planned = s.planned
+    assert planned.partitions is not None
+    asked = np.zeros(len(planned.partitions.partitions), dtype=bool)
+    for shard in planned.rows.reads:
+        asked[shard] = True
+    findings: list[Finding] = []
+    for p, readers, needed in zip(
+        planned.partitions.partitions, planned.partition_readers.tolist(), asked, strict=True
+    ):
+        if needed and readers == 0:
+            findings.append(
+                Finding("critical", f"partition {p.id}", "no owner answers: every query that needs it fails")
+            )
+        elif needed and readers == 1:
+            findings.append(Finding("moderate", f"partition {p.id}", "only one owner answers for it"))
+    return findings[:MAX_NAMED]
+
+
+def token_problems(state: ReplicatedState) -> list[Problem]:
+    """Report tokens that several members hold."""
+    ring = state.placement.ring.tokens
+    listed = sum(len(i.tokens) for i in ring.instances)
+    label = state.cluster.ring.label if state.cluster.ring else ""
+    if listed == len(ring.tokens):
+        return []
+    reason = (
+        f"{listed - len(ring.tokens)} tokens are held by several members; which one the system takes is left to chance: here "
+        "one that is not LEAVING, then the smallest ID"
+    )
+    return [Problem.at(label, "token-conflict", reason)]

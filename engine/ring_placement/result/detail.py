@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.ring_placement.insight.fates import fates_of
-from engine.ring_placement.insight.receivers import stored_by
+from engine.ring_placement.insight.holders import fates_of, stored_by
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.failover import (
     member_mask,
@@ -18,7 +17,7 @@ from engine.ring_placement.scenarios.failover import (
     transient_outcome,
 )
 from engine.ring_placement.scenarios.scenario_state import SegmentScenario
-from engine.ring_placement.scenarios.sweep_totals import imbalance
+from engine.ring_placement.scenarios.strategy import imbalance
 
 TIMELINE_GROUPS = 20_000
 """Groups up to which all three regimes are computed for the time axis; beyond them only the chosen one."""

@@ -9,8 +9,7 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.ring_placement import tables
-from engine.ring_placement.insight.fates import fates_of
-from engine.ring_placement.insight.receivers import against, alive_loads, stored_by
+from engine.ring_placement.insight.holders import against, alive_loads, fates_of, stored_by
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile

@@ -9,11 +9,10 @@ import polars as pl
 
 from engine.core.incremental import Memo
 from engine.ring_placement import tables
-from engine.ring_placement.insight.receivers import takers
+from engine.ring_placement.insight.holders import takers
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16
-from engine.ring_placement.pyroscope.keys import FINGERPRINT, Keys, spread_evenly
-from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.pyroscope.placement import FINGERPRINT, Keys, Placement, spread_evenly
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, first_distinct
 from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario, SegmentState, segment_load

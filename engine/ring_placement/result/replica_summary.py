@@ -9,16 +9,15 @@ import numpy as np
 from engine.core import units
 from engine.core.result import Headline, Level
 from engine.core.view import Context
-from engine.ring_placement.insight.fates import fates_of
-from engine.ring_placement.insight.replica_findings import key_pairs
+from engine.ring_placement.insight.findings import key_pairs
+from engine.ring_placement.insight.holders import fates_of
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
 from engine.ring_placement.result.layout_tables import other_rings, ring_names
 from engine.ring_placement.result.summary import mean_of, taking_data
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
-from engine.ring_placement.scenarios.strategy import TOTALS
-from engine.ring_placement.scenarios.sweep_totals import Sweep, imbalance
+from engine.ring_placement.scenarios.strategy import TOTALS, Sweep, imbalance
 
 TIMELINE_TENANTS = 500
 """Tenants up to which a new layout is computed for the time axis although another moment is chosen."""

@@ -12,10 +12,10 @@ from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.dskit.token_ring import SPACE
-from engine.ring_placement.insight.fates import fates_of
-from engine.ring_placement.insight.receivers import against
-from engine.ring_placement.insight.replica_facts import (
+from engine.ring_placement.insight.holders import (
+    against,
     answers_of,
+    fates_of,
     lost_load,
     partition_loads,
     ring_facts,

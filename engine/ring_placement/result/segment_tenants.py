@@ -7,8 +7,7 @@ import polars as pl
 
 from engine.core.incremental import Memo
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.keys import weigh
-from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.pyroscope.placement import Placement, weigh
 from engine.ring_placement.scenarios.failover import member_mask
 from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario
 

@@ -10,7 +10,7 @@ import polars as pl
 from engine.core import units
 from engine.core.incremental import Memo
 from engine.core.result import Headline, Level
-from engine.ring_placement.insight.receivers import alive_loads
+from engine.ring_placement.insight.holders import alive_loads
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.layout_tables import other_rings, ring_names
 from engine.ring_placement.scenarios.member_ids import best_next_id
@@ -21,8 +21,7 @@ from engine.ring_placement.scenarios.scenario_state import (
     SegmentState,
     segment_load,
 )
-from engine.ring_placement.scenarios.strategy import TOTALS
-from engine.ring_placement.scenarios.sweep_totals import Sweep, imbalance
+from engine.ring_placement.scenarios.strategy import TOTALS, Sweep, imbalance
 
 
 def summary_of(

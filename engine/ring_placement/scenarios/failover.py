@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.keys import sum_cells, weigh
-from engine.ring_placement.pyroscope.placement import Placement, place
+from engine.ring_placement.pyroscope.placement import Placement, place, sum_cells, weigh
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.scenarios.strategy import Layout, Outcome
 

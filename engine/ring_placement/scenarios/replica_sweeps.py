@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
-from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
+from engine.ring_placement.scenarios.strategy import Step, Sweep
 
 
 class PairSums:

@@ -32,8 +32,7 @@ from engine.ring_placement.scenarios.replica_rows import (
     token_rows,
 )
 from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
-from engine.ring_placement.scenarios.strategy import Check, Outcome
-from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
+from engine.ring_placement.scenarios.strategy import Check, Outcome, Step, Sweep
 
 KEEP_ROWS = 4
 """Topologies whose rows are kept."""

@@ -12,16 +12,14 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.keys import sum_cells, weigh
-from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.pyroscope.placement import Placement, sum_cells, weigh
 from engine.ring_placement.scenarios.failover import (
     place_without,
     remove_members,
     shard_sets_changed,
     transient_outcome,
 )
-from engine.ring_placement.scenarios.strategy import TOTALS
-from engine.ring_placement.scenarios.sweep_totals import Step, Sweep, imbalance, receiving_members
+from engine.ring_placement.scenarios.strategy import TOTALS, Step, Sweep, imbalance
 
 
 class _Histograms:
@@ -393,3 +391,24 @@ def random_sets(n: int, k: int, draws: int, seed: int) -> Iterator[tuple[int, ..
     generator = np.random.Generator(np.random.PCG64(seed))
     for _ in range(draws):
         yield tuple(sorted(generator.choice(n, size=min(k, n), replace=False).tolist()))
+
+
+def receiving_members(placement: Placement) -> np.ndarray:
+    """Return for each ring member whether it is ACTIVE and has a shard (bool)."""
+    receives: np.ndarray = placement.ring.active & np.array([m.tokens > 0 for m in placement.ring.members], dtype=bool)
+    return receives
+
+
+def worst_case(sweep: Sweep, receives: np.ndarray) -> float | None:
+    """Compute the capacity per node that survives every scenario of ``sweep`` (regime A): the hottest survivor's load in
+    the worst one.
+
+    ``receives`` as ``receiving_members`` returns it. Returns None where no scenario both hits a node that takes data and
+    leaves one.
+    """
+    loads = [
+        load
+        for down, load, worst in zip(sweep.down, sweep.worst_load, sweep.worst, strict=True)
+        if worst >= 0 and receives[list(down)].any()
+    ]
+    return max(loads, default=None)

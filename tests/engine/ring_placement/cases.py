@@ -18,8 +18,7 @@ from engine.core.reading import HEAD, Source
 from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16, xxh64, xxh64_each
-from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Keys
-from engine.ring_placement.pyroscope.placement import Placement, place
+from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, Placement, place
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.view import VIEW
 from tests.reference import reference

@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ring_placement.dskit.keys import fnv1, fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
 from engine.ring_placement.dskit.shuffle_shards import first_draws
-from engine.ring_placement.dskit.tokens import random_tokens, spread_minimizing_tokens
+from engine.ring_placement.dskit.tokens import (
+    fnv1,
+    fnv1_each,
+    parse_labels,
+    random_tokens,
+    series_bytes,
+    spread_minimizing_tokens,
+    text_bytes,
+    trace_bytes,
+)
 from engine.ring_placement.pyroscope.prng import GoRand
 from tests.engine.ring_placement.dskit.golden import digest, load
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from engine.ring_placement.pyroscope.placement import place
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.scenarios.segment_sweeps import every_node
-from engine.ring_placement.scenarios.sweep_totals import receiving_members, worst_case
+from engine.ring_placement.scenarios.segment_sweeps import every_node, receiving_members, worst_case
 from tests.engine.ring_placement.cases import (
     computed,
     equal_keys,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ring_placement.pyroscope.hashing import xxh64_column, xxh64_each
-from engine.ring_placement.pyroscope.keys import weigh
+from engine.ring_placement.pyroscope.placement import weigh
 
 
 def test_exact_beyond_doubles() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from engine.ring_placement.pyroscope import subrings
 from engine.ring_placement.pyroscope.hashing import hex16, series_fingerprint
-from engine.ring_placement.pyroscope.keys import SPREAD
-from engine.ring_placement.pyroscope.placement import place
+from engine.ring_placement.pyroscope.placement import SPREAD, place
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.subrings import candidate_positions, first_distinct
 from engine.ring_placement.scenarios.failover import member_mask, remove_members, reroute, transient_outcome

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.core.view import Context
-from engine.ring_placement.dskit.keys import fnv1, series_bytes, text_bytes
+from engine.ring_placement.dskit.tokens import fnv1, series_bytes, text_bytes
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
 from tests.engine.ring_placement.cases import inputs, kinds
