@@ -6,6 +6,7 @@ Source: ``grafana/dskit/ring`` (``partition_ring.go``). See ``docs/models/dskit-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -53,6 +54,11 @@ class PartitionRing:
     def ids(self) -> np.ndarray:
         """IDs of the partitions (int64)."""
         return np.array([p.id for p in self.partitions], dtype=np.int64)
+
+    def owners_among(self, ids: Sequence[str]) -> list[np.ndarray]:
+        """Return for each partition the positions in ``ids`` (int64) of those of its owners that are listed there."""
+        number = {name: n for n, name in enumerate(ids)}
+        return [np.array([number[o] for o in p.owners if o in number], dtype=np.int64) for p in self.partitions]
 
     @cached_property
     def states(self) -> np.ndarray:

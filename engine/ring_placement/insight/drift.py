@@ -13,7 +13,7 @@ from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import subrings
 from engine.ring_placement.scenarios.cluster import Cluster
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
-from engine.ring_placement.scenarios.scenario_state import ReplicatedState
+from engine.ring_placement.scenarios.scenario_state import ReplicatedState, SegmentState
 
 
 def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
@@ -39,16 +39,17 @@ def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
     return pl.select(pl.when(is_known).then(pl.Series(fits))).to_series().alias("in_range")
 
 
-def observed_table(cluster: Cluster, ring: Ring) -> pl.DataFrame:
-    """Build table ``observed``: each real pair with the computed owner and the kind of drift.
+def segment_drift(state: SegmentState) -> tuple[pl.DataFrame, list[str]]:
+    """Build table ``observed`` of segment writers, and notes on it: each real pair with the computed owner and the kind of drift.
 
     A shard whose owner is not ACTIVE is rightly stored elsewhere, so any ACTIVE member is accepted for it. See
     ``docs/models/ring-placement.md``, "Drift".
     """
+    cluster, ring = state.cluster, state.placement.ring
     pairs = cluster.observed
     total = ring.total
     if not pairs.height:
-        return tables.OBSERVED.empty()
+        return tables.OBSERVED.empty(), []
     shard = pairs["shard"].fill_null(0).to_numpy()
     exists = (shard >= 1) & (shard <= total)
     node = ring.owner[np.where(exists, shard - 1, 0)] if total else np.zeros(len(shard), dtype=np.int64)
@@ -71,7 +72,7 @@ def observed_table(cluster: Cluster, ring: Ring) -> pl.DataFrame:
     frame = pairs.with_columns(
         computed.alias("computed"), drift.alias("drift"), in_range(cluster, ring, pairs).alias("in_range")
     )
-    return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame))
+    return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame)), []
 
 
 MAX_NAMED = 50
@@ -80,13 +81,15 @@ FEWEST = 20
 """Series that a tenant should have on an instance from which on it is odd if it has none."""
 
 
-def observed_tenants(state: ReplicatedState, notes: list[str]) -> pl.DataFrame:
-    """Build table ``observed`` of a ring with replicas: what each ingester reports of each tenant, what it should have, and
-    whether the tenant's queries ask it. Series stay for hours after a shard has changed; the lookback allows for that.
+def replica_drift(state: ReplicatedState) -> tuple[pl.DataFrame | None, list[str]]:
+    """Build table ``observed`` of a ring with replicas, and notes on it; None where nothing was observed.
+
+    A row is what an ingester reports of a tenant, what it should have, and whether the tenant's queries ask it. Series stay for
+    hours after a shard has changed; the lookback allows for that.
     """
     seen = state.cluster.tenants.observed
     if not seen.height:
-        return tables.OBSERVED.empty()
+        return None, []
     placement, members = state.placement, state.placement.ring.members
     addresses = {m.address: m.id for m in members if m.address}
     addresses |= {address.rsplit(":", 1)[0]: name for address, name in addresses.items() if ":" in address}
@@ -99,8 +102,7 @@ def observed_tenants(state: ReplicatedState, notes: list[str]) -> pl.DataFrame:
     pairs = seen.group_by("tenant", "instance", maintain_order=True).agg(pl.col("load").sum())
     pairs = pairs.join(names, on="instance", how="left").join(numbers, on="tenant", how="left")
     if not pairs["member"].is_not_null().any():
-        notes.append("ingesters' metrics name no member of the ring: drift is not checked")
-        return tables.OBSERVED.empty()
+        return tables.OBSERVED.empty(), ["ingesters' metrics name no member of the ring: drift is not checked"]
     expected = _expected(state)
     if expected is not None:
         reporting = (
@@ -128,7 +130,7 @@ def observed_tenants(state: ReplicatedState, notes: list[str]) -> pl.DataFrame:
         asked.fill_null(False).alias("in_range"),
     )
     frame = frame.with_columns(drift.alias("drift"), pl.col("expected").round().cast(pl.Int64))
-    return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame.drop("member", "number", "load")))
+    return tables.OBSERVED.sorted(tables.OBSERVED.frame(frame.drop("member", "number", "load"))), []
 
 
 def _expected(state: ReplicatedState) -> pl.DataFrame | None:
@@ -150,8 +152,7 @@ def _asked(placement: ReplicatedPlacement) -> pl.DataFrame:
     """Return the instances (``member``) that queries of each tenant (``number``) ask."""
     reads = placement.rows.reads
     if placement.partitions is not None:
-        at = {name: n for n, name in enumerate(placement.ring.ids)}
-        owners = [[at[o] for o in p.owners if o in at] for p in placement.partitions.partitions]
+        owners = placement.partitions.owners_among(placement.ring.ids)
         reads = tuple(np.unique(np.array([m for p in shard for m in owners[p]], dtype=np.int64)) for shard in reads)
     shards = pl.DataFrame({
         "shard": np.repeat(np.arange(len(reads)), [len(members) for members in reads]),

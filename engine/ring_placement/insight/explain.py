@@ -17,19 +17,19 @@ from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.dskit.tokens import fnv1, parse_labels, series_bytes, text_bytes
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16, jump, parse_hash, series_fingerprint, xxh64
-from engine.ring_placement.pyroscope.limits import Policy
+from engine.ring_placement.pyroscope.limits import DEFAULTS, Policy, policy_of
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions, subrings
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
-from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
+from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, SegmentScenario, replicated_ring
 
 UNKNOWN_SERVICE = "unknown_service"
 """Value of the label ``service_name`` that the distributor adds where there is none."""
 MAX_CANDIDATES = 64
 """Most candidates listed of one key."""
 Step = tuple[str, str, str, str]
-"""One row of the table ``explain_key``: what, name, value, note."""
+"""One row of the table ``explain``: what, name, value, note."""
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
 
 
@@ -39,7 +39,7 @@ class BadKey(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key to explain_key; ``fingerprint`` is None where none was given."""
+    """A key to explain; ``fingerprint`` is None where none was given."""
 
     tenant: str
     dataset: str
@@ -111,8 +111,16 @@ class _Walk:
         return "dataset" if step < self.dataset_size else "tenant" if step < tenant_end else "ring"
 
 
-def explain_key(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> list[Step]:
-    """Explain where ``key`` goes on ``ring`` under ``policy``, with the members ``down`` failing. Returns the steps in order."""
+def explain_segments(text: str, s: SegmentScenario, p: RingParameters, context: Context) -> tuple[list[Step], None]:
+    """Explain where the key ``text`` goes on a ring of segment writers. Returns the steps in order. Raises BadKey."""
+    key, cluster = parse_key(text), s.live.cluster
+    policy = policy_of(key.tenant, key.dataset, cluster.rules, cluster.limits, DEFAULTS)
+    policy = policy.with_limits(p.tenant_shards, p.dataset_shards)
+    return _key_steps(key, s.planned.ring, frozenset(s.down), policy), None
+
+
+def _key_steps(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> list[Step]:
+    """Explain where ``key`` goes on ``ring`` under ``policy``, with the members ``down`` failing."""
     steps = _hash_steps(key, policy)
     if ring.total <= 0:
         empty = not ring.members
@@ -270,7 +278,16 @@ def parse_asked(text: str, without_le: bool = False) -> Asked:
     return Asked(tenant, int(digits), "as given")
 
 
-def explain_asked(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list[Step]:
+def explain_replicas(
+    text: str, s: ReplicatedScenario, p: RingParameters, context: Context
+) -> tuple[list[Step], pl.DataFrame]:
+    """Explain where the shard of the tenant in ``text`` is, and the replicas of its key. Returns the steps in order, and table
+    ``sizes``. Raises BadKey."""
+    asked = parse_asked(text, replicated_ring(s.live).without_le)
+    return _asked_steps(asked, s, p), _sizes_table(asked, s, p, context)
+
+
+def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list[Step]:
     """Explain where the tenant's shard is, and the replicas of its key, in the scenario."""
     after, strategy = s.after, replicated_ring(s.live)
     ring = after.ring
@@ -379,7 +396,7 @@ def _partition_steps(asked: Asked, s: ReplicatedScenario, size: int) -> list[Ste
     return steps
 
 
-def sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context: Context) -> pl.DataFrame:
+def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context: Context) -> pl.DataFrame:
     """Build table ``sizes``: the tenant's shard at each size on the planned ring, and what its worst pair loses."""
     planned, strategy = s.planned, replicated_ring(s.live)
     ring = planned.ring.tokens

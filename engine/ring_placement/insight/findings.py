@@ -13,6 +13,7 @@ from engine.core.result import Finding, Level
 from engine.core.tables import Kind
 from engine.core.view import Context
 from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.insight.drift import MAX_NAMED, drift_findings
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
@@ -27,9 +28,6 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one, receiving_members, worst_case
 from engine.ring_placement.scenarios.strategy import Sweep
-
-MAX_NAMED = 50
-"""Most findings of one kind that are listed one by one."""
 
 
 def single_failures(s: SegmentScenario, p: RingParameters, context: Context) -> tuple[Sweep, Sweep | None]:
@@ -55,7 +53,9 @@ def minimum_capacity(s: SegmentScenario, p: RingParameters, context: Context) ->
     return worst_case(nodes, receives), worst_case(zones, receives) if zones is not None else None
 
 
-def segment_findings(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, context: Context) -> list[Finding]:
+def segment_findings(
+    s: SegmentScenario, p: RingParameters, observed: pl.DataFrame | None, context: Context
+) -> list[Finding]:
     """List all findings: an unusable ring, single failures not survived, old heartbeats, drift (rows ``observed``), overload."""
     ring = s.live.placement.ring
     findings: list[Finding] = []
@@ -65,7 +65,7 @@ def segment_findings(s: SegmentScenario, p: RingParameters, observed: pl.DataFra
         findings.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
     findings += survival_findings(s, p, context)
     findings += _unhealthy(s)
-    findings += _drift_findings(observed, ring)
+    findings += [] if observed is None else _drift_findings(observed, ring)
     return [*findings, *overloads(s, "bytes_per_s")]
 
 
@@ -191,10 +191,13 @@ ALIGNED = 20.0
 """A worst pair that loses so many times what the median pair of its zones does is a finding."""
 
 
-def replica_findings(s: ReplicatedScenario, context: Context) -> list[Finding]:
-    """List all findings, of the planned ring before the scenario's failure; overload of the scenario."""
+def replica_findings(
+    s: ReplicatedScenario, p: RingParameters, observed: pl.DataFrame | None, context: Context
+) -> list[Finding]:
+    """List all findings: of the planned ring before the failure, overload in the scenario, drift (rows ``observed``)."""
     findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
-    return [*findings, *overloads(s, "number" if s.live.cluster.tenants.is_count else "bytes_per_s")]
+    findings += overloads(s, "number" if s.live.cluster.tenants.is_count else "bytes_per_s")
+    return [*findings, *drift_findings(observed)]
 
 
 def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:

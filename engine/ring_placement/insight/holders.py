@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,6 +59,11 @@ def alive_loads(s: SegmentScenario) -> np.ndarray:
     return s.outcome.after[[name in receives for name in s.outcome.nodes]]
 
 
+def mean_of(loads: np.ndarray) -> float:
+    """Return the mean load of nodes, 0 without any."""
+    return float(loads.mean()) if len(loads) else 0.0
+
+
 def stored_by(s: SegmentScenario) -> np.ndarray:
     """Return for each shard of the scenario's ring the member (index) that takes most of its load.
 
@@ -97,15 +101,6 @@ def takers(placement: Placement, candidates: np.ndarray, down: Collection[str]) 
     first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
     taker: np.ndarray = np.where(takes.any(axis=1), first, -1)
     return taker
-
-
-def against(load: int, mean: float, limit: int | None) -> tuple[float | None, int | None, bool | None]:
-    """Return a node's load over the ``mean`` of those that take data, what is left to its ``limit``, whether it is above.
-
-    None where there is no mean or no limit.
-    """
-    over_mean = load / mean if mean > 0 else None
-    return (over_mean, None, None) if limit is None else (over_mean, limit - load, load > limit)
 
 
 NAMED_TENANTS = 8
@@ -170,6 +165,13 @@ def lost_load(placement: ReplicatedPlacement) -> np.ndarray:
     return out
 
 
+def tenants_hit(placement: ReplicatedPlacement) -> tuple[int, int]:
+    """Count the tenants that lose some writes, and those whose queries fail."""
+    rows = placement.rows
+    writes = int((placement.lost_share > 0)[rows.shard_of].sum())
+    return writes, int((~placement.reads_ok)[rows.read_of].sum())
+
+
 def spreads(placement: ReplicatedPlacement) -> np.ndarray:
     """Return the largest share of each shard's members over the mean; 1 where nothing is placed."""
     shares = placement.rows.shares
@@ -181,33 +183,19 @@ def spreads(placement: ReplicatedPlacement) -> np.ndarray:
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class ShardMembers:
-    """Members by distinct shard, as places in the ring: ``instances`` that are written to, ``read_instances`` that queries
-    ask, and how many of the former do not answer in the scenario (``instances_down``)."""
-
-    instances: list[np.ndarray]
-    read_instances: list[np.ndarray]
-    instances_down: np.ndarray
-
-
-def shard_members(placement: ReplicatedPlacement) -> ShardMembers:
-    """Return the members of each shard; of a ring of partitions those that own one of its partitions."""
+def shard_members(placement: ReplicatedPlacement) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Return by distinct shard the members (places in the ring) that are written to, those that queries ask, and how many of the
+    former do not answer; of a ring of partitions those that own one of its partitions."""
     rows, ring = placement.rows, placement.ring
     held, read, answers = list(rows.shards), list(rows.reads), placement.alive
     if placement.partitions is not None:
-        number = {name: place for place, name in enumerate(ring.ids)}
-        owners = [
-            np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
-            for p in placement.partitions.partitions
-        ]
-        none = np.empty(0, np.int64)
+        owners, none = placement.partitions.owners_among(ring.ids), np.empty(0, np.int64)
         held, read = (
             [np.unique(np.concatenate([none, *(owners[k] for k in shard)])) for shard in shards]
             for shards in (rows.shards, rows.reads)
         )
         answers = ring.reading & ~placement.failed
-    return ShardMembers(held, read, np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64))
+    return held, read, np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64)
 
 
 def partition_loads(placement: ReplicatedPlacement) -> tuple[np.ndarray, np.ndarray]:

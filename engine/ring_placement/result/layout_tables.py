@@ -1,7 +1,8 @@
-"""Result tables of the layout: nodes and shards."""
+"""Result tables of the layout: nodes, shards and partitions."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,24 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.ring_placement import tables
-from engine.ring_placement.insight.holders import against, alive_loads, fates_of, stored_by
+from engine.ring_placement.dskit.partition_ring import STATES
+from engine.ring_placement.insight.holders import (
+    alive_loads,
+    fates_of,
+    mean_of,
+    partition_loads,
+    ring_facts,
+    stored_by,
+)
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
-from engine.ring_placement.scenarios.cluster import Cluster, RingFile
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario, SegmentScenario
+from engine.ring_placement.scenarios.scenario_state import (
+    KEEP,
+    LiveState,
+    ReplicatedScenario,
+    Scenario,
+    SegmentScenario,
+)
 from engine.ring_placement.scenarios.strategy import P
 
 
@@ -23,46 +37,54 @@ def _whole(values: np.ndarray) -> list[int]:
     return whole
 
 
-def node_table(s: SegmentScenario) -> pl.DataFrame:
-    """Build table ``nodes``: every member, and those that a scale-in removes."""
-    index = {name: i for i, name in enumerate(s.outcome.nodes)}
-    before, after = _whole(s.outcome.before), _whole(s.outcome.after)
-    down, written = set(s.down), s.live.cluster.written
-    fates, out = fates_of(s), out_before(s)
-    alive = alive_loads(s)
-    mean = float(alive.mean()) if len(alive) else 0.0
+def segment_nodes(s: SegmentScenario) -> pl.DataFrame:
+    """Build table ``nodes`` of a ring of segment writers."""
+    loads = dict(zip(s.outcome.nodes, _whole(s.outcome.after), strict=True))
+    idle = {name for name in s.down if not loads.get(name)}
+    others = () if s.padded else s.live.members
+    limited = {m.id for m in (*s.members, *s.before.ring.members, *others) if m.placed} - idle
+    return _nodes(s, others, mean_of(alive_loads(s)), limited, s.live.cluster.written, {})
+
+
+def replica_nodes(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
+    """Build table ``nodes`` of a ring with replicas: also ownership, what each holds, and its most dangerous partner."""
+    loads = dict(zip(s.outcome.nodes, _whole(s.outcome.after), strict=True))
+    alive = {i for i, ok in zip(s.after.ring.ids, s.after.alive, strict=True) if ok}
+    mean = mean_of(np.array([loads[i] for i in alive if i in loads]))
+    observed = s.live.cluster.tenants.observed.group_by("instance").agg(pl.col("load").sum())
+    written = {name: round(load) for name, load in observed.iter_rows()}
+    return _nodes(s, s.live.members, mean, alive, written, ring_facts(s, context))
+
+
+def _nodes(
+    s: Scenario[Any],
+    others: Iterable[Member],
+    mean: float,
+    limited: Collection[str],
+    written: Mapping[str, int],
+    facts: Mapping[str, tuple[Any, ...]],
+) -> pl.DataFrame:
+    """Build table ``nodes``: every member of the scenario, those that a scale-in removes, and ``others``.
+
+    ``mean``: load of the nodes that take data; ``limited``: IDs of nodes whose load is held against their capacity;
+    ``written``: observed bytes by ID; ``facts``: seven columns by ID, as ``ring_facts`` returns them.
+    """
+    loads = dict(zip(s.outcome.nodes, zip(_whole(s.outcome.before), _whole(s.outcome.after), strict=True), strict=True))
+    fates, down = fates_of(s), {*s.down, *s.removed}
+    out = {m.id for m in s.live.members if m.out}
+    listed = {m.id: m for m in (*others, *s.before.ring.members, *s.members)}
     rows = []
-    for m in _listed_members(s):
-        i = index.get(m.id)
-        load_before, load_after = (0, 0) if i is None else (before[i], after[i])
+    for m in listed.values():
+        before, after = loads.get(m.id, (0, 0))
         capacity = s.capacity.get(m.id)
-        comparable = s.comparable and m.placed and not (m.id in down and load_after == 0)
-        limit = capacity if comparable else None
-        over_mean, headroom, over = against(load_after, mean, limit)
+        limit = capacity if s.comparable and m.id in limited else None
         rows.append((
-            m.id, m.state, fates.get(m.id, ""), m.zone, m.tokens, load_before, load_after, load_after - load_before,
-            over_mean, capacity, headroom, over, m.id in down or m.id in s.removed, written.get(m.id),
-            *(None,) * 7, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None, m.id in out,
+            m.id, m.state, fates.get(m.id, ""), m.zone, m.tokens, before, after, after - before,
+            after / mean if mean > 0 else None, capacity, None if limit is None else limit - after,
+            None if limit is None else after > limit, m.id in down, written.get(m.id), *facts.get(m.id, (None,) * 7),
+            m.address, None if m.heartbeat_s is None else m.heartbeat_s * 1000, m.id in out,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
-
-
-def out_before(s: Scenario[Any]) -> frozenset[str]:
-    """Return the IDs of the members that take no data before the scenario, so that no scenario moves their rows."""
-    return frozenset(m.id for m in s.live.members if m.out)
-
-
-def ring_names(cluster: Cluster) -> dict[str, Any]:
-    """Return for the summary the ring in use and all others, by the labels of their files."""
-    ring = cluster.ring
-    return {"ring": ring.label if ring else "", "rings": list(ring.labels) if ring else []}
-
-
-def other_rings(ring: RingFile) -> list[str]:
-    """Return the note on rings in the files that are not used."""
-    if not ring.others:
-        return []
-    return [f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)"]
 
 
 def member_table(state: LiveState[P]) -> pl.DataFrame:
@@ -78,14 +100,6 @@ def member_table(state: LiveState[P]) -> pl.DataFrame:
         "out": [m.out for m in state.members],
     }
     return tables.NODES.sorted(tables.NODES.frame(frame))
-
-
-def _listed_members(s: SegmentScenario) -> list[Member]:
-    """List the members of the scenario, those that a scale-in removes, and those outside the home zone."""
-    listed = {m.id: m for m in s.members}
-    for m in (*s.before.ring.members, *(() if s.padded else s.live.members)):
-        listed.setdefault(m.id, m)
-    return list(listed.values())
 
 
 def shard_table(s: SegmentScenario, context: Context) -> pl.DataFrame:
@@ -115,3 +129,17 @@ def _shard_map(s: SegmentScenario) -> pl.DataFrame:
         "load_after": pl.Series(_whole(load_after), dtype=pl.Int64),
     })  # fmt: skip
     return tables.SHARDS.frame(frame)
+
+
+def partition_table(s: ReplicatedScenario) -> pl.DataFrame:
+    """Build table ``partitions`` of a partition ring."""
+    after = s.after
+    assert after.partitions is not None
+    registered, readers = set(after.ring.ids), after.answering_owners
+    share, load = partition_loads(after)
+    listed = [
+        (p.id, STATES[p.state], [o for o in p.owners if o in registered], readers[k],
+         float(share[k]), float(load[k]), p.changed_s * 1000 if p.changed_s else None, p.locked)
+        for k, p in enumerate(after.partitions.partitions)
+    ]  # fmt: skip
+    return tables.PARTITIONS.sorted(tables.PARTITIONS.frame(columns_of(tables.PARTITIONS, listed)))

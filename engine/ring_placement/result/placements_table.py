@@ -1,4 +1,7 @@
-"""Table ``placements``: one row per key, or per (dataset, offset) where the keys carry no fingerprint."""
+"""Result table of keys: where each goes.
+
+Of segment writers a row is a key, or a (dataset, offset) of keys without a fingerprint; of rings with replicas a token.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,23 @@ import polars as pl
 
 from engine.core.incremental import Memo
 from engine.ring_placement import tables
-from engine.ring_placement.insight.holders import takers
+from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.insight.holders import (
+    answers_of,
+    takers,
+)
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, Keys, Placement, spread_evenly
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, first_distinct
-from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario, SegmentState, segment_load
+from engine.ring_placement.scenarios.scenario_state import (
+    KEEP,
+    ReplicatedScenario,
+    SegmentScenario,
+    SegmentState,
+    segment_load,
+)
 
 _AT_ONCE = 1 << 20
 """Keys of which the largest are chosen at once: there may be millions."""
@@ -32,7 +45,7 @@ class _Rows:
     has_fingerprint: np.ndarray
 
 
-def placements_table(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
+def segment_placements(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
     """Build table ``placements`` of the scenario's ring; ``notes`` gets one where rows are left out.
 
     What does not depend on the failing set comes from the memo.
@@ -192,3 +205,25 @@ def largest(weight: np.ndarray, limit: int) -> np.ndarray:
     if not limit:
         return np.empty(0, dtype=np.int64)
     return np.sort(np.argpartition(-weight, limit - 1)[:limit])
+
+
+def replica_placements(s: ReplicatedScenario, p: RingParameters, notes: list[str]) -> pl.DataFrame:
+    """Build table ``placements``: the replica set of each key in the scenario. Equal keys of a tenant are one row."""
+    after, tenants = s.after, s.after.tenants
+    code = tenants.key_tenant * SPACE + tenants.key_token
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    weight = np.bincount(inverse, tenants.key_weight, len(first))
+    if len(first) > p.placement_rows:
+        keep = np.sort(np.argsort(-weight, kind="stable")[: p.placement_rows])
+        notes.append(f"placements lists the {len(keep)} largest of {len(first)} keys; -o placement-rows= changes that")
+        first, weight = first[keep], weight[keep]
+    row = after.rows.key_row[first]
+    answer = answers_of(s, np.unique(row))
+    frame = pl.DataFrame({
+        "tenant": pl.Series(tenants.names, dtype=pl.String).gather(pl.Series(tenants.key_tenant[first].astype(np.uint32))),
+        "token": tenants.key_token[first],
+        "bytes_per_s": np.rint(weight).astype(np.int64),
+        "row": row,
+    })  # fmt: skip
+    frame = frame.join(answer, on="row", how="left", maintain_order="left").drop("row")
+    return tables.PLACEMENTS.sorted(tables.PLACEMENTS.frame(frame))

@@ -1,4 +1,4 @@
-"""The summary, the headline and the notes of a result."""
+"""The summary, the headline, the notes and the exported gauges of a result."""
 
 from __future__ import annotations
 
@@ -8,76 +8,83 @@ import numpy as np
 import polars as pl
 
 from engine.core import units
-from engine.core.incremental import Memo
 from engine.core.result import Headline, Level
-from engine.ring_placement.insight.holders import alive_loads
+from engine.core.view import Context
+from engine.output.exposition import Gauge
+from engine.ring_placement.insight.findings import minimum_capacity, not_survivable
+from engine.ring_placement.insight.holders import alive_loads, mean_of, tenants_hit
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.result.layout_tables import other_rings, ring_names
+from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.member_ids import best_next_id
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
+    ReplicatedScenario,
     Scenario,
     SegmentScenario,
     SegmentState,
+    replicated_ring,
     segment_load,
 )
 from engine.ring_placement.scenarios.strategy import TOTALS, Sweep, imbalance
 
+KIND_NAMES = {"token-ring": "token ring", "partition-ring": "partition ring"}
 
-def summary_of(
-    s: SegmentScenario,
-    p: RingParameters,
-    observed: pl.DataFrame,
-    min_capacity: tuple[float | None, float | None],
-    sweep: Sweep | None,
-    memo: Memo,
-) -> dict[str, Any]:
-    """Build the summary: totals of the scenario, then what applies of cascade, next ID and sweep.
+_NODE = {"instance": "instance", "zone": "zone"}
 
-    ``observed``: table of that name; ``min_capacity``: bytes per second that survive any one node, and any one zone.
-    """
-    o, ring, keys = s.outcome, s.live.placement.ring, segment_load(s.live).keys
-    ratio, variation = imbalance(alive_loads(s))
-    any_node, any_zone = min_capacity
-    summary: dict[str, Any] = {
-        **{name: round(getattr(o, name)) for name in TOTALS},
-        "mean_load": mean_of(alive_loads(s)),
-        "max_over_mean": ratio,
-        "coefficient_of_variation": variation,
-        "mean_tries": o.mean_tries,
-        "rejected_before_bytes": round(o.rejected_before),
-        "load_total": round(keys.row_weight.sum().item() if len(keys.row_weight) else 0),
-        "load_source": s.live.cluster.load_source,
-        "load_unit": s.live.cluster.unit,
-        "regime": p.regime,
+GAUGES = (
+    Gauge("ring_node_load_bytes_per_second", "nodes", "load_after", "Load of the node, with what fails over to it.", _NODE,
+          each=True),
+    Gauge("ring_node_load_before_bytes_per_second", "nodes", "load_before", "Load of the node without failures.", _NODE,
+          each=True),
+    Gauge("ring_node_over_mean_ratio", "nodes", "over_mean", "Load over the mean of all nodes.", _NODE, each=True),
+    Gauge("ring_node_headroom_bytes_per_second", "nodes", "headroom", "Capacity that is left.", _NODE, each=True),
+    Gauge("ring_node_ownership_ratio", "nodes", "ownership", "Part of the key space that the node owns.", _NODE, each=True),
+    Gauge("ring_node_down", "nodes", "down", "1 where the node is taken down.", _NODE, each=True),
+    Gauge("ring_tenant_load", "tenants", "load", "Load of the tenant, in the unit of its source.", {"tenant": "tenant"},
+          adds=True),
+    Gauge("ring_tenant_write_lost_ratio", "tenants", "write_lost_share", "Part of the tenant's keys that cannot be written.",
+          {"tenant": "tenant"}),
+)  # fmt: skip
+"""Columns that are exported to Prometheus."""
+
+
+def ring_names(cluster: Cluster) -> dict[str, Any]:
+    """Return for the summary the ring in use and all others, by the labels of their files."""
+    ring = cluster.ring
+    return {"ring": ring.label if ring else "", "rings": list(ring.labels) if ring else []}
+
+
+def other_rings(ring: RingFile) -> list[str]:
+    """Return the note on rings in the files that are not used."""
+    if not ring.others:
+        return []
+    return [f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)"]
+
+
+def _totals(s: Scenario[Any]) -> dict[str, Any]:
+    return {name: round(getattr(s.outcome, name)) for name in TOTALS}
+
+
+def _evenness(loads: np.ndarray) -> dict[str, Any]:
+    """Sum up the ``loads`` of the nodes that take data."""
+    ratio, variation = imbalance(loads)
+    return {"mean_load": mean_of(loads), "max_over_mean": ratio, "coefficient_of_variation": variation}
+
+
+def _setting(s: Scenario[Any]) -> dict[str, Any]:
+    """Describe what fails, and the ring before it does."""
+    ring = s.live.placement.ring
+    return {
+        "regime": s.regime,
         "down": list(s.down),
         "members": len(s.live.members),
         **ring_names(s.live.cluster),
         "healthy": len(ring.members),
         "active": int(ring.active.sum()),
-        "total_shards": s.after.ring.total,
-        "total_shards_before": s.before.ring.total,
-        "datasets": keys.size,
-        "tenants": len(keys.tenants),
-        "nodes_over_capacity": _over_capacity(s),
-        "min_capacity_any_node": None if any_node is None else round(any_node),
-        "min_capacity_any_zone": None if any_zone is None else round(any_zone),
-        "drift_pairs": int((observed["drift"] != "").sum()),
-        "now_ms": s.live.now_ns // 1_000_000,
     }
-    if s.live.cluster.ring is None:  # without a ring file nothing is known to be rejected
-        summary |= {"rejected_bytes": 0, "rejected_before_bytes": 0}
-    if s.rounds:
-        summary["cascade_rounds"] = len(s.rounds)
-        summary["cascade_nodes"] = [list(failing) for failing in s.rounds]
-    if (p.scale is not None or not s.down) and s.planned.ring.members:
-        summary |= _next_id(s, memo)
-    if sweep is not None and len(sweep.down):
-        summary |= _sweep_totals(sweep)
-    return summary
 
 
-def _over_capacity(s: SegmentScenario) -> int | None:
+def _over_capacity(s: Scenario[Any]) -> int | None:
     """Count the nodes above their capacity; None without one that may be compared."""
     if not s.capacity or not s.comparable:
         return None
@@ -85,13 +92,60 @@ def _over_capacity(s: SegmentScenario) -> int | None:
     return sum(1 for name, load in loads if name in s.capacity and load > s.capacity[name])
 
 
-def _next_id(s: SegmentScenario, memo: Memo) -> dict[str, Any]:
+def _cascade(s: Scenario[Any]) -> dict[str, Any]:
+    if not s.rounds:
+        return {}
+    return {"cascade_rounds": len(s.rounds), "cascade_nodes": [list(failing) for failing in s.rounds]}
+
+
+def segment_summary(
+    s: SegmentScenario, p: RingParameters, observed: pl.DataFrame | None, sweep: Sweep | None, context: Context
+) -> dict[str, Any]:
+    """Sum up the scenario on a ring of segment writers. ``observed``: the table of that name."""
+    o, keys, cluster = s.outcome, segment_load(s.live).keys, s.live.cluster
+    any_node, any_zone = minimum_capacity(s, p, context)
+    summary = {
+        **_totals(s),
+        **_evenness(alive_loads(s)),
+        "mean_tries": o.mean_tries,
+        "rejected_before_bytes": round(o.rejected_before),
+        "load_total": round(keys.row_weight.sum().item() if len(keys.row_weight) else 0),
+        "load_source": cluster.load_source,
+        "load_unit": cluster.unit,
+        **_setting(s),
+        "total_shards": s.after.ring.total,
+        "total_shards_before": s.before.ring.total,
+        "datasets": keys.size,
+        "tenants": len(keys.tenants),
+        "nodes_over_capacity": _over_capacity(s),
+        "min_capacity_any_node": None if any_node is None else round(any_node),
+        "min_capacity_any_zone": None if any_zone is None else round(any_zone),
+        "drift_pairs": 0 if observed is None else int((observed["drift"] != "").sum()),
+        "now_ms": s.live.now_ns // 1_000_000,
+    }
+    if cluster.ring is None:  # without a ring file nothing is known to be rejected
+        summary |= {"rejected_bytes": 0, "rejected_before_bytes": 0}
+    summary |= _cascade(s)
+    if (p.scale is not None or not s.down) and s.planned.ring.members:
+        summary |= _next_id(s, context)
+    if sweep is not None and len(sweep.down):
+        worst = np.array(sweep.worst_load, dtype=np.float64)
+        summary |= {f"sweep_worst_load_p{share}": float(np.percentile(worst, share)) for share in (50, 90, 99)}
+        summary |= {
+            "sweep_worst_load_max": float(worst.max()),
+            "sweep_scenarios": len(worst),
+            "sweep_with_rejects": int((np.array(sweep.rejected_bytes, dtype=np.float64) > 0).sum()),
+        }
+    return summary
+
+
+def _next_id(s: SegmentScenario, context: Context) -> dict[str, Any]:
     """Describe the plain and the best ID of one more node."""
     placed = s.planned.ring.members
     in_ring = set(s.planned.ring.ids)
     members = (*s.members, *(() if s.padded else s.live.members))
     others = [m for m in members if m.id not in in_ring and not m.is_tombstone]
-    best, best_changed, plain, plain_changed = memo.value(
+    best, best_changed, plain, plain_changed = context.memo.value(
         "next ID", s.planned_key, lambda: best_next_id(placed, others), keep=KEEP
     )
     return {
@@ -102,23 +156,60 @@ def _next_id(s: SegmentScenario, memo: Memo) -> dict[str, Any]:
     }
 
 
-def _sweep_totals(sweep: Sweep) -> dict[str, Any]:
-    """Sum up a sweep: quantiles of the hottest node's load, and the number of scenarios with rejects."""
-    worst = np.array(sweep.worst_load, dtype=np.float64)
-    quantiles = {f"sweep_worst_load_p{share}": float(np.percentile(worst, share)) for share in (50, 90, 99)}
-    return quantiles | {
-        "sweep_worst_load_max": float(worst.max()),
-        "sweep_scenarios": len(worst),
-        "sweep_with_rejects": int((np.array(sweep.rejected_bytes, dtype=np.float64) > 0).sum()),
+def replica_summary(
+    s: ReplicatedScenario, p: RingParameters, observed: pl.DataFrame | None, sweep: Sweep | None, context: Context
+) -> dict[str, Any]:
+    """Sum up the scenario on a ring with replicas. ``observed``: the table of that name, None where nothing was observed."""
+    o, after, strategy, cluster = s.outcome, s.after, replicated_ring(s.live), s.live.cluster
+    even, even_variation = imbalance(after.share[after.alive])
+    writes, reads = tenants_hit(after)
+    summary = {
+        **_totals(s),
+        "strategy": strategy.kind,
+        "write_lost_share": o.write_lost_share,
+        "reads_ok": o.reads_ok,
+        "tenants_write_lost": writes,
+        "tenants_read_lost": reads,
+        "moved_share": o.moved_share,
+        **_evenness(after.loads[after.alive]),
+        "share_max_over_mean": even,
+        "share_variation": even_variation,
+        "rejected_before_bytes": round(o.rejected_before),
+        "load_total": float(after.tenants.total.sum()),
+        "load_source": cluster.load_source,
+        "load_unit": cluster.unit,
+        "load_is_count": cluster.tenants.is_count,
+        **_setting(s),
+        "tokens": after.ring.total,
+        "replication_factor": strategy.replication,
+        "zone_aware": strategy.zone_aware,
+        "tenants": len(after.tenants.names),
+        "nodes_over_capacity": _over_capacity(s),
+        "now_ms": s.live.now_ns // 1_000_000,
     }
+    if after.partitions is not None:
+        summary["partitions"] = len(after.partitions.partitions)
+        summary["partitions_without_readers"] = int((after.partition_readers == 0).sum())
+    summary |= _cascade(s)
+    if sweep is not None and len(sweep.down):
+        lost = np.array(sweep.write_lost_share)
+        summary |= {
+            "sweep_scenarios": len(lost),
+            "sweep_with_lost_writes": int((np.array(sweep.tenants_write_lost) + (lost > 0) > 0).sum()),
+            "sweep_write_lost_share_max": float(lost.max()),
+        }
+    summary["unsurvivable_single_failures"] = not_survivable(s, context)
+    if observed is not None:
+        summary["drift_pairs"] = int((observed["drift"] != "").sum())
+    return summary
 
 
 def _rate(value: float) -> str:
     return units.text("bytes_per_s", value)
 
 
-def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
-    """Build the headline: what decides first."""
+def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
+    """Build the headline of a ring of segment writers, what decides first in front."""
     alive = alive_loads(s)
     lines = []
     loaded = bool(s.live.cluster.load_source)
@@ -145,36 +236,66 @@ def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, 
     if loaded and summary["min_capacity_any_node"] is not None:
         needs = _rate(summary["min_capacity_any_node"])
         lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
-    lines.append(taking_data(len(alive), s, f"{summary['total_shards']} shards"))
+    lines.append(_nodes(len(alive), s, f"{summary['total_shards']} shards"))
     if s.live.cluster.ring is not None:
         lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
     return tuple(lines)
 
 
-def mean_of(loads: np.ndarray) -> float:
-    """Return the mean load of nodes, 0 without any."""
-    return float(loads.mean()) if len(loads) else 0.0
+def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
+    """Build the headline of a ring with replicas: its kind and why, then what decides first."""
+    ring, after = s.live.cluster.ring, s.after
+    assert ring is not None
+    settings = f"RF {summary['replication_factor']}, zones {'on' if summary['zone_aware'] else 'off'}; {ring.why}"
+    lines = [Headline("ring", KIND_NAMES[summary["strategy"]], ring.why if after.partitions is not None else settings)]
+    lost, reads = summary["write_lost_share"], summary["tenants_read_lost"]
+    level: Level = "critical" if lost or summary["tenants_write_lost"] else "ok"
+    basis = f"{summary['tenants_write_lost']} of {summary['tenants']} tenants" if summary["tenants"] else "of all keys"
+    lines.append(Headline("writes lost", units.share(lost), basis, level, ("lost", units.share(lost))))
+    whole = "" if summary["reads_ok"] else "those without a shard too" if reads else "of tenants without a shard"
+    ok = summary["reads_ok"] and not reads
+    fails = f"{reads} tenant{'s fail' if reads > 1 else ' fails'}" if reads else "fail"
+    said = "all succeed" if ok else fails
+    lines.append(Headline("queries", said, whole, "ok" if ok else "critical", ("queries", "ok" if ok else fails)))
+    fatal = summary["unsurvivable_single_failures"]
+    if fatal is not None and not s.down:
+        text = f"{fatal} of {len(s.planned.ring.members)} not survivable" if fatal else "each survivable"
+        short = ("single failure", f"{fatal} not survivable" if fatal else "survivable")
+        lines.append(Headline("single failure", text, "of a node", "severe" if fatal else "ok", short))
+    if summary["load_total"]:
+        total = units.text("number" if summary["load_is_count"] else "bytes_per_s", summary["load_total"])
+        lines.append(Headline("load", total, summary["load_unit"]))
+        if s.outcome.nodes:  # all members may have left
+            hottest = s.outcome.nodes[int(np.argmax(s.outcome.after))]
+            lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f} × mean", hottest))
+    elif after.share.any():
+        lines.append(Headline("holds most", f"{summary['share_max_over_mean']:.2f}", "× mean share of keys"))
+    if summary["moved_share"]:
+        lines.append(Headline("moved", units.share(summary["moved_share"]), "of all keys, per replica"))
+    if after.partitions is None:
+        lines.append(_nodes(int(((after.share > 0) | (after.loads > 0)).sum()), s, f"{summary['tokens']} tokens"))
+    else:
+        answering = int((after.ring.reading & ~after.failed).sum())
+        lines.append(_nodes(answering, s, f"{summary['partitions']} partitions", "answer queries"))
+    return tuple(lines)
 
 
-def taking_data(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> Headline:
+def _nodes(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> Headline:
     """Tell how many of the scenario's nodes take data, or whatever they ``do``; tombstones are no nodes."""
     total = sum(m.state != "LEFT" for m in s.members)
     level: Level = "critical" if not count else "ok" if count >= total else "moderate"
     return Headline("nodes", f"{count} of {total} {do}", basis, level, ("nodes", f"{count}/{total}"))
 
 
-def state_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
-    """List notes on the ring, the load and the parameters in force."""
-    state = s.live
+def segment_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
+    """List notes on the ring of segment writers, its load, and the parameters in force."""
+    state, load = s.live, segment_load(s.live)
     notes = _ring_notes(state, p)
-    if state.cluster.load_source:
-        notes.append(f"load: {state.cluster.load_source}, {state.cluster.unit}")
-    else:
-        notes.append("no load in the files: placements only")
-    if segment_load(state).keys.row_weight.dtype.kind == "f":
+    notes.append(_load_note(state.cluster) or "no load in the files: placements only")
+    if load.keys.row_weight.dtype.kind == "f":
         notes.append("loads have fractions of a byte per second; node totals are rounded")
-    if segment_load(state).keys.pinned is not None:
-        approximate = s.after.ring.total != segment_load(state).keys.pinned_total
+    if load.keys.pinned is not None:
+        approximate = s.after.ring.total != load.keys.pinned_total
         notes.append(
             "load known by tenant and shard only: datasets in the totals are such pairs"
             + ("; where they lie on the new ring is approximate" if approximate else "")
@@ -195,6 +316,11 @@ def state_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
     return notes
 
 
+def _load_note(cluster: Cluster) -> str:
+    """Name the source and the unit of the load; "" without one."""
+    return f"load: {cluster.load_source}, {cluster.unit}" if cluster.load_source else ""
+
+
 def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     file, ring = state.cluster.ring, state.placement.ring
     if file is None:
@@ -203,19 +329,45 @@ def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     notes += other_rings(file)
     if not ring.members:
         notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
-        notes += _stale_note(state, p)
+        newest = max((m.heartbeat_s for m in state.members if m.state == "UNHEALTHY" and m.heartbeat_s), default=0)
+        if newest and p.now is None:  # heartbeats are perhaps old only because the file is
+            behind = units.duration(state.now_ns / 1_000_000 - newest * 1000)
+            notes.append(
+                f"the newest heartbeat is {behind} before the file's time; -o now={newest} looks at the ring as it was then"
+            )
     elif ring.total == 0:
         notes.append("the healthy instances have no tokens: every request is rejected")
     return notes
 
 
-def _stale_note(state: SegmentState, p: RingParameters) -> list[str]:
-    """Name the option that judges heartbeats at the time they were written, where they are old only because the file is."""
-    heartbeats = [m.heartbeat_s for m in state.members if m.state == "UNHEALTHY" and m.heartbeat_s]
-    if p.now is not None or not heartbeats:
-        return []
-    newest = max(heartbeats)
-    behind = units.duration(state.now_ns / 1_000_000 - newest * 1000)
-    return [
-        f"the newest heartbeat is {behind} before the file's time; -o now={newest} looks at the ring as it was then"
-    ]
+def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
+    """List notes on a ring with replicas, its settings and its load."""
+    state, ring = s.live, s.live.cluster.ring
+    assert ring is not None
+    notes = [f"ring: {ring.label} ({ring.kind}), {KIND_NAMES[state.strategy.kind]}: {ring.why}"]
+    if not state.placement.ring.members:
+        # Writes to partitions do not touch ingesters.
+        fails = "query" if ring.partitions else "write and query"
+        notes.append(f"empty ring: no registered member, every {fails} fails")
+    elif not ring.partitions and not state.placement.ring.total:
+        notes.append("empty ring: no member has tokens, every write and query fails")
+    notes += other_rings(ring)
+    notes += replicated_ring(state).notes
+    if ring.partition_label and ring.partition_label != ring.label:
+        notes.append(f"partitions: {ring.partition_label}")
+    if any(m.state == "UNHEALTHY" and not m.written for m in state.members):
+        notes.append(
+            "the page hides the states of UNHEALTHY members: taken as ACTIVE, which matters to -o operation=write"
+        )
+    if not ring.lists_members and ring.partitions:
+        notes.append("no ring of ingesters: the owners of partitions are taken to be healthy")
+    hidden = [m.id for m in ring.members if m.tokens and m.values is None]
+    if hidden:
+        notes.append(
+            f"{len(hidden)} members without token values (the page has them with ?tokens=true): nothing is placed on them"
+        )
+    nothing = "no tenants in the files: shares of the key space only"
+    if state.placement.tenants.names:
+        nothing = "no load in the files: tenants and shares of the key space only"
+    notes.append(_load_note(state.cluster) or nothing)
+    return notes

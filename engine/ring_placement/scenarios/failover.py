@@ -74,11 +74,6 @@ def _mean_tries(placement: Placement, hit: np.ndarray = _NO_GROUPS, tries: np.nd
     return float(1.0 + more / weight.sum())
 
 
-def transient_outcome(placement: Placement, down: np.ndarray) -> Outcome:
-    """Compute regime A: requests to the failed members go to the next distinct ACTIVE candidate; the layout stays."""
-    return fail_members(placement, down)[0]
-
-
 def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
     """Compute regime A. Returns the outcome and the placement it leaves: each group at the one instance that takes it."""
     weight = placement.groups.weight

@@ -129,12 +129,8 @@ class TenantCounts:
     def _count_partition_reads(self, tenants: np.ndarray) -> None:
         placement, n = self._placement, self._n
         assert placement.partitions is not None
-        number = {name: k for k, name in enumerate(placement.ring.ids)}
         answering = placement.ring.reading & ~placement.failed
-        owners = [
-            [number[o] for o in p.owners if o in number and answering[number[o]]]
-            for p in placement.partitions.partitions
-        ]
+        owners = [held[answering[held]] for held in placement.partitions.owners_among(placement.ring.ids)]
         for shard in np.flatnonzero(tenants).tolist():
             one = np.zeros(n, dtype=bool)
             two = np.zeros((n, n), dtype=bool)

@@ -136,9 +136,7 @@ class ReplicatedRing:
             while len(self.kept) > KEEP_ROWS:
                 del self.kept[next(iter(self.kept))]
             return ReplicatedPlacement(registered, rows, tenants, None, none)
-        number = {name: n for n, name in enumerate(registered.ids)}
-        owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
-                  for p in self.partitions.partitions]  # fmt: skip
+        owners = self.partitions.owners_among(registered.ids)
         rows = partition_rows(self.partitions, owners, len(members), tenants, self.lookback_s, self.now_s, check)
         return ReplicatedPlacement(registered, rows, tenants, self.partitions, none)
 

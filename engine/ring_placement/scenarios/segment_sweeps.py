@@ -14,10 +14,10 @@ import numpy as np
 
 from engine.ring_placement.pyroscope.placement import Placement, sum_cells, weigh
 from engine.ring_placement.scenarios.failover import (
+    fail_members,
     place_without,
     remove_members,
     shard_sets_changed,
-    transient_outcome,
 )
 from engine.ring_placement.scenarios.strategy import TOTALS, Step, Sweep, imbalance
 
@@ -344,7 +344,7 @@ def one_by_one(
         failed = np.zeros(len(ring.members), dtype=bool)
         failed[list(down)] = True
         if regime == "transient":
-            outcome = transient_outcome(placement, failed)
+            outcome = fail_members(placement, failed)[0]
             after = outcome.after
         else:
             outcome, later = remove_members(placement, [ring.ids[i] for i in down])

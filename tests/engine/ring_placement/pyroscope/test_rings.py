@@ -13,7 +13,7 @@ from engine.ring_placement.pyroscope.hashing import hex16, series_fingerprint
 from engine.ring_placement.pyroscope.placement import SPREAD, place
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.subrings import candidate_positions, first_distinct
-from engine.ring_placement.scenarios.failover import member_mask, remove_members, reroute, transient_outcome
+from engine.ring_placement.scenarios.failover import fail_members, member_mask, remove_members, reroute
 from tests.engine.ring_placement.cases import (
     dataset_rows,
     digest,
@@ -97,7 +97,7 @@ def test_failure_loads() -> None:
         assert placed.rejected == case["before_rejected"]
         for one in case["scenarios"]:
             found = (
-                transient_outcome(placed, member_mask(ring, one["down"]))
+                fail_members(placed, member_mask(ring, one["down"]))[0]
                 if one["mode"] == "transient"
                 else remove_members(placed, one["down"])[0]
             )

@@ -15,7 +15,6 @@ from engine.ring_placement.scenarios.failover import (
     member_mask,
     remove_members,
     takeover_flows,
-    transient_outcome,
 )
 from tests.chance import tries
 from tests.engine.ring_placement.cases import (
@@ -36,7 +35,7 @@ def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject
     down = data.draw(st.sets(st.sampled_from(ids))) if ids else set()
     total = int(placement.keys.row_weight.sum())
     assert placement.loads.sum() + placement.rejected == total
-    now = transient_outcome(placement, member_mask(placement.ring, down))
+    now = fail_members(placement, member_mask(placement.ring, down))[0]
     assert now.after.sum() + now.rejected_bytes == total
     assert now.rerouted_bytes + now.rejected_bytes - now.rejected_before == sum(
         load for name, load in zip(ids, placement.loads.tolist(), strict=True) if name in down
@@ -67,7 +66,7 @@ def test_tries_are_those_of_a_client(placement: Placement, data: st.DataObject) 
         made += weight * (taken + 1)
     total = placement.groups.total
     if total:
-        assert math.isclose(transient_outcome(placement, failed).mean_tries, made / total, rel_tol=1e-12, abs_tol=1e-12)
+        assert math.isclose(fail_members(placement, failed)[0].mean_tries, made / total, rel_tol=1e-12, abs_tol=1e-12)
     gone, after = remove_members(placement, down)
     if after.groups.total:
         served = after.groups.weight[after.receivers >= 0].sum() / after.groups.total
@@ -86,7 +85,7 @@ def test_nobody_is_asked_where_nobody_may_receive() -> None:
 @tries(12)
 @given(clusters())
 def test_nothing_fails_nothing_changes(placement: Placement) -> None:
-    none = transient_outcome(placement, member_mask(placement.ring, ()))
+    none = fail_members(placement, member_mask(placement.ring, ()))[0]
     assert none.after.tolist() == placement.loads.tolist()
     assert (none.moved_bytes, none.rerouted_bytes, none.datasets_touched) == (0, 0, 0)
     same_again, _ = remove_members(placement, ())

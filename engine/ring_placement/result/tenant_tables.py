@@ -1,21 +1,29 @@
-"""Table ``tenants`` of segment writers: which nodes store each tenant's data in the scenario, and what it loses."""
+"""Result table of tenants: which nodes store the data of each in the scenario, and what it loses."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from engine.core.incremental import Memo
 from engine.ring_placement import tables
+from engine.ring_placement.insight.holders import (
+    lost_load,
+    shard_members,
+    spreads,
+)
 from engine.ring_placement.pyroscope.placement import Placement, weigh
 from engine.ring_placement.scenarios.failover import member_mask
-from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario
+from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, SegmentScenario
 
 _DENSE = 1 << 23
 """Pairs of tenant and member up to which they are marked in one array."""
 
 
-def segment_tenant_table(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
+def segment_tenants(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
     """Build table ``tenants``: load, the nodes that the layout gives it, and how many of those it had before are down.
 
     What does not depend on the failing set comes from the memo.
@@ -95,3 +103,46 @@ def _down(s: SegmentScenario) -> np.ndarray:
     cells = _distinct(_tenants(before, at) * width + before.receivers[at], count * width)
     down: np.ndarray = np.bincount(cells // width, minlength=count)
     return down
+
+
+LISTED_INSTANCES = 2_000_000
+"""Instances that the table of tenants lists in all; shards of the whole ring are left out beyond."""
+
+
+def _lists(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Series) -> pl.Series:
+    """Return for each tenant the ``names`` of the members of its shard."""
+    sizes = np.array([len(members) for members in shards], dtype=np.int64)
+    if int(sizes[shard_of].sum()) > LISTED_INSTANCES:
+        sizes = np.where(sizes == sizes.max(), 0, sizes)
+    chosen = [m[:size].astype(np.uint32) for m, size in zip(shards, sizes.tolist(), strict=True)]
+    listed = names.gather(pl.Series(np.concatenate([np.empty(0, np.uint32), *chosen])))  # one query, not one a shard
+    starts = np.cumsum(sizes) - sizes
+    parts = [listed.slice(start, size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    lists = pl.Series(parts, dtype=pl.List(names.dtype))
+    return lists.gather(pl.Series(shard_of.astype(np.uint32)))
+
+
+def replica_tenants(s: ReplicatedScenario) -> pl.DataFrame:
+    """Build table ``tenants``: the shard of each tenant in the scenario, and what it loses."""
+    after, tenants = s.after, s.after.tenants
+    rows = after.rows
+    ids = pl.Series(after.ring.ids, dtype=pl.String)
+    lost, reads = after.lost_share[rows.shard_of], after.reads_ok[rows.read_of]
+    frame: dict[str, Any] = {
+        "tenant": tenants.names,
+        "shard_size": tenants.sizes,
+        "load": tenants.total,
+        "write_lost_share": lost,
+        "write_lost_load": lost_load(after),
+        "reads_ok": reads,
+        "spread": spreads(after)[rows.shard_of],
+    }
+    held, read, down = shard_members(after)
+    frame["instances"] = _lists(held, rows.shard_of, ids)
+    frame["read_instances"] = _lists(read, rows.read_of, ids)
+    frame["instances_down"] = down[rows.shard_of]
+    if after.partitions is not None:
+        partition_ids = pl.Series(after.partitions.ids, dtype=pl.Int64)
+        frame["partitions"] = _lists(rows.shards, rows.shard_of, partition_ids)
+        frame["read_partitions"] = _lists(rows.reads, rows.read_of, partition_ids)
+    return tables.TENANTS.sorted(tables.TENANTS.frame(frame))
