@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from engine.broker_load.model.observations import Observations
 from engine.broker_load.model.topology import Flags, Floats
-from engine.stats.student import t_quantile
+from engine.stats.significance import t_quantile
 
 BUCKET = 5.0
 """Width of a CPU bucket in percent."""

@@ -14,7 +14,7 @@ from engine.query_profile.estimators.change_point import NO_CHANGE, ChangePoint,
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.estimators.elbow import Elbow
 from engine.query_profile.estimators.time_lag import NO_LAG, Lag
-from engine.stats import block_bootstrap
+from engine.stats import resampling
 
 WIDER, WIDER_BLOCKS = 1.12, 1.2
 """Factors on the width of intervals: draws of the posterior (chains are short, weights are plugged in) and block-bootstrap
@@ -113,7 +113,7 @@ def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray)
     deviation = costs.draws - center
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
-    lag = block_bootstrap.block_length(len(y))
+    lag = resampling.block_length(len(y))
     rho = 0.0
     if len(residual) > 3 * lag:
         rho = float(np.clip(np.nan_to_num(residuals.correlation(residual[lag:], residual[:-lag])), 0.0, 0.8))

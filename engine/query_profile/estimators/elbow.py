@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.query_profile.estimators import design, residuals, shrinkage
 from engine.query_profile.estimators.design import Costs, FitOptions
-from engine.stats import block_bootstrap
+from engine.stats import resampling
 
 SURE_BEND, SURE_T = 0.1, 5.0
 """Size and t value from which a bend is an elbow."""
@@ -152,7 +152,7 @@ def without_waiting(
     if not len(costs.draws):
         return costs, free_x, curve
     random = np.random.default_rng(options.seed)
-    length = block_bootstrap.block_length(len(y))
+    length = resampling.block_length(len(y))
     begins = np.arange(0, len(y), length)
     draws, fewer = [costs.draws], replace(options, draws=options.draws // RESAMPLED_CURVES)
     for _ in range(RESAMPLED_CURVES):

@@ -17,7 +17,7 @@ from engine.query_profile.estimators.least_squares import column_scale, global_r
 from engine.query_profile.estimators.residuals import huber, weights
 from engine.query_profile.estimators.shrinkage import fit_times
 from engine.stats import nonnegative
-from engine.stats.block_bootstrap import FEWEST_FITS, blocks
+from engine.stats.resampling import FEWEST_FITS, blocks
 
 WORSE = 6
 """Power of the error in the weight of a bootstrap fit: one with twice the error of the best fit counts 2**6 times less."""

@@ -23,7 +23,7 @@ from engine.query_profile.estimators.residuals import (
     whiten,
 )
 from engine.stats import nonnegative
-from engine.stats.block_bootstrap import FEWEST_FITS, blocks
+from engine.stats.resampling import FEWEST_FITS, blocks
 
 REWEIGHED = 3
 """Number of rounds after which the weights of the intervals are recomputed from the fit."""

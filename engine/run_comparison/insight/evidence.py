@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from engine.run_comparison.runs.measurements import Floats, Ints
 from engine.run_comparison.runs.samples import Samples
-from engine.stats.kolmogorov import ks_p_values
 from engine.stats.ranks import mann_whitney, merge_sorted
 from engine.stats.shift import hodges_lehmann
+from engine.stats.significance import ks_p_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from engine.core.incremental import Memo
 from engine.run_comparison.insight.evidence import Evidence, limits, transform
 from engine.run_comparison.runs.measurements import Floats, Ints
 from engine.run_comparison.runs.samples import Samples, Side, cell_means
-from engine.stats.bootstrap import draw_counts, percentile_interval
+from engine.stats.resampling import draw_counts, percentile_interval
 
 CLIP = 4.0
 """Limit of run means in robust standard deviations (winsorising): one wild value must not decide a resample."""

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from engine.run_comparison.insight.evidence import Evidence, as_ratio, gather, limits, transform
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.samples import Samples, Side
-from engine.stats.multiplicity import benjamini_hochberg
 from engine.stats.ranks import mann_whitney
-from engine.stats.variance_test import brown_forsythe_p
+from engine.stats.significance import benjamini_hochberg, brown_forsythe_p
 
 DIFFERENT, EQUIVALENT, UNDECIDED, MISSING = "different", "equivalent", "undecided", "missing"
 """Verdicts of a metric; missing: one side has no values."""

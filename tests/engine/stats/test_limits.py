@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy
 
-from engine.stats import edivisive, kolmogorov, nonnegative, ranks, shift, variance_test
+from engine.stats import edivisive, nonnegative, ranks, shift, significance
 from engine.stats.edivisive import ChangePoint
 from engine.stats.natural_break import Split, natural_break
 
@@ -72,10 +72,10 @@ def test_relative_changes() -> None:
 def test_kolmogorov_changes_to_the_limit_above_ten_thousand_pairs() -> None:
     distance = np.array([0.2])
     exact = scipy.stats.ks_2samp(np.arange(100), np.arange(100) + 19.5, method="exact").pvalue
-    assert kolmogorov.ks_p_values(distance, 100, 100)[0] == pytest.approx(exact, rel=1e-9)
+    assert significance.ks_p_values(distance, 100, 100)[0] == pytest.approx(exact, rel=1e-9)
     limit = scipy.special.kolmogorov(0.2 * math.sqrt(73 * 137 / 210))
-    assert kolmogorov.ks_p_values(distance, 73, 137)[0] == pytest.approx(limit, rel=1e-12)
-    assert np.isnan(kolmogorov.ks_p_values(distance, 0, 5)).tolist() == [True]
+    assert significance.ks_p_values(distance, 73, 137)[0] == pytest.approx(limit, rel=1e-12)
+    assert np.isnan(significance.ks_p_values(distance, 0, 5)).tolist() == [True]
 
 
 def test_fit_and_means_of_a_split() -> None:
@@ -92,12 +92,12 @@ def test_fit_and_means_of_a_split() -> None:
 
 def test_spreads_of_almost_nothing() -> None:
     few = np.array([1.0, 2.0, 9.0])
-    assert math.isnan(variance_test.brown_forsythe_p(few[:1], few))
-    assert math.isnan(variance_test.brown_forsythe_p(few, few[:1]))
-    assert math.isnan(variance_test.brown_forsythe_p(np.ones(3), np.ones(4)))
-    assert math.isnan(variance_test.brown_forsythe_p(np.ones(3), np.array([1.0, 3.0, 1.0, 3.0])))
+    assert math.isnan(significance.brown_forsythe_p(few[:1], few))
+    assert math.isnan(significance.brown_forsythe_p(few, few[:1]))
+    assert math.isnan(significance.brown_forsythe_p(np.ones(3), np.ones(4)))
+    assert math.isnan(significance.brown_forsythe_p(np.ones(3), np.array([1.0, 3.0, 1.0, 3.0])))
     odd = np.array([0.1, 0.3, 0.1 + 3e-17, 0.3])  # distances from the median differ in their last bits
-    assert math.isnan(variance_test.brown_forsythe_p(odd, np.array([1.1, 1.7, 1.1, 1.7])))
+    assert math.isnan(significance.brown_forsythe_p(odd, np.array([1.1, 1.7, 1.1, 1.7])))
 
 
 def test_a_bracket_without_the_rank_proves_nothing() -> None:

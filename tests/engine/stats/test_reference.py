@@ -12,8 +12,8 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift, variance_test
-from engine.stats.student import t_quantile
+from engine.stats import edivisive, ranks, shift, significance
+from engine.stats.significance import t_quantile
 from tests.chance import tries
 from tests.reference import reference
 
@@ -36,13 +36,13 @@ def test_stored_statistics() -> None:
         assert merged.cliffs_delta[0] == pytest.approx(wanted["cliffs_delta_left_minus_right"])
         assert merged.distance[0] == pytest.approx(wanted["ks_d"])
         assert ranks.mann_whitney(left, right).two_sided[0] == pytest.approx(wanted["mwu_p_exact"], rel=1e-9)
-        p = kolmogorov.ks_p_values(merged.distance, left.size, right.size)[0]
+        p = significance.ks_p_values(merged.distance, left.size, right.size)[0]
         assert p == pytest.approx(wanted["ks_p_scipy_auto"], rel=1e-7)
         ratio = np.exp(shift.hodges_lehmann(np.log(left), np.log(right), 0.05).estimate[0])
         assert ratio == pytest.approx(wanted["hodges_lehmann_ratio_right_over_left"], rel=1e-9)
         moved = shift.hodges_lehmann(left, right, 0.05).estimate[0]
         assert moved == pytest.approx(wanted["hodges_lehmann_shift_right_minus_left"], rel=1e-9)
-    q = multiplicity.benjamini_hochberg(np.array([e["mwu_p_auto"] for e in expected]))
+    q = significance.benjamini_hochberg(np.array([e["mwu_p_auto"] for e in expected]))
     assert q == pytest.approx([e["bh_q_of_mwu_p_auto"] for e in expected])
 
 
@@ -81,7 +81,7 @@ def test_rank_tests_agree_with_scipy(n1: int, n2: int, seed: int, style: str) ->
         left, right = left - 10, right - 10
     merged = ranks.merge(left, right)
     tails = ranks.mann_whitney(left, right, merged)
-    ks = kolmogorov.ks_p_values(merged.distance, n1, n2)
+    ks = significance.ks_p_values(merged.distance, n1, n2)
     for row in range(3):
         a, b = left[row], right[row]
         assert merged.distance[row] == pytest.approx(scipy.stats.ks_2samp(a, b).statistic)
@@ -152,7 +152,7 @@ def test_interval_needs_enough_values() -> None:
 @given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=40))
 def test_adjusted_p_values_agree_with_scipy(values: list[float]) -> None:
     p = np.array(values)
-    q = multiplicity.benjamini_hochberg(p)
+    q = significance.benjamini_hochberg(p)
     kept = ~np.isnan(p)
     assert np.isnan(q[~kept]).all()
     if kept.any():
@@ -171,7 +171,7 @@ def test_brown_forsythe_agrees_with_scipy(n1: int, n2: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     left, right = rng.normal(0, 1, n1), rng.normal(0, 3, n2)
     wanted = scipy.stats.levene(left, right, center="median").pvalue
-    assert variance_test.brown_forsythe_p(left, right) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+    assert significance.brown_forsythe_p(left, right) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 10, 11, 30, 200, 201, 1000, 100_000])
