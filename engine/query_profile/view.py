@@ -16,7 +16,7 @@ from engine.core.result import Headline, Result, Trend
 from engine.core.view import Context, NoInput
 from engine.query_profile import tables
 from engine.query_profile.estimators.design import FitOptions
-from engine.query_profile.insight import method_comparison, prediction, window_comparison
+from engine.query_profile.insight import comparisons, prediction
 from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.insight.prediction import NO_PREDICTIONS, Predictions
 from engine.query_profile.insight.profile import Profile, build_profile
@@ -25,14 +25,12 @@ from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
 from engine.query_profile.result import listing, messages, result_tables
 from engine.query_profile.result.detail import Detail
-from engine.query_profile.result.gauges import GAUGES
-from engine.query_profile.result.summary import FIRST, scores, summary
+from engine.query_profile.result.summary import FIRST, GAUGES, scores, summary
 from engine.query_profile.wlr import printout
 from engine.query_profile.wlr.regression import Sums
-from engine.query_profile.workloads import windows
-from engine.query_profile.workloads.role_names import named, names_of
+from engine.query_profile.workloads import workload
 from engine.query_profile.workloads.sources import Sources, find_sources
-from engine.query_profile.workloads.workload import Workload
+from engine.query_profile.workloads.workload import Workload, named, names_of
 
 FITS_KEPT = 4
 """Number of workloads and parameters whose fits stay in memory, so that switching back is immediate."""
@@ -182,8 +180,8 @@ class _Computation:
     def _window(self, work: Workload, text: str) -> np.ndarray | None:
         """Return the mask (T,) of the intervals in the window, up to the moment looked at; None if ``text`` is no window."""
         try:
-            mask = windows.window(work, text)
-        except windows.BadWindow as error:
+            mask = workload.window(work, text)
+        except workload.BadWindow as error:
             self.problems.append(Problem.at(work.label, "bad-window", str(error)))
             return None
         if self.context.at_ms is not None and (work.end_ms >= 0).any():
@@ -226,10 +224,10 @@ class _Computation:
             "sources": result_tables.sources(self.sources, whole),
         }
         if profile.attributable:
-            finished["methods"] = method_comparison.methods_side_by_side(profile)
+            finished["methods"] = comparisons.methods_side_by_side(profile)
         if before is not None:
             finished["comparison"] = self._comparison(whole, window, before, profile.fits)
-            self.compared = (windows.in_words(whole, window), windows.in_words(whole, before))
+            self.compared = (workload.in_words(whole, window), workload.in_words(whole, before))
         if self.parameters.what_if:
             finished["what_if"] = result_tables.what_if(finished["classes"], self.parameters, profile)
             if not finished["what_if"].height:
@@ -245,5 +243,5 @@ class _Computation:
             chosen.method, chosen.rules, chosen.draws, chosen.seed, chosen.level,
         )  # fmt: skip
         return self.context.memo.value(
-            "comparison", key, lambda: window_comparison.compare(whole, window, before, fits, chosen, self.context)
+            "comparison", key, lambda: comparisons.compare(whole, window, before, fits, chosen, self.context)
         )

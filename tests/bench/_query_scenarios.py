@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import nnls
 
-from engine.query_profile.estimators import least_squares
+from engine.query_profile.estimators import estimate
 from engine.query_profile.wlr.regression import Moments
 
 COLUMNS = ("ratio", "wlr", "ols", "nnls", "nnls+bg", "em100", "eb", "ln")
@@ -320,7 +320,7 @@ def plain_methods(x: np.ndarray, y: np.ndarray, wanted: Sequence[str] = COLUMNS)
     methods: dict[str, Callable[[], np.ndarray]] = {
         "ratio": lambda: time * y.sum() / x.sum(),
         "wlr": lambda: Moments.zero(x.shape[1]).add(x, y).lines().contributions(),
-        "ols": lambda: least_squares.ordinary(x, y).time * time,
+        "ols": lambda: estimate.ols(x, y).time * time,
         "nnls": lambda: nnls(x / scale, y, maxiter=50 * x.shape[1])[0] / scale * time,
         "nnls+bg": lambda: nnls(with_background, y, maxiter=50 * x.shape[1])[0][:-1] / scale * time,
         "em100": lambda: multiplicative(x, y) * time,

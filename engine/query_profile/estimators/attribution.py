@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.query_profile.estimators import design, elbow, estimate, residuals, time_lag
-from engine.query_profile.estimators.change_point import NO_CHANGE, ChangePoint, find_change_point
+from engine.query_profile.estimators import design, elbow, estimate, remedies, residuals
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.estimators.elbow import Elbow
-from engine.query_profile.estimators.time_lag import NO_LAG, Lag
+from engine.query_profile.estimators.remedies import NO_CHANGE, NO_LAG, ChangePoint, Lag, find_change_point
 from engine.stats import resampling
 
 WIDER, WIDER_BLOCKS = 1.12, 1.2
@@ -59,10 +58,10 @@ def attribute(
     rows, classes = x.shape
     bent = elbow.find_elbow(x, y, seconds, options) if calls is None else None
     past_elbow = bent is not None and bent.found
-    lag = NO_LAG if past_elbow else time_lag.find_lag(x, calls, y, seconds)
+    lag = NO_LAG if past_elbow else remedies.find_lag(x, calls, y, seconds)
     if lag.share:
-        x = time_lag.shifted(np.maximum(x, 0), lag.share)
-        calls = None if calls is None else time_lag.shifted(np.maximum(calls, 0), lag.share)
+        x = remedies.shifted(np.maximum(x, 0), lag.share)
+        calls = None if calls is None else remedies.shifted(np.maximum(calls, 0), lag.share)
     change = NO_CHANGE if past_elbow else find_change_point(x, calls, y, seconds)
     spans = [(0, change.row), (change.row, rows)] if change.row > 0 else [(0, rows)]
     total, time, call = np.zeros(classes), np.zeros(classes), np.zeros(classes)

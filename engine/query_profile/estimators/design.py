@@ -90,6 +90,12 @@ def build_design(x: np.ndarray, calls: np.ndarray | None, seconds: np.ndarray) -
     return Design(np.hstack(parts), np.r_[own, called, -1], role, x.shape[1])
 
 
+def column_scale(columns: np.ndarray) -> np.ndarray:
+    """Return the root mean square (P,) of each column, 1 for one of zeros."""
+    scale = np.sqrt((columns**2).mean(axis=0))
+    return np.where(scale == 0, 1.0, scale)
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """Options of the default estimate.

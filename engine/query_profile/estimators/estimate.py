@@ -12,12 +12,46 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.query_profile.estimators.design import Costs, FitOptions, build_design
-from engine.query_profile.estimators.least_squares import column_scale, global_ratio
+from engine.query_profile.estimators.design import Costs, FitOptions, build_design, column_scale
 from engine.query_profile.estimators.residuals import huber, weights
 from engine.query_profile.estimators.shrinkage import fit_times
 from engine.stats import nonnegative
 from engine.stats.resampling import FEWEST_FITS, blocks
+
+
+def global_ratio(x: np.ndarray, y: np.ndarray) -> Costs:
+    """Give all classes one cost: sum y / sum x."""
+    total = float(x.sum())
+    cost = float(y.sum()) / total if total > 0 else 0.0
+    return Costs(np.full(x.shape[1], cost), np.zeros(x.shape[1]), 0.0)
+
+
+def ols(x: np.ndarray, y: np.ndarray) -> Costs:
+    """Fit times by ordinary least squares with an intercept (minimum norm where classes cannot be told apart)."""
+    design = build_design(x, None, np.full(len(y), np.nan))
+    if not len(y):
+        return design.costs(np.zeros(design.columns.shape[1]))
+    scale = column_scale(design.columns)
+    return design.costs(np.linalg.lstsq(design.columns / scale, y, rcond=1e-12)[0] / scale)
+
+
+def nnls(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Costs:
+    """Fit times (and calls) with a background by non-negative least squares on relative errors."""
+    design = build_design(x, calls, seconds)
+    if not len(y):
+        return design.costs(np.zeros(design.columns.shape[1]))
+    from scipy import optimize
+
+    w = weights(y)
+    a = design.columns * w[:, None]
+    scale = column_scale(a)
+    a, t = a / scale, y * w
+    try:
+        cost = optimize.nnls(a, t, maxiter=50 * a.shape[1])[0]
+    except RuntimeError:  # no convergence: the normal equations with a little ridge do
+        cost = nonnegative.solve(a.T @ a + 1e-9 * len(y) * np.eye(a.shape[1]), a.T @ t)
+    return design.costs(cost / scale)
+
 
 WORSE = 6
 """Power of the error in the weight of a bootstrap fit: one with twice the error of the best fit counts 2**6 times less."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.core.incremental import Memo
 from engine.core.view import Context
-from engine.query_profile.estimators import attribution, design, least_squares, time_lag
+from engine.query_profile.estimators import attribution, design, estimate, remedies
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.insight.trust import NO_TRUST, Trust, assess, blocked_error
@@ -116,11 +116,11 @@ class Fits:
     def _fit_costs(self, method: str) -> Costs:
         self.context.check()
         if method == "ratio":
-            return least_squares.global_ratio(self.x, self.y)
+            return estimate.global_ratio(self.x, self.y)
         x, calls, _ = self._lumped
         if method == "ols":
-            return self._costs_of_classes(least_squares.ordinary(x, self.y))
-        return self._costs_of_classes(least_squares.nonnegative(x, calls, self.y, self.seconds))
+            return self._costs_of_classes(estimate.ols(x, self.y))
+        return self._costs_of_classes(estimate.nnls(x, calls, self.y, self.seconds))
 
     @cached_property
     def attribution(self) -> Attribution:
@@ -198,7 +198,7 @@ class Fits:
         if fitted.elbow is not None and fitted.elbow.curve is not None:
             return fitted.elbow.curve.cpu(np.maximum(x, 0) @ last.time)
         lag = fitted.lag.share
-        return last.predict(time_lag.shifted(x, lag), None if calls is None else time_lag.shifted(calls, lag), length)
+        return last.predict(remedies.shifted(x, lag), None if calls is None else remedies.shifted(calls, lag), length)
 
     def fitted(self, method: str) -> np.ndarray:
         """Return the CPU of each used interval as the method explains it."""
@@ -214,8 +214,8 @@ class Fits:
         self.context.check()
         fitted = self.attribution
         x, calls, _ = self._lumped
-        x = time_lag.shifted(x, fitted.lag.share)
-        calls = None if calls is None else time_lag.shifted(calls, fitted.lag.share)
+        x = remedies.shifted(x, fitted.lag.share)
+        calls = None if calls is None else remedies.shifted(calls, fitted.lag.share)
         blocked = blocked_error(x, calls, self.y, self.seconds) if x.size <= LARGE_CELLS else float("nan")
         return assess(
             np.maximum(self.x, 0).sum(axis=1),

@@ -13,8 +13,7 @@ from engine.core.reading import Reading, Source
 from engine.core.text import decode
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite, non_negative
-from engine.query_profile.reading.snapshots import TIME_COLUMNS
+from engine.query_profile.reading.collected_rows import TIME_COLUMNS, HostKind, HostRows, finite, non_negative
 
 TICK_US = 10_000
 """Microseconds per kernel tick in /proc (USER_HZ is 100 on every supported Linux)."""

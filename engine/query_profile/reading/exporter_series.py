@@ -17,9 +17,8 @@ from engine.core.text import clean
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.formats.timestamps import name_instant_ms, name_stem
+from engine.query_profile.reading.collected_rows import LARGEST, STEM, HostRows
 from engine.query_profile.reading.pgss import KCACHE
-from engine.query_profile.reading.resource_rows import LARGEST, HostRows
-from engine.query_profile.reading.snapshots import STEM
 from engine.query_profile.tables import HOST, SNAPSHOTS
 
 LAST_MS = 253_402_300_799_000

@@ -17,7 +17,7 @@ from engine.core.reading import Reading, Source, whole_lines
 from engine.core.text import decode
 from engine.formats import json_text
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite, non_negative
+from engine.query_profile.reading.collected_rows import LONGEST_S, HostKind, HostRows, finite, non_negative
 
 _VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

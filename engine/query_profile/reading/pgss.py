@@ -1,7 +1,8 @@
-"""Read pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, its info view, and pg_stat_kcache.
+"""Read PostgreSQL snapshots: pg_stat_statements, its info view, pg_stat_kcache, and the names behind ids.
 
-Sources: the PostgreSQL documentation, "pg_stat_statements" (columns and what they count); that of pg_stat_kcache from 2.0 on: CPU
-that the kernel counted, in seconds; from 2.2 on planning and execution are told apart and nested statements marked.
+pg_stat_statements comes as CSV of any extension version (1.1 to 1.12) or as JSON. pg_stat_kcache counts CPU seconds; from 2.2
+on it separates planning from execution and marks nested statements. Sources: the PostgreSQL documentation
+("pg_stat_statements", "pg_roles", "pg_user", "pg_database") and that of pg_stat_kcache.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import msgspec
 from engine.core.problems import Problem, not_utf8
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
+from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, class_key, number, text_key
-from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
+from engine.query_profile.reading.collected_rows import TIME_COLUMNS, SnapshotRows, class_key, number, text_key
+from engine.query_profile.tables import SERVER_NAMES, SNAPSHOT_INFO, SNAPSHOTS
 
 COUNTERS = (
     "plans", "total_plan_time", "calls", "total_time", "total_exec_time", "rows",
@@ -317,3 +319,41 @@ class KcacheCsv:
             rows.add(row, line, timed, key=key, queryid=row["queryid"], query="", user=owner[0], database=owner[1],
                      nested=nested, cpu_us=cpu, counters=[cpu])  # fmt: skip
         return rows.reading(timed=timed is not None)
+
+
+_NAME_COLUMNS = (("user", "oid", "rolname"), ("user", "usesysid", "usename"), ("database", "oid", "datname"))
+"""What a table names, and its columns of ids and of names."""
+
+
+class PgNames:
+    """``COPY (SELECT oid, rolname FROM pg_roles) TO ... CSV HEADER``, and the same of ``pg_user`` and ``pg_database``."""
+
+    id = "pg-names"
+    title = "Names of PostgreSQL's roles or databases (CSV of pg_roles, pg_user, pg_database)"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (SERVER_NAMES,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the columns of ids and names, without any that counts."""
+        fields = set(header_fields(head))
+        return any({number, text} <= fields for _, number, text in _NAME_COLUMNS) and "calls" not in fields
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one row per role or database."""
+        reading = Reading()
+        reading.problems += not_utf8(source.path, data)
+        columns: dict[str, list[Any]] = {"what": [], "id": [], "name": []}
+        for line, row in records(source, data, reading.problems, final):
+            if row is None:
+                continue
+            for what, id_column, text in _NAME_COLUMNS:
+                if id_column not in row or text not in row:
+                    continue
+                if not (row[id_column].isascii() and row[id_column].isdecimal() and row[text]):
+                    reading.problems.append(Problem.at(source.path, "bad-row", "no id or no name", line=line))
+                    continue
+                for name, value in (("what", what), ("id", row[id_column]), ("name", clean(row[text]))):
+                    columns[name].append(value)
+        reading.rows["server_names"] = columns
+        return reading

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 
 from engine.formats import sql_text
-from engine.query_profile.insight import whatif
 from engine.query_profile.insight.prediction import Exact
-from engine.query_profile.insight.profile import Profile
+from engine.query_profile.insight.profile import Profile, Saving, saving_of_class
 from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import plausible
 
@@ -154,10 +153,10 @@ class Detail:
             counts=counts.astype(float).tolist(),
         )
 
-    def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
+    def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> Saving | None:
         """Compute what a faster or dropped class would save; None where nothing is attributed."""
         row = classes.filter(pl.col("class") == name)
-        return whatif.saving_of_class(row.row(0, named=True), self.profile, faster, drop) if row.height else None
+        return saving_of_class(row.row(0, named=True), self.profile, faster, drop) if row.height else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Detail) and self.token == other.token

@@ -12,7 +12,7 @@ from engine.formats.sql_text import label
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.insight.profile import Profile
 from engine.query_profile.insight.trust import UNTESTED, Trust
-from engine.query_profile.reading.mysql_digest import CATCH_ALL
+from engine.query_profile.reading.mysql import CATCH_ALL
 from engine.query_profile.workloads.resources import OWN
 from engine.query_profile.workloads.workload import Workload
 

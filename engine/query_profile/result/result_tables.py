@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from engine.query_profile import tables
-from engine.query_profile.insight import grouping, whatif
-from engine.query_profile.insight.profile import Profile
+from engine.query_profile.insight import grouping
+from engine.query_profile.insight.profile import Profile, saving_of_class
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.tables import NAN_TO_NULL
 from engine.query_profile.workloads.sources import Sources
@@ -118,7 +118,7 @@ def what_if(classes: pl.DataFrame, parameters: QueryProfileParameters, profile: 
     nothing is attributed to it."""
     rows = classes.filter((pl.col("class") == parameters.what_if) | (pl.col("queryid") == parameters.what_if))
     row = rows.row(0, named=True) if rows.height else {"y_total": None}
-    saving = whatif.saving_of_class(row, profile, parameters.faster, parameters.drop)
+    saving = saving_of_class(row, profile, parameters.faster, parameters.drop)
     if saving is None:
         return tables.WHAT_IF.empty()
     return tables.WHAT_IF.frame(

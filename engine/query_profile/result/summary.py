@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.output.exposition import US, Gauge
 from engine.query_profile.insight.prediction import Predictions
 from engine.query_profile.insight.profile import Profile
 from engine.query_profile.insight.trust import UNTESTED
@@ -65,3 +66,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+_CLASS = {"queryid": "class", "database": "database"}
+
+GAUGES = (
+    Gauge("query_cpu_seconds", "classes", "y_total", "CPU (or the chosen resource) of the class in the window.", _CLASS, US,
+          adds=True),
+    Gauge("query_cpu_measured_seconds", "classes", "cpu_measured_us", "CPU of the class as the server measured it.", _CLASS, US,
+          adds=True),
+    Gauge("query_time_seconds", "classes", "x_total", "Elapsed time of the class in the window.", _CLASS, US, adds=True),
+    Gauge("query_calls", "classes", "calls", "Executions in the window.", _CLASS, adds=True),
+)  # fmt: skip

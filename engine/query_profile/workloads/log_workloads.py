@@ -10,7 +10,7 @@ import polars as pl
 
 from engine.core.inputs import FILE
 from engine.query_profile.tables import METRICS
-from engine.query_profile.workloads import alignment
+from engine.query_profile.workloads import resources
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names
 
 BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -20,7 +20,7 @@ MOST_BUCKETS = 720
 """About the most intervals that a log without a CPU series is cut into."""
 
 
-def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -> np.ndarray | None:
+def edges(part: pl.DataFrame, series: Sequence[resources.Series], target: str) -> np.ndarray | None:
     """Choose where a log is cut into intervals (epoch ms): at the CPU samples that lie in it, or at round times.
 
     ``part``: rows of the ``interval_classes`` table. Returns None where no entry has a time.
@@ -30,7 +30,7 @@ def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -
         return None
     first, last = int(low), int(high)  # type: ignore[arg-type]
     for candidate in series:
-        if candidate.name == (target or alignment.CPU):
+        if candidate.name == (target or resources.CPU):
             inside = candidate.at_ms[(candidate.at_ms >= first - 1000) & (candidate.at_ms <= last + 1000)]
             if len(inside) >= 3 and np.median(np.diff(inside)) >= 900:
                 return inside

@@ -15,8 +15,7 @@ from engine.core.problems import Problem
 from engine.core.view import Context
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.wlr.regression import HUGE, TINY
-from engine.query_profile.workloads.server_names import folder, label
-from engine.query_profile.workloads.workload import ClassInfo, Workload
+from engine.query_profile.workloads.workload import ClassInfo, Workload, folder, label
 
 SAME_CLASSES = 0.25
 """Share of common classes from which on two files are of one server."""

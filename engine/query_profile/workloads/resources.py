@@ -3,16 +3,214 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from engine.core.problems import Problem
-from engine.formats.timestamps import utc_text
-from engine.query_profile.workloads import alignment, deltas
-from engine.query_profile.workloads.alignment import Series
-from engine.query_profile.workloads.server_names import Origin
-from engine.query_profile.workloads.workload import Workload
+from engine.formats.timestamps import name_run, utc_text
+from engine.query_profile.workloads import deltas
+from engine.query_profile.workloads.workload import Origin, Workload, depth
+
+PREFERENCE = ("process", "pidstat", "cadvisor", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
+"""Sources, best first: the database process before its container and that before its host, counters before percent, fine before
+rounded percent, moments last."""
+
+PER_CORE = ("docker",)
+"""Sources whose percentages are of one core."""
+
+CPU = "cpu_us"
+"""Name of the default resource: user and system time together."""
+
+NEAR = 0.02
+"""Distance, as a share of the interval, within which a sample counts as taken at the same instant."""
+
+NEAR_MS = 20
+"""The same in milliseconds, for short intervals."""
+
+APART = 1.5
+"""Distance of samples, in interval lengths, beyond which nothing is known of what happened in between."""
+
+GAP = 1.5
+"""Distance of percentages, in their stretches, beyond which there is a gap between them."""
+
+UNSTEADY = ("iowait_us", "idle_us")
+"""Counters that Linux may set back a little."""
+
+MOST_RETURNS = 2
+"""Falls of a counter that is back at once, from which on it is made of several hosts' counters."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One resource of one source: ``used`` (N,) microseconds since the first sample at ``at_ms`` (N,), growing.
+
+    ``folder`` of its files, ``stem``: what their names share; ``machine``: another name of the host; ``fell`` (N,): the counter
+    was smaller than before (restart), or there is a gap, in the step that ends here; ``cores``: NaN if unknown; ``guessed``:
+    percentages were taken as those of one core for want of their number; ``mixed``: counters of several hosts seem to take turns.
+    """
+
+    source: str
+    host: str
+    folder: str
+    stem: str
+    cores: float
+    guessed: bool
+    machine: str = ""
+    name: str = ""
+    at_ms: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    used: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    fell: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    mixed: bool = False
+
+    @property
+    def label(self) -> str:
+        """Folder and common name of its files."""
+        return f"{self.folder}/{self.stem}"
+
+
+def collect_series(frame: pl.DataFrame) -> list[Series]:
+    """Collect all series of the ``host`` table with a ``folder`` column, user and system time also as their sum.
+
+    They are sorted by preference and label. Percentages of a source that does not say how many cores there are (vmstat,
+    sadf -d) take the number from the nearest other sources, if those agree.
+    """
+    series: list[Series] = []
+    if not frame.height:
+        return series
+    known_cores = (
+        frame.filter(pl.col("cores").is_not_null()).select("folder", "cores").unique().sort("folder", "cores").rows()
+    )
+    by = ("source", "host", "folder")
+    for (source, host, folder), part in _one_after_another(frame).group_by(by, maintain_order=True):
+        for (stem,), rows in part.group_by("run", maintain_order=True):
+            cores = rows["cores"].drop_nulls()
+            count = float(cores.median()) if len(cores) else float("nan")  # type: ignore[arg-type]
+            percent = bool(rows["seconds"].is_not_null().any())
+            if percent and np.isnan(count):
+                count = _nearest_cores(str(folder), known_cores)
+            guessed = percent and bool(np.isnan(count)) and source not in PER_CORE
+            machine = rows["machine"].drop_nulls()
+            one = Series(
+                str(source), str(host), str(folder), str(stem), count, guessed, machine[0] if len(machine) else ""
+            )
+            series.extend(_named(one, rows))
+    order = {name: i for i, name in enumerate(PREFERENCE)}
+    return sorted(series, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))
+
+
+def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sort ``frame`` by time and add a ``run`` column: files of one source in one folder whose names differ in a date or
+    number only, and of which one begins after the other ends, are one run, called by the name of its first."""
+    by = ["source", "host", "folder", "series"]
+    spans = frame.group_by(by).agg(pl.col("at_ms").min().alias("from"), pl.col("at_ms").max().alias("to"))
+    ends: dict[tuple[str, ...], list[list[Any]]] = {}
+    runs = []
+    for source, host, folder, series, start, end in spans.sort("from", *by).rows():
+        open_runs = ends.setdefault((source, host, folder, name_run(series)), [])
+        run = next((run for run in open_runs if run[1] < start), None)
+        if run is None:
+            open_runs.append([series, end])
+            runs.append((source, host, folder, series, series))
+        else:
+            run[1] = end
+            runs.append((source, host, folder, series, run[0]))
+    named = pl.DataFrame(runs, schema=[*by, "run"], orient="row")
+    return frame.join(named, on=by, maintain_order="left").sort("at_ms", maintain_order=True)
+
+
+def _nearest_cores(folder: str, known_cores: list[tuple[str, float]]) -> float:
+    """Return the cores of the host by the sources nearest to ``folder``, NaN where they differ or there are none."""
+    deepest = max((depth(folder, other) for other, _ in known_cores), default=0)
+    counts = {cores for other, cores in known_cores if depth(folder, other) == deepest}
+    return counts.pop() if len(counts) == 1 else float("nan")
+
+
+def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
+    """Return the series of one source: ``one`` with the instants and the use of each name in ``rows``."""
+    named: dict[str, Series] = {}
+    for (name,), part in rows.group_by("name", maintain_order=True):
+        if one.source == "pidstat":  # one file per process: a server is all of them
+            part = part.group_by("at_ms", maintain_order=True).agg(pl.col("value").sum(), pl.col("seconds").first())
+        else:
+            part = part.unique("at_ms", keep="last", maintain_order=True)
+        at = part["at_ms"].to_numpy()
+        value = part["value"].to_numpy().astype(float)
+        seconds = part["seconds"].to_numpy().astype(float)
+        mixed = False
+        if np.isnan(seconds).all():
+            step = np.diff(value, prepend=value[:1])
+            fell = step < 0
+            used = np.cumsum(np.maximum(step, 0))
+            mixed = name not in UNSTEADY and _returns(value) >= MOST_RETURNS
+        else:
+            # percent of all CPUs in the stretch that ends here; a first instant begins the first stretch
+            width = np.where(seconds > 0, seconds, np.diff(at, prepend=at[:1]) / 1000)
+            scale = 1 if np.isnan(one.cores) or one.source in PER_CORE else one.cores
+            amount = value / 100 * scale * width * 1e6
+            at = np.r_[at[0] - round(width[0] * 1000), at]
+            gap = np.diff(at) / 1000 > width * GAP + 0.001
+            used = np.r_[0.0, np.cumsum(amount)]
+            fell = np.r_[False, gap]
+        named[str(name)] = replace(one, name=str(name), at_ms=at, used=used, fell=fell, mixed=mixed)
+    if "user_us" in named and "system_us" in named:
+        user, system = named["user_us"], named["system_us"]
+        if np.array_equal(user.at_ms, system.at_ms):
+            named[CPU] = replace(
+                user, name=CPU, used=user.used + system.used, fell=user.fell | system.fell,
+                mixed=user.mixed or system.mixed,
+            )  # fmt: skip
+    elif "user_us" in named:
+        named[CPU] = replace(named["user_us"], name=CPU)
+    return list(named.values())
+
+
+def _returns(value: np.ndarray) -> int:
+    """Count how often a counter (N,) falls by more than it grows over two steps and is back in the next sample, or was so
+    high for one sample only: after a restart it would begin near 0, so these are two counters in turn."""
+    fall = np.flatnonzero(np.diff(value) < 0) + 1
+    drop = value[fall - 1] - value[fall]
+    over = np.r_[value[1:], np.nan][fall] - value[fall - 1]
+    under = value[fall] - np.r_[np.nan, np.nan, value[:-2]][fall]
+    return int((((over >= 0) & (over < drop)) | ((under >= 0) & (under < drop))).sum())
+
+
+def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Compute the use in each interval: (T,) microseconds, NaN with a reason where the series has no samples for it.
+
+    Samples at (nearly) the instants of the interval are taken as they are; otherwise the counter is interpolated
+    between the samples around the instant, if they lie close enough together.
+    """
+    at, used, count = series.at_ms, series.used, len(start_ms)
+    if len(at) < 2:
+        return np.full(count, np.nan), ["no CPU samples"] * count
+    length = end_ms - start_ms
+    falls = np.cumsum(series.fell)
+
+    def counter(instant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the counter at each instant, NaN where it is not known, and its falls up to the sample it was taken from."""
+        behind = np.searchsorted(at, instant)
+        left, right = np.maximum(behind - 1, 0), np.minimum(behind, len(at) - 1)
+        near = np.where(instant - at[left] <= at[right] - instant, left, right)
+        hit = np.abs(at[near] - instant) <= np.maximum(NEAR * length, NEAR_MS)
+        between = (left < right) & (behind < len(at)) & (at[right] - at[left] <= APART * length)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (instant - at[left]) / (at[right] - at[left])
+            value = np.where(between, used[left] + share * (used[right] - used[left]), np.nan)
+        return np.where(hit, used[near], value), falls[np.where(hit, near, right)]
+
+    (first, falls_before), (last, falls_after) = counter(start_ms), counter(end_ms)
+    y = last - first
+    reasons = np.full(count, "", object)
+    reasons[falls_before != falls_after] = "the CPU counter fell or has a gap"
+    reasons[np.isnan(y)] = "no CPU sample at its ends"
+    reasons[length <= 0] = ""
+    reasons[start_ms < 0] = "no time, so no CPU"
+    y[(length <= 0) | (reasons != "")] = np.nan
+    return y, reasons.tolist()
+
 
 ENOUGH = 0.9
 """Share of the intervals covered by the best series that another one must cover to be preferred to it."""
@@ -55,11 +253,11 @@ def with_resource(
             "attributed (keep the files of each server under a name or in a folder of its own)"
         )
         problems.append(Problem.at(work.label, "several-hosts", reason))
-    y_name = target or alignment.CPU
+    y_name = target or CPU
     near = belonging(series, origin, origins)
     work = replace(work, resources=tuple(sorted({s.name for s in near})))
     named = [s for s in near if s.name == y_name]
-    aligned = [(s, *alignment.use_between(s, work.start_ms, work.end_ms)) for s in named] if len(work.y) else []
+    aligned = [(s, *use_between(s, work.start_ms, work.end_ms)) for s in named] if len(work.y) else []
     most = max((int(np.isfinite(y).sum()) for _, y, _ in aligned), default=0)
     if most == 0:
         if y_name in work.metrics and (target or work.metrics[y_name].any()):
@@ -67,7 +265,7 @@ def with_resource(
         problems.extend(_why_not(work, target, series, near, named))
         return work
     good = [item for item in aligned if int(np.isfinite(item[1]).sum()) >= ENOUGH * most]
-    order = {name: i for i, name in enumerate(alignment.PREFERENCE)}
+    order = {name: i for i, name in enumerate(PREFERENCE)}
     chosen, y, reasons = min(good, key=lambda item: (order.get(item[0].source, 99), item[0].label))
     problems.extend(_doubts(work, chosen, y, named, good))
     joined = tuple("; ".join(r for r in (a, b) if r) for a, b in zip(work.reasons, reasons, strict=True))

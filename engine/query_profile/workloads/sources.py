@@ -15,23 +15,14 @@ from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.problems import Problem
 from engine.core.view import Context, UnknownName
 from engine.formats.timestamps import name_instant_ms
+from engine.query_profile.reading.collected_rows import STEM
 from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.pgss import KCACHE
-from engine.query_profile.reading.snapshots import STEM
 from engine.query_profile.tables import SNAPSHOTS
-from engine.query_profile.workloads import (
-    alignment,
-    counted_cpu,
-    deltas,
-    listed_snapshots,
-    log_workloads,
-    matrices,
-    resources,
-)
+from engine.query_profile.workloads import deltas, log_workloads, matrices, resources, snapshot_runs
 from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
-from engine.query_profile.workloads.server_names import Origin, depth, folder, label, of_files
-from engine.query_profile.workloads.workload import Workload
+from engine.query_profile.workloads.workload import Origin, Workload, depth, folder, label, of_files
 
 TITLES = {"postgresql": "pg_stat_statements", "mysql": "statement digests", POSTGRES: POSTGRES, MYSQL: MYSQL}
 """Names of the sources of snapshots on screen, by system."""
@@ -79,7 +70,7 @@ def find_sources(
     problems: list[Problem] = []
     workloads = matrices.workloads(inputs, target, context, problems, without)
     host = inputs.table("host")
-    series = alignment.collect_series(host.with_columns(of_files(host, inputs.files, folder).rename("folder")))
+    series = resources.collect_series(host.with_columns(of_files(host, inputs.files, folder).rename("folder")))
     series = resources.of_single_hosts(series, problems)
     snapshots, logs = _snapshot_workloads(inputs, context, most), _logs(inputs)
     origins = [*(origin for _, origin in snapshots), *(log.origin for log in logs)]
@@ -146,7 +137,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         key=most,
     )
     runs = {
-        server: listed_snapshots.in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
+        server: snapshot_runs.in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
         for server, run in _servers(by_file, inputs.files).items()
     }
     lengths = {server: len(run) - 1 for server, run in runs.items()}
@@ -157,7 +148,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     statistics = _statistics(inputs)
     counted = {server: run for server, run in runs.items() if server[0] == KCACHE}
     runs = {
-        server: counted_cpu.with_cpu(run, _nearest_counted(counted, server)) if server[0] in _POSTGRES else run
+        server: snapshot_runs.with_cpu(run, _nearest_counted(counted, server)) if server[0] in _POSTGRES else run
         for server, run in runs.items()
         if run and server[0] != KCACHE
     }
@@ -172,7 +163,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
             pairs[after.key] = (before, after, ask(before.at_ms), ask(after.at_ms))
             stamps[after.key] = (before.key, by_file.revisions[before.file], by_file.revisions[after.file],
                                  ask(before.at_ms), ask(after.at_ms), carried,
-                                 *(counted_cpu.fingerprint(one) for one in (before, after) if counted))  # fmt: skip
+                                 *(snapshot_runs.fingerprint(one) for one in (before, after) if counted))  # fmt: skip
     intervals: Partials[tuple[int, int, str], Interval] = context.memo.state("intervals", Partials)
     intervals.update(
         stamps,
@@ -187,7 +178,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         between = [intervals[snapshot.key] for snapshot in run[1:]]
         work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
         if run[0].listed:
-            work = replace(work, notes=(*work.notes, listed_snapshots.NOTE))
+            work = replace(work, notes=(*work.notes, snapshot_runs.NOTE))
         if gone := lengths[server] - len(between):
             why = "max-intervals" if len(between) == most else "memory-mb"
             work = replace(work, notes=(*work.notes, log_workloads.left_out(gone, lengths[server], why)))
@@ -291,7 +282,7 @@ class _Log:
     system: str
     origin: Origin
 
-    def workload(self, series: Sequence[alignment.Series], target: str, memory: int) -> Workload:
+    def workload(self, series: Sequence[resources.Series], target: str, memory: int) -> Workload:
         """Cut the log into intervals, at the samples of one of ``series`` where it has one, of ``memory`` bytes at most."""
         ends = log_workloads.edges(self.rows, series, target) if self.system == "slow-log" else None
         return log_workloads.workload(self.rows, f"{self.system}: {self.title}", self.system, ends, memory)

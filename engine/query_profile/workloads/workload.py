@@ -2,13 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import PurePath
 
 import numpy as np
+import polars as pl
 
+from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.formats.sql_text import verb
+from engine.formats.timestamps import instant_ms
 from engine.query_profile.wlr.regression import HUGE
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where one server's files come from: their folder, and what their names share (or the host's name, where the files
+    have it). ``system``: the kind of server, where that matters."""
+
+    folder: str
+    name: str
+    system: str = ""
+
+    def nearness(self, other: Origin) -> tuple[int, int]:
+        """Measure how likely both are of one server: by the parts of the path in common, then by their names: 2 where they are
+        equal (hosts of one domain share their last words), 1 where the first or last word is (``db1-pgss`` and ``db1-cpu``)."""
+        mine, theirs = _words(self.name), _words(other.name)
+        alike = bool(mine and theirs and (mine[0] == theirs[0] or mine[-1] == theirs[-1]))
+        return depth(self.folder, other.folder), 2 if mine and mine == theirs else int(alike)
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
+
+
+def depth(one: str, other: str) -> int:
+    """Count the leading parts that two paths have in common."""
+    pairs = zip(PurePath(one).parts, PurePath(other).parts, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def folder(info: FileInfo) -> str:
+    """Return the folder of a file as text."""
+    return str(PurePath(info.path).parent)
+
+
+def label(info: FileInfo) -> str:
+    """Name the file as an operator would."""
+    return info.label if info.label not in ("", ".") else PurePath(info.path).name
+
+
+def of_files(frame: pl.DataFrame, files: Mapping[int, FileInfo], attribute: Callable[[FileInfo], str]) -> pl.Series:
+    """Return ``attribute`` of the file of each row of ``frame``."""
+    ids = frame[FILE].unique().to_list() if frame.height else []
+    names = {i: attribute(files[i]) if i in files else "" for i in ids}
+    return frame[FILE].replace_strict(names, return_dtype=pl.String).rename("name")
 
 
 @dataclass(frozen=True)
@@ -114,3 +165,72 @@ def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]
             for position, i in enumerate(members):
                 out[i] = f"{out[i]} #{position + 1}"
     return out
+
+
+Names = dict[tuple[str, str], str]
+"""Name by kind (user or database) and id; ids that two files name differently are absent."""
+
+
+def names_of(inputs: Inputs, system: str) -> Names:
+    """Return the names in the files; none for a workload that is not PostgreSQL's, whose ids are others."""
+    if system != "postgresql":
+        return {}
+    found: dict[tuple[str, str], set[str]] = {}
+    for what, number, name in inputs.table("server_names").select("what", "id", "name").unique().iter_rows():
+        found.setdefault((what, number), set()).add(name)
+    return {key: next(iter(names)) for key, names in found.items() if len(names) == 1}
+
+
+def named(work: Workload, names: Names) -> Workload:
+    """Return the workload with names in place of ids of users and databases; classes keep their own names, which tell them
+    apart."""
+    if not names:
+        return work
+    infos = tuple(
+        replace(
+            info,
+            user=names.get(("user", info.user), info.user),
+            database=names.get(("database", info.database), info.database),
+        )
+        for info in work.classes
+    )
+    return work if infos == work.classes else replace(work, classes=infos)
+
+
+_ROWS = re.compile(r"\s*(\d*)\s*(?:\.\.|:|-)\s*(\d*)\s*")
+
+
+def in_words(work: Workload, mask: np.ndarray) -> str:
+    """Return which intervals ``mask`` (T,) has: their numbers, and from when until when where times are known."""
+    at = np.flatnonzero(mask)
+    if not len(at):
+        return "no interval"
+    rows = f"{at[0] + 1}..{at[-1] + 1}"
+    start, end = int(work.start_ms[at[0]]), int(work.end_ms[at[-1]])
+    if start < 0 or end < 0:
+        return f"intervals {rows}"
+    begin, until = (datetime.fromtimestamp(moment / 1000, UTC) for moment in (start, end))
+    same_day = begin.date() == until.date()
+    return f"intervals {rows}, {begin:%Y-%m-%d %H:%M:%S} to {until:{'%H:%M:%S' if same_day else '%Y-%m-%d %H:%M:%S'}}"
+
+
+class BadWindow(ValueError):
+    """A window that cannot be parsed; the message shows valid ones."""
+
+
+def window(work: Workload, text: str) -> np.ndarray:
+    """Return the mask (T,) of the intervals in ``text``: ``10..120`` (rows from 1, both ends included, either may be missing)
+    or two times joined by ``..`` (``2026-11-20T23:40..2026-11-20T23:50``). Empty: all. Raises BadWindow."""
+    count = len(work.y)
+    if not text.strip():
+        return np.ones(count, bool)
+    rows = _ROWS.fullmatch(text)
+    if rows:
+        low, high = rows.groups()
+        index = np.arange(1, count + 1)
+        return (index >= int(low or 1)) & (index <= int(high or count))
+    first, dots, last = text.partition("..")
+    start, end = instant_ms(first) if first else 0, instant_ms(last) if last else 1 << 62
+    if not dots or start is None or end is None:
+        raise BadWindow(f"{text!r} is neither rows (10..120) nor two times (2026-11-20T23:40..2026-11-20T23:50)")
+    return (work.start_ms >= start) & (work.end_ms <= end)

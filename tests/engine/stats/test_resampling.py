@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from engine.stats import resampling
 from engine.stats.resampling import SLOW, block_length, blocks, draw_counts, percentile_interval
 
 

@@ -16,7 +16,7 @@ from tui.widgets.drawing.raster import finite
 
 if TYPE_CHECKING:
     from engine.core.tables import Kind
-    from engine.query_profile.insight.whatif import Saving
+    from engine.query_profile.insight.profile import Saving
     from engine.query_profile.result.detail import Drill, Fit
     from tui.widgets.table.window import Cell
 

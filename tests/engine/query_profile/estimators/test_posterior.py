@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.query_profile.estimators import posterior, shrinkage, time_lag
+from engine.query_profile.estimators import posterior, remedies, shrinkage
 from engine.query_profile.estimators.attribution import attribute
 from engine.query_profile.estimators.design import FitOptions
 from tests.bench._query_scenarios import error, plain_methods, scenario
@@ -44,9 +44,9 @@ def test_a_lag_the_other_way_has_the_other_sign() -> None:
     x = rng.gamma(3, 1e5, (300, 6))
     work = x @ np.array([0.2, 0.9, 0.5, 0.7, 0.1, 1.1])
     y = (0.7 * work + 0.3 * np.r_[work[1:], work[-1]]) * rng.normal(1, 0.01, 300)
-    assert time_lag.find_lag(x, None, y, np.full(300, np.nan)).share == pytest.approx(-0.3, abs=0.03)
-    assert time_lag.find_lag(x, None, work * rng.normal(1, 0.05, 300), np.full(300, np.nan)) == time_lag.NO_LAG
-    assert time_lag.find_lag(x[:20], None, y[:20], np.full(20, np.nan)) == time_lag.NO_LAG
+    assert remedies.find_lag(x, None, y, np.full(300, np.nan)).share == pytest.approx(-0.3, abs=0.03)
+    assert remedies.find_lag(x, None, work * rng.normal(1, 0.05, 300), np.full(300, np.nan)) == remedies.NO_LAG
+    assert remedies.find_lag(x[:20], None, y[:20], np.full(20, np.nan)) == remedies.NO_LAG
 
 
 def test_past_the_elbow_waiting_does_not_count_as_work() -> None:
@@ -70,7 +70,7 @@ def test_no_remedy_where_none_is_needed(name: str) -> None:
     found = attribute(case.x, None, case.y, np.full(len(case.y), np.nan), FitOptions(sample=False))
     assert not (found.elbow and found.elbow.found)
     assert not (found.changed)
-    assert found.lag == time_lag.NO_LAG
+    assert found.lag == remedies.NO_LAG
 
 
 def test_draws_are_the_same_for_the_same_seed_and_near_for_another() -> None:

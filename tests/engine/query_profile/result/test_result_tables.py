@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.core.view import Context
-from engine.query_profile.workloads import windows
+from engine.query_profile.workloads import workload
 from engine.query_profile.workloads.sources import find_sources
 from tests.engine.query_profile.builders import (
     STEADY,
@@ -55,8 +55,8 @@ def test_windows_and_comparison() -> None:
     for row in same.iter_rows(named=True):
         assert math.isclose(row["y_now"], row["y_before"] * row["x_factor"], rel_tol=1e-9)
     assert "bad-window" in kinds(compute(sample(), window="from here"))
-    with pytest.raises(windows.BadWindow):
-        windows.window(find_sources(inputs(sample()), "", Context(0)).workloads[0], "x..y..z")
+    with pytest.raises(workload.BadWindow):
+        workload.window(find_sources(inputs(sample()), "", Context(0)).workloads[0], "x..y..z")
 
 
 def test_a_change_of_costs_between_two_windows_shows() -> None:

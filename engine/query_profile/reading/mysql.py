@@ -1,4 +1,7 @@
-"""Read MySQL, Percona and MariaDB slow query logs: sums per second and query class."""
+"""Read what MySQL, Percona and MariaDB tell of their statements: digest dumps, slow query logs, pt-query-digest.
+
+Source: the MySQL documentation, "Statement Summary Tables" (columns, timers in picoseconds, the row of NULL).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,83 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.core.problems import Problem
+from engine.core.problems import Problem, not_utf8
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean, decode
+from engine.formats import json_text
+from engine.formats.delimited import header_fields, records
 from engine.formats.sql_text import fingerprint, query_hash
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
-from engine.query_profile.reading.resource_rows import finite
-from engine.query_profile.reading.snapshots import class_key
-from engine.query_profile.tables import INTERVALS_IN
+from engine.query_profile.reading.collected_rows import TIME_COLUMNS, SnapshotRows, class_key, finite
+from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
+
+PICO = 1e-6
+"""Microseconds per picosecond, the unit of every timer column."""
+
+CATCH_ALL = "(digest table full)"
+"""Text of the row without a digest: all statements that found no room in the table."""
+
+COUNTERS = (
+    "count_star", "sum_timer_wait", "sum_lock_time", "sum_errors", "sum_warnings", "sum_rows_affected",
+    "sum_rows_sent", "sum_rows_examined", "sum_created_tmp_disk_tables", "sum_created_tmp_tables",
+    "sum_select_full_join", "sum_select_full_range_join", "sum_select_range", "sum_select_range_check",
+    "sum_select_scan", "sum_sort_merge_passes", "sum_sort_range", "sum_sort_rows", "sum_sort_scan",
+    "sum_no_index_used", "sum_no_good_index_used", "sum_cpu_time", "count_secondary",
+)  # fmt: skip
+"""Columns that can only grow."""
+
+
+class MysqlDigest:
+    """``SELECT * FROM performance_schema.events_statements_summary_by_digest``, one snapshot per file or several."""
+
+    id = "mysql-digest"
+    title = "MySQL or MariaDB statement digests (TSV or CSV)"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (SNAPSHOTS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise its column names."""
+        return {"digest", "count_star", "sum_timer_wait"} <= set(header_fields(head))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read rows of cumulative counters; picoseconds become microseconds."""
+        rows = SnapshotRows(source, "mysql")
+        rows.problems += not_utf8(source.path, data)
+        timed: str | None = None
+        for line, row in records(source, data, rows.problems, final):
+            if row is None:
+                rows.next_part()
+                continue
+            timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
+            values = rows.counters(row, line, COUNTERS, "count_star", ("sum_timer_wait",))
+            if values is None:
+                continue
+            digest = "" if row.get("digest", "") in ("NULL", "\\N", "") else row["digest"]
+            schema = "" if row.get("schema_name") in (None, "NULL", "\\N") else row["schema_name"]
+            query = row.get("digest_text", "")
+            rows.add(
+                row,
+                line,
+                timed,
+                key=class_key(digest, schema),
+                queryid=digest,
+                query=(CATCH_ALL if not digest else "") if query in ("NULL", "\\N", "") else query,
+                user="",
+                database=schema,
+                nested=False,
+                since_ms=instant_ms(row.get("first_seen", "")),
+                calls=values["count_star"],
+                time_us=values["sum_timer_wait"] * PICO,
+                rows=values["sum_rows_sent"] + values["sum_rows_affected"],
+                errors=values["sum_errors"],
+                lock_us=values["sum_lock_time"] * PICO,
+                cpu_us=values["sum_cpu_time"] * PICO,
+                counters=list(values.values()),
+            )
+        return rows.reading(timed=timed is not None)
+
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
@@ -242,3 +313,94 @@ def _add_fields(text: str, fields: dict[str, str]) -> None:
                 fields.setdefault(begin, value)
     if name:
         fields.setdefault(name, "")
+
+
+class PtQueryDigest:
+    """Classes with sums of one stretch of time (all numbers are texts, times in seconds)."""
+
+    id = "pt-query-digest"
+    title = "pt-query-digest --output json"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (INTERVALS_IN,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise JSON with classes that have fingerprints and checksums."""
+        return head.lstrip()[:1] == b"{" and (
+            (b'"classes"' in head and (b'"checksum"' in head or b'"fingerprint"' in head))
+            or (b'"global"' in head and b'"query_count"' in head and b'"unique_query_count"' in head)
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one row per class."""
+        document = json_text.decode(source, data, records=(2,))
+        if isinstance(document, Reading):
+            return document
+        classes = document.value.get("classes") if isinstance(document.value, dict) else None
+        if not isinstance(classes, list):
+            problem = Problem.at(source.path, "bad-json", "no pt-query-digest answer: it has no list of classes")
+            return Reading(problems=[problem], complete=False)
+        reading = Reading()
+        reading.problems += document.problems
+        rows: dict[str, list[Any]] = {name: [] for name in INTERVALS_IN.schema}
+        stamps: list[int] = []
+        for number, item in enumerate(classes, 1):
+            if item is None and document.bad:
+                continue
+            try:
+                metrics = item["metrics"]
+                time_us = _sum(metrics, "Query_time") * 1e6
+                calls = finite(item["query_count"])
+                if calls < 0 or time_us < 0:
+                    raise ValueError("a count or time that is negative")
+                rows_sent = _sum(metrics, "Rows_sent", 0.0) + _sum(metrics, "Rows_affected", 0.0)
+                lock_us = _sum(metrics, "Lock_time", 0.0) * 1e6
+                for name in ("ts_min", "ts_max"):
+                    stamp = _stamp(str(item.get(name, "")))
+                    if stamp is not None:
+                        stamps.append(stamp)
+                checksum = str(item.get("checksum", "")) or str(item["fingerprint"])[:64]
+                user = str((metrics.get("user") or {}).get("value", ""))
+                database = str((metrics.get("db") or {}).get("value", ""))
+                query = str(item.get("fingerprint", ""))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                reading.problems.append(
+                    Problem.at(source.path, "bad-record", f"class {number}: {error}; it is left out")
+                )
+                continue
+            row = {
+                "series": "~" + clean(name_stem(source.name)),
+                "key": clean(checksum),
+                "queryid": clean(checksum),
+                "query": clean(query),
+                "user": clean(user),
+                "database": clean(database),
+                "system": "pt-query-digest",
+                "calls": calls,
+                "time_us": time_us,
+                "rows": rows_sent,
+                "lock_us": lock_us,
+            }
+            for name, column in rows.items():
+                column.append(row.get(name))
+        count = len(rows["key"])
+        if stamps:
+            rows["start_ms"] = [min(stamps)] * count
+            rows["end_ms"] = [max(stamps) + 1000] * count
+        reading.rows["interval_classes"] = rows
+        return reading
+
+
+def _sum(metrics: dict[str, Any], name: str, default: float | None = None) -> float:
+    """Return the sum of a metric, or ``default``. Raises ValueError without either."""
+    metric = metrics.get(name)
+    if not isinstance(metric, dict) or "sum" not in metric:
+        if default is None:
+            raise ValueError(f"no {name} sum")
+        return default
+    return finite(metric["sum"])
+
+
+def _stamp(text: str) -> int | None:
+    at_ms = instant_ms(text)
+    return at_ms if at_ms is not None else old_mysql_ms(text)

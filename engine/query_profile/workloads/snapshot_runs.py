@@ -1,7 +1,8 @@
-"""Put snapshots of an exporter in order: its series come in slices, are repeated by range queries, and list the top classes only.
+"""Order the snapshots of one server, and join them with the CPU that pg_stat_kcache counted.
 
-postgres_exporter lists at most 100 classes (those with the most time), mysqld_exporter 250: classes enter and leave. A class that
-leaves has done what it had done; one that enters a cut list has no first value, so its work counts from then on.
+postgres_exporter lists at most 100 classes (those with the most time), mysqld_exporter 250: classes enter and leave. Their
+series come in slices and are repeated by range queries. A class that leaves keeps its counters; one that enters a cut list
+has no first value, so its work counts from then on.
 """
 
 from __future__ import annotations
@@ -97,3 +98,51 @@ def _with_rows(one: Snapshot, other: Snapshot) -> Snapshot:
         since_ms=np.concatenate([one.since_ms, other.since_ms[missing]]),
         texts=pl.concat([one.texts, other.texts.filter(pl.Series(missing))]),
     )
+
+
+NEAR_MS = 2000
+"""Distance within which snapshots of both extensions are of one moment."""
+
+_CPU = NAMES.index("cpu_us")
+
+
+def with_cpu(run: Sequence[Snapshot], counted: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return the snapshots ``run`` with the CPU of the ``counted`` ones taken at the same moments.
+
+    Classes are the same by all their ids; where the ids of users or databases are not known, by the query's own id, if one
+    class alone has it.
+    """
+    times = np.array([one.at_ms or 0 for one in counted], np.int64)
+    out = []
+    for snapshot in run:
+        if snapshot.at_ms is None or not len(times):
+            out.append(snapshot)
+            continue
+        nearest = int(np.argmin(np.abs(times - snapshot.at_ms)))
+        near = abs(int(times[nearest]) - snapshot.at_ms) <= NEAR_MS
+        out.append(_with_counted_cpu(snapshot, counted[nearest]) if near else snapshot)
+    return out
+
+
+def fingerprint(one: Snapshot) -> int:
+    """Return a number that changes with the CPU of a snapshot's classes."""
+    return hash(one.values[:, _CPU].tobytes())
+
+
+def _with_counted_cpu(one: Snapshot, counted: Snapshot) -> Snapshot:
+    cpu = counted.values[:, _CPU]
+    by_class = dict(zip(counted.classes.tolist(), cpu.tolist(), strict=True))
+    found = np.array([by_class.get(key, np.nan) for key in one.classes.tolist()])
+    missing = np.isnan(found)
+    if missing.any():
+        by_id: dict[str, float] = {}
+        for queryid, value in zip(counted.texts["queryid"].to_list(), cpu.tolist(), strict=True):
+            by_id[queryid] = by_id.get(queryid, 0.0) + value
+        ids = one.texts["queryid"].to_list()
+        times = {queryid: ids.count(queryid) for queryid in set(ids)} if len(ids) < 10_000 else {}
+        for row in np.flatnonzero(missing).tolist():
+            if times.get(ids[row]) == 1:
+                found[row] = by_id.get(ids[row], np.nan)
+    values = one.values.copy()
+    values[:, _CPU] = np.where(np.isnan(found), values[:, _CPU], found)
+    return replace(one, values=values)
