@@ -50,14 +50,6 @@ _KEY = (
 
 _METRIC_ORDER = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric")
 
-_NAMES = {
-    "reading.series": "test=report verb resource subresource scope bucket kind metric",
-    "runs.metric_units": "unit",
-    "perf_tests.pool": "test=test_name verb",
-    "runs.measurements": "test=report verb resource",
-}
-"""Who names a metric: its file, and the benchmark tool where it has a key for that metric alone."""
-
 METRICS = Table(
     "metrics",
     "One row per metric: both sides, the chosen mode's answer and why",

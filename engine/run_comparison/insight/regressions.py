@@ -1,22 +1,49 @@
-"""Tell changes for the worse from those for the better, mark the regressions among them, and grade what ``check`` fails for.
+"""Judge the changes: which metrics are muted, which became worse or better, what fails ``check``, and the whole in one number.
 
 See docs/models/run-comparison.md, Verdicts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from engine.core.result import Level
 from engine.run_comparison.insight.statistical import DIFFERENT
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.runs.measurements import Floats
-from engine.run_comparison.runs.metric_units import canonical_unit, is_time
+from engine.run_comparison.runs.measurements import Floats, canonical_unit, is_time
 from engine.run_comparison.runs.samples import Samples
+from engine.run_comparison.tables import GROUPS
+
+NAMING = ("test", "verb", "resource", "subresource", "scope", "bucket")
+"""Columns whose words make up the name of a metric."""
+
+
+def muted(columns: dict[str, Any], patterns: Sequence[str]) -> NDArray[np.bool_]:
+    """Return per row of ``columns`` of the metrics table whether one of ``patterns`` names it.
+
+    A pattern (``*`` and ``?`` match any text) is compared, without regard to case, with the words of the name joined by
+    spaces, and with the metric's further labels.
+    """
+    rows = len(columns["test"])
+    if not patterns:
+        return np.zeros(rows, dtype=bool)
+    wanted = [pattern.lower() for pattern in patterns]
+    names = zip(*(columns[name] for name in NAMING), columns["metric"], strict=True)
+    texts = ((" ".join(word for word in words if word).lower(), str(label).lower()) for *words, label in names)
+    return np.fromiter((any(fnmatchcase(t, p) for t in both if t for p in wanted) for both in texts), bool, rows)
+
+
+def pattern_of(row: Mapping[str, Any]) -> str:
+    """Return a pattern that names one row of the metrics table."""
+    return " ".join(str(row[name]) for name in NAMING if row[name]).replace("[", "?").replace("*", "?")
+
 
 DIFFERENT_METRICS = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
 """Metrics that are different, the benchmark tool's pools of several metrics left out."""
@@ -75,3 +102,40 @@ def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) 
 def _share_not_better(summary: Mapping[str, Any]) -> float:
     """Return the share of metrics that matched or became better."""
     return float((summary["matched"] + min(summary["better"], summary["mismatched"])) / max(summary["total"], 1))
+
+
+def verdicts_by_label(metrics: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Return table ``groups``: verdicts of the ``metrics`` table by one of its labels, most worse ones first."""
+    verdict = pl.col("verdict")
+    return GROUPS.sorted(
+        GROUPS.frame(
+            metrics.filter(~pl.col("pooled") & ~pl.col("muted"))
+            .group_by(pl.col(by).alias("group"), maintain_order=True)
+            .agg(
+                pl.len().cast(pl.Int64).alias("metrics"),
+                (verdict == "different").sum().cast(pl.Int64).alias("different"),
+                ((pl.col("effect") == "worse") & (verdict == "different")).sum().cast(pl.Int64).alias("worse"),
+                (verdict == "equivalent").sum().cast(pl.Int64).alias("equivalent"),
+                (verdict == "undecided").sum().cast(pl.Int64).alias("undecided"),
+                (verdict == "missing").sum().cast(pl.Int64).alias("missing"),
+                pl.col("matched").filter(verdict != "missing").mean().alias("share"),
+                pl.col("ratio").filter(pl.col("ratio").is_finite()).median().alias("ratio"),
+            )
+            .with_columns(pl.lit(by).alias("by"))
+        )
+    )
+
+
+def geometric_mean(metrics: pl.DataFrame, *, right_over_left: bool) -> tuple[float | None, int]:
+    """Return the geometric mean over the counted rows of the ``metrics`` table, None without any, and of how many.
+
+    Ratios right to left of metrics of which higher is better are turned round. A ratio that is 0, infinite or unknown has
+    no logarithm and is left out. ``right_over_left``: the column ``ratio`` is right to left, else left to right.
+    """
+    counted = metrics.filter(~pl.col("pooled") & ~pl.col("muted") & (pl.col("ratio") > 0) & pl.col("ratio").is_finite())
+    if not counted.height:
+        return None, 0
+    worse_above = (counted["direction"] == "lower") == right_over_left
+    logs = counted["ratio"].log()
+    total = math.fsum(log if above else -log for log, above in zip(logs.to_list(), worse_above.to_list(), strict=True))
+    return math.exp(total / counted.height), counted.height

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from engine.core.reading import FileKind
-from engine.run_comparison.reading import buildlog, clusterloader, csvseries, json_tools, metadata, text_tools
+from engine.run_comparison.reading import clusterloader, csvseries, json_tools, metadata, text_tools
 
 READERS: tuple[FileKind, ...] = (
     metadata.RunMetadata(),
     clusterloader.ClusterLoaderReport(),
-    buildlog.BuildLog(),
+    clusterloader.BuildLog(),
     csvseries.CsvSeries(),
     json_tools.K6Summary(),
     json_tools.PytestBenchmark(),

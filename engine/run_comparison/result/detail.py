@@ -1,12 +1,18 @@
-"""Give the screen what it draws beyond the tables: the samples themselves."""
+"""Give the screen what it draws beyond the tables: samples, and the explanation of one verdict in words."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.change_points import Axis, MetricChanges, series_of
+from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples
@@ -80,3 +86,197 @@ class Detail:
     def __hash__(self) -> int:
         """Hash what is cheap to hash."""
         return hash((self.margin, self.upper, self.alpha, len(self.axis.runs)))
+
+
+class Fact(NamedTuple):
+    """A label, its value as text (empty: the label is a heading), and the level of its colour or empty."""
+
+    label: str
+    value: str
+    level: str = ""
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """Return the name of a metrics row in words."""
+    return " ".join(
+        str(row[part]) for part in ("test", "verb", "resource", "subresource", "scope", "bucket") if row[part]
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.4g}"
+
+
+def _p(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonParameters) -> tuple[Fact, ...]:
+    """Return the facts of a metrics ``row`` in the mode it was made by."""
+    left, right = detail.sample(row["row"])
+    unit = f" {row['unit']}" if row["unit"] else ""
+    facts = [Fact(name_of(row), "")]
+    for word, values, runs in (("left", left, row["runs_left"]), ("right", right, row["runs_right"])):
+        if not values.size:
+            facts.append(Fact(word, "no values", "low"))
+            continue
+        spread = f" ± {_number(float(np.std(values, ddof=1)))}" if values.size > 1 else ""
+        facts.append(
+            Fact(
+                word,
+                f"mean {_number(float(values.mean()))}{spread}{unit}, median {_number(float(np.median(values)))}, "
+                f"{_counted(values.size, 'value')} of {_counted(runs, 'run')}",
+            )
+        )
+    with np.errstate(all="ignore"):
+        if parameters.mode == "statistical":
+            facts += _statistical(detail, row, left, right, parameters)
+            facts += _changes(detail, row)
+        elif parameters.mode == "published":
+            facts += _published(row, parameters)
+        else:
+            facts += _benchmark(row, parameters)
+    return tuple(facts)
+
+
+def verdict_level(row: Mapping[str, Any]) -> str:
+    """Return the level of a row's verdict: only what is worse, or different without a direction, is bad."""
+    if row["verdict"] == statistical.DIFFERENT:
+        return "ok" if row["effect"] == "better" else "severe" if row["effect"] == "worse" else "moderate"
+    return "ok" if row["verdict"] == statistical.EQUIVALENT else "low"
+
+
+def _statistical(
+    detail: Detail, row: Mapping[str, Any], left: Any, right: Any, parameters: ComparisonParameters
+) -> list[Fact]:
+    if not (left.size and right.size):
+        return [Fact("verdict", "missing: on one side only, never counted as matched", "low")]
+    margin = statistical.usable_margin(parameters.threshold)
+    q = row["q_value"] if row["q_value"] is not None else math.nan
+    numbers = statistical.explain(left, right, margin, parameters.alpha, q)
+    confidence = f"{1 - 2 * parameters.alpha:.0%}"
+    interval = f"[{_number(numbers.ratio_low)}, {_number(numbers.ratio_high)}]"
+    if math.isinf(numbers.ratio_high):
+        interval = "no interval: too few values"
+    inside = margin <= numbers.ratio_low and numbers.ratio_high <= 1 / margin
+    significant = q <= parameters.alpha
+    facts = [
+        Fact("ratio", f"{_number(numbers.ratio)} right/left (Hodges-Lehmann), {confidence} {interval}"),
+        Fact(
+            "margin",
+            f"{margin:.3g} to {1 / margin:.3g}: the interval lies {'inside' if inside else 'not inside'}; "
+            f"two one-sided tests p {_p(numbers.equivalence_p)}",
+            "ok" if inside else "",
+        ),
+        Fact(
+            "shift",
+            f"Mann-Whitney p {_p(numbers.p_value)}, q {_p(q)} {'≤' if significant else '>'} {parameters.alpha:g}; "
+            f"Cliff's delta {_number(row['cliffs_delta'])}",
+            "moderate" if significant else "",
+        ),
+        Fact(
+            "spread",
+            f"KS p {_p(numbers.spread_p)}, q {_p(row['spread_q'])}; Brown-Forsythe p {_p(numbers.brown_forsythe_p)}; "
+            f"deviations {_number(numbers.deviation_left)} and {_number(numbers.deviation_right)}",
+        ),
+    ]
+    verdict = str(row["verdict"])
+    if row["changed"] and verdict == statistical.EQUIVALENT:
+        verdict += ", changed: the shift is real and too small to matter"
+    if verdict == statistical.UNDECIDED and row["runs_needed"] is not None:
+        verdict += f": about {row['runs_needed']} more runs per side"
+    if row["effect"]:
+        verdict += f" ({row['direction']} is better: {row['effect']})"
+    level = verdict_level(row)
+    facts.append(Fact("verdict", verdict, level))
+    if row["pooled"]:
+        facts.append(
+            Fact("pooled", "the benchmark tool puts several metrics into this sample; it is shown, never counted")
+        )
+    if row["upstream_matched"] is not None:
+        facts.append(Fact("benchmark tool", _why_benchmark(row, parameters), "moderate" if row["disagree"] else ""))
+    return facts
+
+
+def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
+    """Return where the level changes along the runs of both sides, in time order."""
+    changes = detail.change_points(row["row"])
+    if changes is None:
+        return []
+    facts = []
+    unit = f" {row['unit']}" if row["unit"] else ""
+    for point, position in zip(changes.points, changes.positions, strict=True):
+        run = detail.axis.runs[position]
+        side = detail.axis.inside(position)
+        where = "where the side changes" if side == "between" else f"inside the {side} side"
+        change = point.relative_change
+        share = f" ({change:+.1%})" if math.isfinite(change) else ""
+        text = f"from {run.job}/{run.name} on: {_number(point.mean_before)} to {_number(point.mean_after)}{unit}{share}"
+        facts.append(Fact("change", f"{text}, p {_p(point.p_value)}, {where}", "moderate"))
+    return facts
+
+
+def _why_benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
+    """Return what the benchmark tool says of the same metric, and why it differs where it does."""
+    word = "matched" if row["upstream_matched"] else "mismatched"
+    left, right = row["mean_left"], row["mean_right"]
+    ratio = left / right if left is not None and right else math.nan
+    text = f"{word} ({parameters.scheme}): means left/right {_number(ratio)}"
+    if not row["disagree"]:
+        return text
+    if row["upstream_matched"]:
+        if left is not None and right is not None and max(left, right) < parameters.min_average:
+            return f"{text}; both lie below {parameters.min_average:g} and are excused"
+        if parameters.scheme == "avg":
+            return f"{text} lies within the limits; the ranks tell the samples apart and the interval leaves the margin"
+        return f"{text}; its p is above the threshold, the exact rank test over the whole comparison is not"
+    if parameters.scheme == "ks":
+        return f"{text}; a p below {parameters.threshold:g} says that there is a change, not that it matters"
+    return f"{text} is beyond the limits: a few large values move the mean, not the median"
+
+
+def _published(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
+    kind = BY_NAME.get(row["kind"])
+    cut = kind.cutoff if kind is not None else None
+    facts = []
+    if cut is not None and row["unit"] == "ms":
+        facts.append(Fact("cutoff", f"values below {cut:g} ms count as {cut:g} ms"))
+    facts.append(Fact("means", f"{_number(row['mean_left'])} and {_number(row['mean_right'])} after that"))
+    facts.append(
+        Fact("ratio", f"{_number(row['ratio'])} left/right; limits {parameters.threshold:g} to {parameters.upper:g}")
+    )
+    facts.append(Fact("similarity", f"{_number(row['similarity'])} ({parameters.similarity})"))
+    facts.append(
+        Fact(
+            "verdict",
+            "matched" if row["matched"] else str(row["verdict"]),
+            "ok" if row["matched"] else verdict_level(row),
+        )
+    )
+    return facts
+
+
+def _benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
+    low = parameters.threshold
+    facts = []
+    if parameters.scheme == "avg":
+        high = math.inf if not low else 1.0 / low
+        facts.append(Fact("ratio", f"{_number(row['ratio'])} left/right; limits {low:g} to {high:.4g}, both inclusive"))
+    else:
+        facts.append(Fact("KS-Test", f"p {_p(row['p_value'])}; matched from {low:g} on"))
+    small = row["mean_left"] is not None and row["mean_right"] is not None
+    if small and max(row["mean_left"], row["mean_right"]) < parameters.min_average:
+        facts.append(Fact("excused", f"both means lie below {parameters.min_average:g}: matched in any case"))
+    if not (row["n_left"] and row["n_right"]):
+        facts.append(Fact("one-sided", "a metric that one side lacks is matched, as in the benchmark tool", "moderate"))
+    verdict = "matched" if row["matched"] else "mismatched"
+    if row["effect"]:
+        verdict += f" ({row['direction']} is better: {row['effect']})"
+    facts.append(Fact("verdict", verdict, "ok" if row["matched"] else verdict_level(row)))
+    return facts

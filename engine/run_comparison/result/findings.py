@@ -1,4 +1,4 @@
-"""Word the findings: the verdict on the whole, regressions and other differences."""
+"""Word the findings and turn them into JUnit test cases: the verdict on the whole, regressions and other differences."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.result import Finding, Level
-from engine.run_comparison.insight.mutes import NAMING
-from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, level_of, overall_level
+from engine.core.result import Finding, Level, Result
+from engine.output.export import at_least
+from engine.output.junit import Case, Suite
+from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, NAMING, level_of, overall_level
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.tables import METRICS
 
@@ -124,3 +125,51 @@ def _sentence(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
         text += f", p {row['p_value']:.2g}"
     text += f", n {row['n_left']} and {row['n_right']}"
     return f"{text}, {row['effect']}" if row["effect"] else text
+
+
+def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
+    """Return one case for the comparison and one per metric.
+
+    What fails is what makes ``check`` fail from level ``failing`` on: the verdict on the whole, and regressions. A missing
+    metric and one that is undecided are skipped; a metric that became better passes.
+    """
+    summary = result.summary
+    gates = {finding.subject: finding for finding in reversed(at_least(result.findings, failing))}
+    overall = next(finding for finding in result.findings if finding.subject == "comparison")
+    group, name = "run-comparison", "whole comparison"
+    if gates.get("comparison") is overall:
+        cases = [Case(group, name, "failure", overall.text, overall.level)]
+    else:
+        cases = [Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)]
+    level = level_of(summary, parameters)
+    worse_fails = bool(at_least((overall.__class__(level, "", ""),), failing))
+    names = (
+        "test",
+        "verb",
+        "resource",
+        "subresource",
+        "scope",
+        "bucket",
+        "verdict",
+        "pooled",
+        "metric",
+        "regression",
+        "muted",
+    )
+    for row in result.tables["metrics"].select(names).iter_rows(named=True):
+        if row["pooled"]:
+            continue
+        words = [row[part] for part in names[1:6] if row[part]]
+        name = " ".join(words) or "value"
+        if row["metric"] and row["metric"] not in name:
+            name += f" ({row['metric']})"
+        group = f"run-comparison.{row['test'] or 'metrics'}"
+        if row["regression"] and worse_fails:
+            finding = gates.get(subject_of(row))
+            cases.append(Case(group, name, "failure", finding.text if finding else "worse", level))
+        elif row["muted"] or row["verdict"] in ("missing", "undecided"):
+            cases.append(Case(group, name, "skipped", "muted" if row["muted"] else row["verdict"]))
+        else:
+            cases.append(Case(group, name))
+    properties = {key: str(value) for key, value in summary.items() if value is not None}
+    return Suite("run-comparison", tuple(cases), properties, " ".join(result.notes))

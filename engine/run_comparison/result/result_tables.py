@@ -1,4 +1,4 @@
-"""Build the result: tables, summary, headline, findings, notes."""
+"""Build the result: tables, summary, headline, findings, notes, and the gauges for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import polars as pl
 from engine.core.inputs import Inputs
 from engine.core.problems import Problem
 from engine.core.result import Headline, Result, Trend
+from engine.output.exposition import Gauge
 from engine.run_comparison.insight import change_points, regressions
 from engine.run_comparison.insight.evidence import size_times_evidence
-from engine.run_comparison.insight.geometric_mean import geometric_mean
-from engine.run_comparison.insight.groups import verdicts_by_label
+from engine.run_comparison.insight.regressions import geometric_mean, verdicts_by_label
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
@@ -268,3 +268,14 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
     elif parameters.mode == "published" and summary.get("similarity") is not None:
         shown.append(Headline("Similarity", f"{summary['similarity']:.2f}", "mean over the compared metrics"))
     return tuple(shown if most else [*shown, missing])
+
+
+_GROUP = {"group": "group", "by": "by"}
+
+GAUGES = (
+    Gauge("comparison_metrics", "groups", "metrics", "Metrics compared.", _GROUP),
+    Gauge("comparison_worse_metrics", "groups", "worse", "Metrics that are worse on the right side.", _GROUP),
+    Gauge("comparison_different_metrics", "groups", "different", "Metrics that differ.", _GROUP),
+    Gauge("comparison_missing_metrics", "groups", "missing", "Metrics that one side lacks.", _GROUP),
+    Gauge("comparison_matched_ratio", "groups", "share", "Part of the metrics that match.", _GROUP),
+)

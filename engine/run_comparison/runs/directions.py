@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from engine.run_comparison.parameters import DirectionRule, parse_direction_rules
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.reading.series import Direction
-from engine.run_comparison.runs.measurements import MetricKey
-from engine.run_comparison.runs.metric_units import canonical_unit
+from engine.run_comparison.runs.measurements import MetricKey, canonical_unit
 
 _RATE_UNIT = re.compile(r"(/s|/sec|pps|iops|ops)$", re.IGNORECASE)
 _TROUBLE = re.compile(

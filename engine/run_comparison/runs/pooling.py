@@ -1,8 +1,8 @@
-"""Pool the values of the runs of each side into samples by metric key."""
+"""Pool the values of the runs of each side into samples by metric, units converted (docs/models/run-comparison.md, Metrics)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -10,8 +10,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.incremental import Memo
-from engine.run_comparison.runs.measurements import Codes, Floats, Ints
+from engine.core.incremental import Memo, Partials
+from engine.run_comparison.runs.measurements import Codes, Floats, Ints, Measurements, MetricKey, canonical_unit
+from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples, Side, pool
 
 Key = TypeVar("Key", bound=tuple[str, ...])
@@ -126,3 +127,75 @@ def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:
     starts = np.flatnonzero(np.concatenate([[True], metrics[1:] != metrics[:-1]])[: metrics.size])
     sizes = np.diff(np.concatenate([starts, [metrics.size]]))
     return metrics[starts], (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedUnits:
+    """A metric (row of the pool) written in several units, and one file, as job/run/path, that has the rarest of them."""
+
+    row: int
+    units: tuple[str, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitAwarePool(Pool[MetricKey]):
+    """Samples by metric with its unit converted, and the metrics that are written in several units."""
+
+    mixed: tuple[MixedUnits, ...]
+
+
+def pool_by_unit(
+    measurements: Measurements, left: tuple[Run, ...], right: tuple[Run, ...], min_count: int, by_run: bool, memo: Memo
+) -> UnitAwarePool:
+    """Return the samples of all metrics. Null values and items with fewer than ``min_count`` requests are left out.
+
+    ``by_run``: a run gives one value per metric, its median, instead of all values.
+    """
+
+    def make() -> UnitAwarePool:
+        parts: Partials[Run, RunValues] = memo.state("values by unit", Partials)
+
+        def read(runs: Collection[Run]) -> dict[Run, RunValues]:
+            return {run: _values_of_run(run, measurements, min_count, by_run) for run in runs}
+
+        parts.update(dict.fromkeys((*left, *right)), read, key=(min_count, by_run))
+        sides = [[parts[run] for run in runs] for runs in (left, right)]
+        pooled = pool_runs("unit-aware pool", sides[0], sides[1], measurements.table.keys, memo)
+        mixed = _mixed_units(pooled, measurements, (*left, *right), [*sides[0], *sides[1]])
+        return UnitAwarePool(pooled.keys, pooled.samples, pooled.codes, pooled.numbers, mixed)
+
+    return memo.value("unit-aware pool", (left, right, min_count, by_run), make)
+
+
+def _values_of_run(run: Run, measurements: Measurements, min_count: int, by_run: bool) -> RunValues:
+    chunks = [chunk for _, chunk in run.chunks]
+    codes = np.concatenate([chunk.codes for chunk in chunks] or [np.zeros(0, dtype=np.int32)])
+    counts = np.concatenate([chunk.counts for chunk in chunks] or [np.zeros(0, dtype=np.int64)])
+    written = np.concatenate([chunk.values for chunk in chunks] or [np.zeros(0)])
+    metrics = measurements.table.key_of[codes].astype(np.int64)
+    values = written * measurements.table.factors[codes]
+    part = RunValues.of(metrics, codes, values, (counts >= min_count) & np.isfinite(values))
+    return RunValues(*medians(part.metrics, part.values), part.links) if by_run else part
+
+
+def _mixed_units(
+    pooled: Pool[MetricKey], measurements: Measurements, runs: Sequence[Run], parts: Sequence[RunValues]
+) -> tuple[MixedUnits, ...]:
+    mixed = []
+    for row, codes in enumerate(pooled.codes):
+        if len(codes) < 2:
+            continue
+        code_of_unit = {measurements.table.series[code].unit: code for code in sorted(codes)}
+        if len({canonical_unit(unit) for unit in code_of_unit}) < 2:
+            continue
+        number = int(pooled.numbers[row])
+        holders = {
+            unit: [run for run, part in zip(runs, parts, strict=True) if part.has_link(number, code)]
+            for unit, code in code_of_unit.items()
+        }
+        rarest = min(holders, key=lambda unit: (len(holders[unit]), unit))
+        run = holders[rarest][0]
+        path = next(path for path, chunk in run.chunks if (chunk.codes == code_of_unit[rarest]).any())
+        mixed.append(MixedUnits(row, tuple(sorted(code_of_unit)), f"{run.job}/{run.name}/{path}"))
+    return tuple(mixed)

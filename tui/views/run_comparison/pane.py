@@ -253,7 +253,7 @@ class Pane(RunChoice):
 
     def facts(self, row: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         """Return the arithmetic of a row's verdict, in the engine's words."""
-        from engine.run_comparison.result.explain import arithmetic
+        from engine.run_comparison.result.detail import arithmetic
 
         if self.result is None:
             return []
@@ -398,7 +398,7 @@ class Pane(RunChoice):
         row = self.query_one("#metrics", LiveTable).row
         if row is None or self.parameters is None or row["pooled"]:
             return
-        from engine.run_comparison.insight.mutes import pattern_of
+        from engine.run_comparison.insight.regressions import pattern_of
 
         pattern, now = pattern_of(row), self.parameters.mute
         if row["muted"] and pattern not in now:

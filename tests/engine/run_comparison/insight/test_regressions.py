@@ -17,7 +17,7 @@ from engine.output.export import at_least
 from engine.output.junit import to_xml
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result import findings
-from engine.run_comparison.result.explain import arithmetic
+from engine.run_comparison.result.detail import arithmetic
 from engine.run_comparison.view import VIEW
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import item, perf_data, write_run

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.core.incremental import Memo
-from engine.run_comparison.insight import influence, resampling
+from engine.run_comparison.insight import resampling
 from engine.run_comparison.insight.evidence import Evidence, gather, limits
 from engine.run_comparison.runs.samples import Samples, Side
 from engine.stats.resampling import draw_counts
@@ -130,7 +130,7 @@ def test_influence_is_what_leaving_the_run_out_changes(ragged: float) -> None:
             return float(((shift >= lower) & (shift <= upper)).sum() / np.isfinite(shift).sum())
 
     whole = share(*matrices)
-    for at, scores in enumerate(influence.score_runs(overall, evidence, margin)):
+    for at, scores in enumerate(resampling.score_runs(overall, evidence, margin)):
         plain = []
         for run in range(len(matrices[at])):
             parts = list(matrices)

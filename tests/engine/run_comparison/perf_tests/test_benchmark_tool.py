@@ -15,7 +15,7 @@ from engine.core.incremental import Memo
 from engine.core.inputs import Inputs
 from engine.core.view import NoInput
 from engine.run_comparison.parameters import ComparisonParameters, parse_run_rule
-from engine.run_comparison.perf_tests import comparison, pool, printed
+from engine.run_comparison.perf_tests import comparison, pool
 from engine.run_comparison.runs import selection
 from engine.run_comparison.runs.runs import Run, UpstreamView
 from engine.run_comparison.view import VIEW
@@ -159,7 +159,7 @@ def test_ks_of_separated_samples() -> None:
 
 
 def test_go_prints_odd_numbers() -> None:
-    assert [printed.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
+    assert [comparison.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
         "NaN", "+Inf", "-Inf", "1.00", "NaN",
     ]  # fmt: skip
 

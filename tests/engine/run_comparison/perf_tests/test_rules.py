@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from engine.core.incremental import Memo
-from engine.run_comparison.perf_tests import comparison, pool, printed, published
+from engine.run_comparison.perf_tests import comparison, pool, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.measurements import Chunk, MetricKey
@@ -179,12 +179,12 @@ def test_reports_that_are_read() -> None:
 
 
 def test_printed_tables() -> None:
-    def row(resource: str, ratio: float, matched: bool = False, bucket: str = "Perc90") -> printed.Row:
-        return printed.Row(
+    def row(resource: str, ratio: float, matched: bool = False, bucket: str = "Perc90") -> comparison.Row:
+        return comparison.Row(
             BenchmarkKey("load", "GET", resource, "", "cluster", bucket), matched, ratio, 0.25, 1.5, 2, 3, 4
         )
 
-    text = printed.printed([row("b", NAN), row("a", 0.5), row("c", 2), row("d", 2), row("e", 1, True)], "avg")
+    text = comparison.printed([row("b", NAN), row("a", 0.5), row("c", 2), row("d", 2), row("e", 1, True)], "avg")
     lines = text.split("Perc90 mismatched: 4\n\n")[1].splitlines()
     assert [line.split()[2] for line in lines[1:5]] == ["c", "d", "a", "b"]
     assert lines[1] == (
@@ -195,4 +195,4 @@ def test_printed_tables() -> None:
         (99, "mismatched", 0), (99, "matched", 0), (90, "mismatched", 4), (90, "matched", 1), (50, "mismatched", 0),
         (50, "matched", 0),
     )]  # fmt: skip
-    assert "Perc90      Pvalue=0.2500    N1=3  N2=4\n" in printed.printed([row("a", NAN)], "ks")
+    assert "Perc90      Pvalue=0.2500    N1=3  N2=4\n" in comparison.printed([row("a", NAN)], "ks")
