@@ -14,29 +14,21 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import (
     brokers_without_topology,
-    cluster_mixup,
     corrected_loads,
     fitted_weights,
     log_directories,
     split_bounds,
 )
 from engine.broker_load.insight.fitted_weights import Fit
-from engine.broker_load.model import clusters, observations
+from engine.broker_load.model import clusters, measured
 from engine.broker_load.model.clusters import Choice
-from engine.broker_load.model.observations import Observations
+from engine.broker_load.model.measured import Observations
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.kinds import KINDS
-from engine.broker_load.result import (
-    answer_tables,
-    failure_tables,
-    model_tables,
-    regression_tables,
-    scenario_tables,
-    summary,
-)
-from engine.broker_load.result.detail import Detail, detail_of
-from engine.broker_load.result.gauges import GAUGES
+from engine.broker_load.result import answer_tables, model_tables, regression_tables, summary, what_if_tables
+from engine.broker_load.result.regression_tables import Detail, detail_of
 from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.core.inputs import Inputs
 from engine.core.parameters import no_what_if
@@ -91,7 +83,7 @@ class BrokerLoad:
             builder = standing.builder.copy()
             _add_choice(choice, builder)
             if standing.model is not None and standing.cluster is not None:
-                scenario_tables.add(standing.model, standing.cluster, inputs, parameters, builder)
+                what_if_tables.add_what_if(standing.model, standing.cluster, inputs, parameters, builder)
         order = {table.name: place for place, table in enumerate(self.tables)}
         return Result(
             view=self.name,
@@ -152,7 +144,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         cluster = corrected_loads.cluster_in_mode(model, parameters, fit, observed, builder.notes)
         decided = model_tables.add(inputs, model, cluster, parameters, builder.frames, context)
         summary.add(model, cluster, decided, parameters, builder)
-        failure_tables.add_single_failures(cluster, parameters, builder)
+        what_if_tables.add_single_failures(cluster, parameters, builder)
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
     answer_tables.add(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:
@@ -166,10 +158,10 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
 
 def _observe(inputs: Inputs, model: Model | None, at_ms: int | None) -> Observations:
     """Return the broker history: observations among the inputs, else one per broker and round."""
-    given = observations.read(inputs.table("observations"), at_ms)
+    given = measured.read(inputs.table("observations"), at_ms)
     if given.size or model is None:
         return given
-    return observations.observe(model.runs, model.topology, model.capacities.cores)
+    return measured.observe(model.runs, model.topology, model.capacities.cores)
 
 
 def _with_fitted_weights(
@@ -193,7 +185,7 @@ def _add_choice(choice: Choice, builder: ResultBuilder) -> None:
 
 def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None:
     """Add a problem for every sign of files of more than one cluster."""
-    problems = cluster_mixup.find(inputs, context)
+    problems = clusters.find(inputs, context)
     builder.problems += problems
     if problems:
         builder.notes.append("files of more than one cluster seem to lie here and are shown as one: see the problems")

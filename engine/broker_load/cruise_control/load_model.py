@@ -17,8 +17,7 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.past_windows import PastWindows
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
 from engine.broker_load.cruise_control.samples import Samples, SkipRules
-from engine.broker_load.cruise_control.window_sums import Cores, Trace, WindowSums
-from engine.broker_load.cruise_control.windows import Aggregate, Finished, Window
+from engine.broker_load.cruise_control.windows import Aggregate, Cores, Finished, Trace, Window, WindowSums
 from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import History

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from engine.broker_load.cruise_control import window_sums
-from engine.broker_load.cruise_control.window_sums import Cores, Trace, WindowSums
+from engine.broker_load.cruise_control import windows
+from engine.broker_load.cruise_control.windows import Cores, Trace, WindowSums
 from engine.broker_load.model.history import MOST_ROWS, History, Stamp
 from engine.broker_load.model.rounds import Round
 from engine.core.incremental import Partials
@@ -117,9 +117,9 @@ class PastWindows:
     def _trace(self, keys: Collection[Key]) -> dict[Key, Trace]:
         made = {}
         for key, moments, members in self._built(keys):
-            made[key] = window_sums.trace(key[0], moments, members, self._cores)
+            made[key] = windows.trace(key[0], moments, members, self._cores)
             if key in self._likely:
-                self._fresh[key] = window_sums.add_up(members, self._cores)
+                self._fresh[key] = windows.add_up(members, self._cores)
         return made
 
     def sums(self, indices: Collection[int]) -> dict[int, WindowSums]:
@@ -136,7 +136,7 @@ class PastWindows:
         def compute(keys: Collection[Key]) -> dict[Key, WindowSums]:
             made = {key: self._fresh[key] for key in keys if key in self._fresh}
             for key, _, members in self._built([key for key in keys if key not in made]):
-                made[key] = window_sums.add_up(members, self._cores)
+                made[key] = windows.add_up(members, self._cores)
             return made
 
         self._sums.update({key: stamp for key, stamp in self._stamps.items() if key in names}, compute, key=self._key)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.model.observations import Observations
+from engine.broker_load.model.measured import Observations
 from engine.broker_load.model.topology import Flags, Floats
 from engine.stats.significance import t_quantile
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from engine.broker_load.cruise_control.window_sums import Singles
+from engine.broker_load.cruise_control.windows import Singles
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, any_of, first_of
 from engine.broker_load.parameters import CpuWeights
 

@@ -10,8 +10,7 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, Loads, follower_cpu
 from engine.broker_load.insight.fitted_weights import Fit
-from engine.broker_load.model.measured import Measured
-from engine.broker_load.model.observations import Observations, typical_cores
+from engine.broker_load.model.measured import Measured, Observations, typical_cores
 from engine.broker_load.model.topology import Flags, Floats, Topology, across, tally
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.broker_load.cruise_control.regression import bucket_of, half_widths
-from engine.broker_load.model.observations import Observations
+from engine.broker_load.model.measured import Observations
 from engine.broker_load.model.topology import Flags, Floats
 
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control.broker_stats import load_columns
-from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.cluster_model import Cluster, load_columns
 from engine.broker_load.model.topology import Floats, across, any_of, tally
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.columns import known

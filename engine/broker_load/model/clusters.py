@@ -1,18 +1,23 @@
-"""Which cluster is looked at, where labels of the series name several: they are never mixed.
+"""Files of several clusters: labels of the series choose one; without labels there are only signs of a mixture.
 
 See "Files of several clusters" in docs/models/broker-load.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
 
+from engine.broker_load.model import ticks
+from engine.broker_load.model.identity import bare
+from engine.core.incremental import Partials
 from engine.core.inputs import FILE, Inputs
 from engine.core.problems import Problem
-from engine.core.view import UnknownName
+from engine.core.view import Context, UnknownName
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +66,115 @@ def _without(rows: pl.DataFrame, left_out: pl.DataFrame) -> pl.DataFrame:
     if "cluster" not in rows.columns or not rows.height:
         return rows
     return rows.join(left_out, on=[FILE, "cluster"], how="anti", maintain_order="left")
+
+
+KIND = "mixed-clusters"
+_ADVICE = "loads of both are shown as one: give each cluster a folder and a program of its own"
+_SHARE = 0.5
+"""Share of what two descriptions have in common that must differ before they are taken for two clusters."""
+_FEW = 3
+"""With fewer partitions in common, differing placements alone say nothing."""
+
+
+def find(inputs: Inputs, context: Context) -> list[Problem]:
+    """Return a problem for every sign that the inputs describe more than one cluster, at most one per file and sign."""
+    return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, ticks.of(inputs, context))]
+
+
+def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
+    """Return problems of descriptions, in order of time, whose topics of one name have other ids, or (where ids are unknown)
+    lie on other brokers. Each is compared with the one before it only, so that a slow reassignment is no sign."""
+    table = inputs.table("topology")
+    order = (
+        table.group_by(FILE).agg(pl.col("time_ms").max()).sort("time_ms", FILE)[FILE].to_list() if table.height else []
+    )
+
+    def compare(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        parts = inputs.of("topology", {file for pair in pairs for file in pair}).partition_by(FILE, as_dict=True)
+        return {(one, two): _differ(parts[one,], parts[two,]) for one, two in pairs}
+
+    differences: Partials[tuple[int, int], str] = context.memo.state("broker load descriptions", Partials)
+    differences.update({pair: inputs.stamp(pair) for pair in itertools.pairwise(order)}, compare)
+    return [
+        Problem.at(
+            inputs.files[two].path,
+            KIND,
+            f"{difference} in {inputs.files[one].label}: two clusters, or created again in between; {_ADVICE}",
+        )
+        for (one, two), difference in differences.items()
+        if difference
+    ]
+
+
+def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:
+    """Return how two descriptions contradict each other, in words; "" if they can be of one cluster."""
+    ids = [f.filter(pl.col("topic_id").is_not_null()).select("topic", "topic_id").unique("topic") for f in (one, two)]
+    both = ids[0].join(ids[1], on="topic")
+    if both.height:
+        other = both.filter(pl.col("topic_id") != pl.col("topic_id_right")).sort("topic")
+        if other.height > _SHARE * both.height:
+            return f"{other.height} of {both.height} topics ({other['topic'][0]} …) have another id than"
+        return ""
+    placed = [f.select("topic", "partition", "replicas").unique(["topic", "partition"]) for f in (one, two)]
+    shared = placed[0].join(placed[1], on=["topic", "partition"])
+    apart = shared.filter(pl.col("replicas").list.set_intersection("replicas_right").list.len() == 0)
+    if shared.height >= _FEW and apart.height > _SHARE * shared.height:
+        return f"{apart.height} of {shared.height} partitions lie on entirely other brokers than"
+    return ""
+
+
+def _hosts(inputs: Inputs) -> list[Problem]:
+    """Return problems of broker ids that lists and answers put on different hosts."""
+    # Lists and answers are not compared with each other: one may give names where the other gives addresses.
+    return [problem for name in ("broker_list", "answer_brokers") for problem in _moved(inputs, inputs.table(name))]
+
+
+def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
+    if not table.height:
+        return []
+    short = pl.col("host").str.to_lowercase().str.extract(r"^([^.]*[a-z][^.]*|.*)")
+    rows = table.filter(pl.col("host").fill_null("") != "").select(FILE, "broker", short.alias("host"))
+    many = rows.unique().filter(pl.col("host").n_unique().over("broker") > 1).sort("broker", FILE, "host")
+    if not many.height:
+        return []
+    # Whoever is not on the broker's first host is at odds with it; those on the first one, once another was named.
+    first = many.group_by("broker", maintain_order=True).agg(pl.col("host").first().alias("_first"))
+    rows = many.join(first, on="broker", maintain_order="left").with_columns(
+        elsewhere=pl.col("host") != pl.col("_first")
+    )
+    second = rows.filter("elsewhere").group_by("broker", maintain_order=True).agg(
+        pl.col("host").first().alias("_second"), pl.col(FILE).first().alias("_since")
+    )  # fmt: skip
+    odd = (
+        rows.join(second, on="broker", maintain_order="left")
+        .filter(pl.col("elsewhere") | (pl.col("_since") <= pl.col(FILE)))
+        .with_columns(pl.when("elsewhere").then("_first").otherwise("_second").alias("_other"))
+        .group_by(FILE).agg(pl.col("broker", "host", "_other").first(), pl.col("broker").n_unique().alias("_ids")).sort(FILE)
+    )  # fmt: skip
+    problems = []
+    for file, broker, host, other, ids in odd.iter_rows():
+        reason = (
+            f"broker {broker} is on {host} here and on {other} elsewhere"
+            f"{f', and {ids - 1} more' if ids > 1 else ''}: two clusters, or a broker that moved; {_ADVICE}"
+        )
+        problems.append(Problem.at(inputs.files[int(file)].path, KIND, reason, count=ids))
+    return problems
+
+
+def _scrapes(inputs: Inputs, ticks: pl.DataFrame) -> list[Problem]:
+    """Return problems of broker ids that scrapes of different hosts claim for themselves."""
+    claimed = ticks.filter(pl.col("host").is_not_null() & pl.col("broker").is_not_null())
+    claimed = claimed.group_by("broker", "host").agg(pl.col(FILE).min()).sort("broker", "host")
+    claims: dict[int, dict[str, int]] = {}
+    for broker, host, file in claimed.iter_rows():
+        claims.setdefault(broker, {}).setdefault(bare(host), file)
+    problems = []
+    for broker, by in sorted(claims.items()):
+        if len(by) > 1:
+            names = sorted(by)
+            reason = (
+                f"{' and '.join(names[:3])} all claim to be broker {broker}: two clusters, or one machine under two"
+                f" names; {_ADVICE}"
+            )
+            problems.append(Problem.at(inputs.files[by[names[-1]]].path, KIND, reason, count=len(by)))
+    return problems

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from engine.broker_load.reading.answer_rows import FIELDS, TABLES, AnswerRows
+from engine.broker_load.reading.cruise_control_answers import FIELDS, TABLES, AnswerRows
 from engine.broker_load.reading.fields import integer, number, text_of
 from engine.broker_load.tables.inputs import ANSWER_GOALS
 from engine.core.reading import Reading, Source

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from engine.broker_load.reading.capacity_file import CapacityFile
-from engine.broker_load.reading.cruise_control_json import CruiseControlJson
+from engine.broker_load.reading.cruise_control_answers import CruiseControlJson
 from engine.broker_load.reading.cruise_control_text import CruiseControlText
-from engine.broker_load.reading.kafka_json import LogDirectories, Reassignment
+from engine.broker_load.reading.kafka_tools import LogDirectories, Reassignment, TopicDescription
 from engine.broker_load.reading.metric_scrape import MetricScrape
 from engine.broker_load.reading.tabular import CsvRows, ParquetRows
-from engine.broker_load.reading.topic_description import TopicDescription
 from engine.core.reading import FileKind
 
 KINDS: tuple[FileKind, ...] = (

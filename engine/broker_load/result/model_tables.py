@@ -1,18 +1,33 @@
-"""All result tables of the model, in the order in which they are made."""
+"""Result tables of the model: brokers, replicas, partitions, samples and windows, and those that other rooms make."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control import balance, broker_stats, cluster_model, goals
-from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control import balance, cluster_model, goals
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster, load_columns
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import corrected_loads, data_quality, log_directories, rollup
+from engine.broker_load.cruise_control.windows import EXTRAPOLATIONS
+from engine.broker_load.insight import (
+    broker_checks,
+    corrected_loads,
+    data_quality,
+    log_directories,
+    rollup,
+    split_bounds,
+)
 from engine.broker_load.model import cluster_facts
+from engine.broker_load.model.measured import cpu_trend
+from engine.broker_load.model.topology import Floats, across, any_of
 from engine.broker_load.parameters import BrokerLoadParameters
-from engine.broker_load.result import broker_tables, partition_tables
+from engine.broker_load.tables import loads as tables
 from engine.broker_load.tables import verdicts
+from engine.broker_load.tables.columns import known
+from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.core.inputs import Inputs
 from engine.core.view import Context
 
@@ -26,15 +41,15 @@ def add(
     context: Context,
 ) -> list[Verdict]:
     """Add to ``frames`` what the model tells of ``cluster``; returns the verdicts of the goals."""
-    frames["brokers"] = broker_tables.brokers(model, cluster, parameters)
+    frames["brokers"] = _brokers(model, cluster, parameters)
     removed = None
     if parameters.mode == "regression":
         removed = corrected_loads.removed(model.topology, cluster.loads, model.measured.cpu)
-    frames["replicas"] = partition_tables.replicas(model, cluster, removed)
+    frames["replicas"] = _replicas(model, cluster, removed)
     context.check()
-    frames["partitions"] = partition_tables.partitions(model, cluster)
-    frames["samples"] = partition_tables.samples(model, parameters.max_rows)
-    windows = partition_tables.windows(model, parameters.max_rows)
+    frames["partitions"] = _partitions(model, cluster)
+    frames["samples"] = _samples(model, parameters.max_rows)
+    windows = _windows(model, parameters.max_rows)
     if windows is not None:
         frames["windows"] = windows
     context.check()
@@ -48,13 +63,193 @@ def add(
         {"statistic": list(statistics)}
         | {c.name: [values.get(c.name) for values in statistics.values()] for c in verdicts.STATS.columns[1:]}
     )
-    frames["hosts"] = broker_stats.hosts(cluster)
+    frames["hosts"] = cluster_model.hosts(cluster)
     frames["racks"] = rollup.racks(cluster)
     frames["directories"] = log_directories.table(inputs, model.topology, model.capacities, model.at_ms)
     reported = cluster_facts.topic_totals(cluster_facts.facts(inputs, model.at_ms))
     frames["topics"] = rollup.topics(cluster, reported)
-    frames["broker_samples"] = partition_tables.broker_samples(model, parameters.max_rows)
+    frames["broker_samples"] = _broker_samples(model, parameters.max_rows)
     frames["skipped"] = data_quality.skipped(model)
     frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms, context)
     context.check()
     return decided
+
+
+def who(cluster: Cluster) -> dict[str, Any]:
+    """Return the columns that name each broker: id, host, rack, state."""
+    topology = cluster.topology
+    return {
+        "broker": topology.ids,
+        "host": list(topology.hosts),
+        "rack": list(topology.racks),
+        "state": list(cluster.states),
+    }
+
+
+def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
+    """Return result table ``brokers``."""
+    by_window = [one.runs if one is not None else () for one in model.used]
+    trend = cpu_trend(by_window, model.topology, model.capacities.cores)
+    measured, residual = broker_checks.cpu_residuals(model, cluster)
+    columns = who(cluster) | load_columns(cluster, cluster.sums)
+    everyone = np.ones(cluster.topology.brokers, np.bool_)
+    raw = {resource: cluster.sums.raw(resource) for resource in RESOURCES}
+    nearest = broker_checks.tightest(cluster, raw, everyone, parameters)
+    columns |= {
+        "headroom_pct": known("h", nearest.headroom),
+        "tightest": nearest.resource,
+        "flags": broker_checks.flags(model, cluster, parameters),
+        "measured_cpu_pct": known("m", measured),
+        "residual_cpu_pct": known("r", residual),
+        "residual_reason": broker_checks.residual_reasons(model, cluster, residual),
+        "nw_in_cap_kbs": known("i", cluster.capacity("NW_IN")),
+        "nw_out_cap_kbs": known("o", cluster.capacity("NW_OUT")),
+        "disk_cap_mb": known("d", cluster.capacity("DISK")),
+        "capacity_estimated": cluster.capacities.estimated,
+        "source": ["model"] * cluster.topology.brokers,
+        "cpu_trend": pl.Series("cpu_trend", trend, dtype=pl.List(pl.Float64)),
+    }
+    return tables.BROKERS.frame(columns)
+
+
+def _replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataFrame:
+    """Return result table ``replicas``: by topic, partition, position."""
+    topology, loads = cluster.topology, cluster.loads
+    rows, position = np.nonzero(loads.held)
+    held = loads.held
+
+    def flat(value: Floats) -> Floats:
+        picked = value[held]
+        return np.where(np.isnan(picked), picked, np.maximum(picked, 0.0))
+
+    sharing = split_bounds.partitions_sharing(model)
+    many, factor = sharing[rows], split_bounds.factors(model, sharing)[rows]
+    cpu, nw_in, nw_out = flat(loads.cpu), flat(loads.nw_in), flat(loads.nw_out)
+    frame = pl.DataFrame(
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "broker": topology.ids[topology.replicas[held]],
+            "position": position,
+            "leader": loads.leads[held],
+            "cpu_pct_cores": cpu,
+            "disk_mb": flat(loads.disk),
+            "nw_in_kbs": nw_in,
+            "nw_out_kbs": nw_out,
+            "split": many,
+            **split_bounds.bounds({"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out}, many, factor),
+            "offline": topology.offline_replicas[held],
+            "source": pl.repeat("model", len(rows), eager=True),
+            "cpu_removed_pct_cores": known("x", removed[held])
+            if removed is not None
+            else pl.repeat(None, len(rows), dtype=pl.Float64, eager=True),
+        }
+    )
+    return tables.REPLICAS.frame(frame)
+
+
+def _partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
+    """Return result table ``partitions``: by topic and partition. One of which only samples are known, neither leader nor
+    replicas, shows what they say."""
+    topology, loads, values = model.topology, cluster.loads, model.values
+    led = any_of(loads.leads)
+    bare = ~any_of(topology.held) & (topology.leader < 0)
+
+    def of_leader(value: Floats, sampled: Floats) -> Floats:
+        picked = np.where(bare, sampled, across(np.where(loads.leads, value, 0.0)))
+        return np.asarray(np.where(np.isnan(picked), picked, np.maximum(picked, 0.0)), np.float64)
+
+    cpu = of_leader(loads.cpu, values.cpu)
+    nw_in = of_leader(loads.nw_in, values.bytes_in + values.replication_in)
+    nw_out = of_leader(loads.nw_out, values.bytes_out + values.replication_out)
+    messages = np.where(led | bare, np.maximum(values.messages, 0.0), 0.0)
+    many = split_bounds.partitions_sharing(model)
+    return tables.PARTITIONS.frame(
+        {
+            "topic": topology.topic_names,
+            "partition": topology.partition,
+            "valid": model.aggregate.valid,
+            "leader": topology.ids_of(topology.leader),
+            "replicas": topology.replica_lists,
+            "isr": topology.in_sync_lists,
+            "cpu_pct_cores": cpu,
+            "disk_mb": of_leader(loads.disk, values.disk),
+            "nw_in_kbs": nw_in,
+            "nw_out_kbs": nw_out,
+            "msg_in": messages,
+            "msg_measured": known("x", np.full(topology.size, np.nan) if model.messages is None else model.messages),
+            "split": many,
+            **split_bounds.bounds(
+                {"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out, "msg_in{}": messages},
+                many,
+                split_bounds.factors(model, many),
+            ),
+        }
+    )
+
+
+def _samples(model: Model, limit: int) -> pl.DataFrame:
+    """Return result table ``samples``: newest sampling intervals first dropped last; at most ``limit`` rows."""
+    parts: list[pl.DataFrame] = []
+    left = limit
+    for taken in reversed(model.samples):
+        if taken.taken > left:
+            break
+        left -= taken.taken
+        parts.append(taken.frame)
+    parts.reverse()
+    if model.finished is not None and len(model.finished.partition) <= left:
+        topology, finished = model.topology, model.finished
+        columns: dict[str, Any] = {
+            "topic": topology.topic_names.gather(finished.partition),
+            "partition": topology.partition[finished.partition],
+            "leader": topology.ids_of(topology.leader[finished.partition]),
+            "time_ms": finished.time_ms,
+        }
+        columns |= {name: finished.values[place] for place, name in enumerate(SAMPLE)}
+        parts.append(tables.SAMPLES.frame(columns))
+        return pl.concat(parts).sort("time_ms", "topic", "partition", maintain_order=True)
+    # Rounds come in order of time and partitions in order of topic and number: nothing has to be sorted.
+    return pl.concat(parts) if parts else tables.SAMPLES.empty()
+
+
+def _broker_samples(model: Model, limit: int) -> pl.DataFrame:
+    """Return result table ``broker_samples``: at most ``limit`` rows, of the newest sampling intervals."""
+    parts: list[pl.DataFrame] = []
+    for one in reversed(list(model.traces.values())):
+        rows = 0
+        for count in reversed(one.broker_counts):
+            limit -= count
+            if limit < 0:
+                break
+            rows += count
+        parts.append(one.broker_samples.tail(rows))
+        if limit < 0:
+            break
+    return pl.concat([tables.BROKER_SAMPLES.empty(), *reversed(parts)])
+
+
+def _windows(model: Model, limit: int) -> pl.DataFrame | None:
+    """Return result table ``windows``; None where it would have more than ``limit`` rows."""
+    total, topology = model.aggregate, model.topology
+    if topology.size * len(total.windows) > limit:
+        return None
+    if not total.windows:
+        return tables.WINDOWS.empty()
+    names = pl.Series("extrapolation", list(EXTRAPOLATIONS), dtype=pl.String)
+    parts = []
+    series = {name: total.series(name) for name in SAMPLE}
+    for place, end in enumerate(total.ends_ms()):
+        states = total.states[place]
+        codes = np.zeros(topology.size, np.int8) if states is None else states
+        columns: dict[str, Any] = {
+            "topic": topology.topic_names,
+            "partition": topology.partition,
+            "window_end_ms": np.full(topology.size, end, np.int64),
+        }
+        columns |= {name: values[place].astype(np.float64) for name, values in series.items()}
+        columns["extrapolation"] = names.gather(codes)
+        parts.append(pl.DataFrame(columns))
+    frame = pl.concat(parts)
+    order = np.argsort(np.tile(np.arange(topology.size), len(parts)), kind="stable")
+    return tables.WINDOWS.frame(frame[order])

@@ -19,7 +19,7 @@ from tui.widgets.facts import Facts
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.broker_load.result.detail import Detail
+    from engine.broker_load.result.regression_tables import Detail
     from engine.core.result import Result
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from engine.broker_load.cruise_control import load_model, replica_loads, windows
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
-from engine.broker_load.cruise_control.window_sums import WindowSums
-from engine.broker_load.cruise_control.windows import Aggregate, Window
+from engine.broker_load.cruise_control.windows import Aggregate, Window, WindowSums
 from engine.broker_load.model import topology
 from engine.broker_load.model.topology import Broker, Partitions, Topology
 from engine.broker_load.parameters import CpuWeights

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.broker_load.cruise_control import past_windows
-from engine.broker_load.cruise_control.window_sums import WindowSums
+from engine.broker_load.cruise_control.windows import WindowSums
 from engine.broker_load.model import history
 from engine.broker_load.model.rounds import Round
 from engine.core.incremental import Memo, Partials
@@ -91,12 +91,12 @@ def test_only_what_is_needed_is_built_and_added_up(tmp_path: Path, monkeypatch: 
     first = T0 // WINDOW * WINDOW
     built: list[list[int]] = []
     added: list[int] = []
-    build, add_up = history.rounds.build, past_windows.window_sums.add_up
+    build, add_up = history.rounds.build, past_windows.windows.add_up
     monkeypatch.setattr(
         history.rounds, "build", lambda which, *rest: (built.append(list(which)), build(which, *rest))[1]
     )
     monkeypatch.setattr(
-        past_windows.window_sums,
+        past_windows.windows,
         "add_up",
         lambda rounds, *rest: (added.append(rounds[-1].time_ms // WINDOW), add_up(rounds, *rest))[1],
     )

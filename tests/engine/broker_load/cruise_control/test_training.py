@@ -9,7 +9,7 @@ import pytest
 import scipy
 
 from engine.broker_load.cruise_control.regression import bucket_of, half_widths, train
-from engine.broker_load.model.observations import Observations
+from engine.broker_load.model.measured import Observations
 
 
 def _observed(cpu: np.ndarray, seed: int = 1) -> Observations:

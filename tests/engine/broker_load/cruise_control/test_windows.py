@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control import windows
-from engine.broker_load.cruise_control.window_sums import WindowSums
+from engine.broker_load.cruise_control.windows import WindowSums
 from engine.broker_load.model.topology import Partitions
 from engine.broker_load.parameters import CpuWeights
 from engine.core.incremental import Memo
