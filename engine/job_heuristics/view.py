@@ -86,6 +86,7 @@ class JobHeuristics:
         from engine.job_heuristics.dr_elephant.judged import together
         from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
         from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
+        from engine.job_heuristics.mapreduce.rules.published_differences import differences
         from engine.job_heuristics.mapreduce.rules.verdict_tables import judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables
         from engine.job_heuristics.result.find_job import find_job
@@ -116,7 +117,6 @@ class JobHeuristics:
         tables: dict[str, pl.DataFrame] = {
             JOBS.name: judged.jobs,
             HEURISTICS.name: judged.heuristics,
-            DIFFERENCES.name: judged.differences,
         }
         notes = _notes(wanted, chosen)
         job = find_job(judged.jobs["job_id"], wanted.job) if wanted.job else None
@@ -140,7 +140,8 @@ class JobHeuristics:
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
             detail=more.detail,
-            focus={name: ("job_id", job) for name in _OF_ALL_JOBS if name in tables} if job is not None else {},
+            focus=dict.fromkeys(_OF_ALL_JOBS, ("job_id", job)) if job is not None else {},
+            later={DIFFERENCES.name: lambda: (differences(model, chosen.of(MapReduceHeuristic)), ())},
             trend=_trend(judged.jobs),
         )
 

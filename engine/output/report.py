@@ -85,7 +85,7 @@ def _tables(view: View, result: Result, only: str | None) -> list[str]:
         return [only]
     if not result.later:
         return list(result.tables)
-    if (number := result.summary.get("jobs", 0)) > MOST_JOBS:
+    if view.tables[0].name in result.later and (number := result.summary.get("jobs", 0)) > MOST_JOBS:
         raise TooLarge(f"all tables of {number:,} jobs are too much for one report: choose one (--table)")
     return [table.name for table in view.tables if table.name in result.names]
 

@@ -21,7 +21,6 @@ class Judged:
 
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
-    differences: pl.DataFrame
     strips: pl.DataFrame
     findings: Mapping[str, tuple[Finding, ...]]
     """Of each job, in the same order."""
@@ -65,19 +64,18 @@ def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...])
     return ["".join(strip) for strip in strips.values()]
 
 
-_FRAMES = ("jobs", "heuristics", "differences", "strips")
+_FRAMES = ("jobs", "heuristics", "strips")
 
 
 @dataclass(frozen=True)
 class JudgedFleet:
-    """Result frames of all jobs (JOBS, HEURISTICS, DIFFERENCES, strips), jobs in model order, and a finding per bad verdict.
+    """Result frames of all jobs (JOBS, HEURISTICS, strips), jobs in model order, and a finding per bad verdict.
 
     ``version`` differs whenever any of them does.
     """
 
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
-    differences: pl.DataFrame
     strips: pl.DataFrame
     findings: tuple[Finding, ...]
     version: int
@@ -121,10 +119,7 @@ def together(first: JudgedFleet, second: JudgedFleet) -> JudgedFleet:
         return first
     jobs = JOBS.sorted(pl.concat([first.jobs, second.jobs]))
     names: list[str] = jobs["job_id"].to_list()
-    joined = {
-        name: in_order(jobs, getattr(first, name), getattr(second, name))
-        for name in ("heuristics", "differences", "strips")
-    }
+    joined = {name: in_order(jobs, getattr(first, name), getattr(second, name)) for name in ("heuristics", "strips")}
     rank = {name: k for k, name in enumerate(names)}
     findings = sorted(
         (*first.findings, *second.findings), key=lambda finding: rank.get(finding.subject.partition(" ")[0], 0)

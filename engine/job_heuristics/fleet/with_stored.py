@@ -120,7 +120,7 @@ def _table(table: Table, local: Result | None, stored: StoredJobs) -> tuple[pl.D
     frame, problems = stored.table(table)
     if local is None:
         return frame, problems
-    mine = local.tables[table.name]
+    mine = local.table(table.name)
     rest = frame.join(local.tables[JOBS.name].select("job_id"), on="job_id", how="anti", maintain_order="left")
     rows = pl.concat([mine, rest])
     return JOBS.sorted(rows) if table is JOBS else rows, problems
@@ -157,7 +157,7 @@ def _stored_job(
         read_rows = {table.name: stored.rows(table, job) for table in PER_JOB}
         problems = [*problems, *(problem for _, of_table in read_rows.values() for problem in of_table)]
         return StoredJob(job, {name: frame for name, (frame, _) in read_rows.items()}, why, None, tuple(problems))
-    rows = {table.name: result.tables[table.name].filter(pl.col("job_id") == job) for table in PER_JOB}
+    rows = {table.name: result.table(table.name).filter(pl.col("job_id") == job) for table in PER_JOB}
     missing = (
         Problem.at(path, "unreadable", "this file of a fleet result is not reachable here") for path in own.missing
     )

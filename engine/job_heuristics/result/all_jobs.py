@@ -26,7 +26,7 @@ from engine.job_heuristics.result import rollup
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRules
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
-from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
+from engine.job_heuristics.tables.result import HEURISTICS, JOBS, SEVERITIES
 
 if TYPE_CHECKING:
     from engine.core.problems import Problem
@@ -87,12 +87,13 @@ class Detail:
         return JOBS.name in self.per_job and bool((self.per_job[JOBS.name]["job_id"] == job_id).any())
 
     def rows(self, table: str, job_id: str) -> pl.DataFrame | None:
-        """Return the rows of one job in a table that holds every job; None of a job of a fleet result that is not chosen."""
+        """Return the rows of one job in a table that holds every job; None of a job of a fleet result that is not chosen,
+        and of a table that is made only when it is asked for."""
         if self.chosen is not None and self.chosen.job_id == job_id:
             return self.chosen.rows[table]
         if self.stored is not None and not self.has(job_id):
             return None
-        return self.per_job[table].filter(pl.col("job_id") == job_id)
+        return self.per_job[table].filter(pl.col("job_id") == job_id) if table in self.per_job else None
 
     def listed(self, job_id: str) -> dict[str, Any]:
         """Return the row of a job in the list, empty without one."""
@@ -165,7 +166,7 @@ def extend(
         tables.update(of_job)
     chosen = job_detail or app_detail
     stamp = (*versions, parameters, chosen.stamp if chosen is not None else None)
-    per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics, DIFFERENCES.name: verdicts.differences}
+    per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics}
     per_job |= {name: tables[name] for name in (COSTS.name, RECOMMENDATIONS.name)}
     detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail, versions, per_job)
     return Extension(tables, detail, rollup.summary(listing), complaints)

@@ -49,7 +49,7 @@ def test_text_about_one_job_leaves_the_others_out(inputs: Inputs, whole: Result)
     others = [other for other in whole.tables["jobs"]["job_id"].to_list() if other != job]
     chosen = compute(inputs, job=job)
     for name in ("jobs", "heuristics", "recommendations", "costs", "differences"):
-        assert chosen.tables[name].equals(whole.tables[name]), "data keep every job"
+        assert chosen.table(name).equals(whole.table(name)), "data keep every job"
         assert set(chosen.focused(name)["job_id"]) <= {job}
     document = report.envelope(VIEW, chosen, JobParameters(job=job), 0)
     assert len(document["tables"]["jobs"]) == whole.tables["jobs"].height

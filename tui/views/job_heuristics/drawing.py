@@ -389,7 +389,6 @@ def _exact(text: str) -> str:
 
 def notes(
     listing: dict[str, Any],
-    differences: list[dict[str, Any]],
     shown: JobDetail,
     problems: list[str],
     mode: str,
@@ -405,9 +404,9 @@ def notes(
         for text in shown.prediction.warnings:
             out += paragraph(text, width, "severe")
     out += [[], heading(f"Dr. Elephant's code and its published description (shown: {mode}, key m)")]
-    if not differences:
+    if not shown.differences:
         out += paragraph("both give the same numbers for this job", width, "dim")
-    for row in differences:
+    for row in shown.differences:
         name, unit = METRICS.get(row["what"], (row["what"], ""))
         values = f"code {_exact(row['upstream'])}{unit}, published {_exact(row['published'])}{unit}"
         out.append([(f"{name}  ", "title"), (values, "")])

@@ -230,7 +230,6 @@ class JobLevel(OpenJob):
         self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], self._spec("tasks", task_spec))
 
     def _draw_notes(self, result: Result, shown: JobDetail) -> None:
-        differences = result.detail.rows("differences", self.job_id).to_dicts()  # a few dozen at most
         row = result.detail.rows("jobs", self.job_id).row(0, named=True)
         mode = self.pane.parameters.mode
         problems = [
@@ -238,7 +237,7 @@ class JobLevel(OpenJob):
             for p in result.problems
             if self.job_id in p.path
         ][:50]
-        self._panel("notes").show(lambda width, _: drawing.notes(row, differences, shown, problems, mode, width))
+        self._panel("notes").show(lambda width, _: drawing.notes(row, shown, problems, mode, width))
 
     def _spec(self, name: str, arrange: Callable[[Table], Table]) -> Table:
         """A table's declaration as this level shows it, made once: a new one would make the table measure its columns again."""

@@ -87,7 +87,7 @@ class Work:
 def _rows(result: Result) -> Iterator[pa.RecordBatch]:
     job = pl.col("job_id")
     for table in PER_JOB:
-        yield packed(result.tables[table.name], table, job)
+        yield packed(result.table(table.name), table, job)
     detail: Any = result.detail
     yield packed(detail.listing, LISTING, job)
     findings = [(finding.level, finding.subject, finding.text) for finding in result.findings]

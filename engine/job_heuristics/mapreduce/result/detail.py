@@ -114,11 +114,13 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """One job for the screen. ``stamp`` stands for everything it was made from, so that equal ones draw nothing."""
+    """One job for the screen. ``differences``: its rows of that table. ``stamp`` stands for everything it was made from, so
+    that equal ones draw nothing."""
 
     stamp: tuple[Any, ...]
     facts: JobFacts = field(compare=False, repr=False)
     verdicts: tuple[VerdictDetail, ...] = field(compare=False)
+    differences: tuple[dict[str, Any], ...] = field(compare=False)
     arrival: certainty.Arrival = field(compare=False)
     before: whatif.Metrics = field(compare=False)
     scenario: whatif.Scenario = field(compare=False)
@@ -213,14 +215,15 @@ def ahead_of(job: job_arrays.Job, rules: MapReduceRules, seed: int) -> Ahead:
 def job_detail(
     facts: JobFacts,
     verdicts: pl.DataFrame,
+    differences: tuple[dict[str, Any], ...],
     rules: MapReduceRules,
     changed: MapReduceRules,
     scenario: whatif.Scenario,
     ahead: Ahead,
     stamp: tuple[Any, ...],
 ) -> JobDetail:
-    """Return one job under ``rules`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``:
-    the job's rows of the heuristics result; ``ahead``: of the same job and rules."""
+    """Return one job under ``rules`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``,
+    ``differences``: the job's rows of these tables; ``ahead``: of the same job and rules."""
     job = facts.job
     explained = {verdict.name: verdict for verdict in job_verdicts(job, rules)}
     outlooks = {outlook.heuristic: outlook for outlook in ahead.outlooks}
@@ -245,4 +248,6 @@ def job_detail(
                 prediction.levels.get(name) if prediction is not None else None,
             )
         )
-    return JobDetail(stamp, facts, tuple(details), ahead.arrival, whatif.metrics(job), scenario, prediction)
+    return JobDetail(
+        stamp, facts, tuple(details), differences, ahead.arrival, whatif.metrics(job), scenario, prediction
+    )

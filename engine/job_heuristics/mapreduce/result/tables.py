@@ -16,6 +16,7 @@ from engine.job_heuristics.mapreduce.model import job_arrays
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.result import detail
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.published_differences import differences
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, PHASES, WHAT_IF
 from engine.job_heuristics.tables.result import SEVERITIES
@@ -43,7 +44,12 @@ def of_job(
     )
     mine = verdicts.heuristics.filter(pl.col("job_id") == job_id)
     stamp = (*revision, verdicts.version, parameters)
-    job_detail = detail.job_detail(facts, mine, *rules, scenario, ahead, stamp)
+    differing = memo.value(
+        "differences of job",
+        (*revision, rules[0].key),
+        lambda: tuple(differences(model.only((job_id,)), rules[0]).to_dicts()),
+    )
+    job_detail = detail.job_detail(facts, mine, differing, *rules, scenario, ahead, stamp)
     runs = memo.value("runs like job", (job_id, times, verdicts.version), lambda: _runs(model, verdicts.jobs, job_id))
     tables = {
         EXPLAINED.name: _explained(job_detail),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Array
+from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules import metrics
-from engine.job_heuristics.mapreduce.rules.verdicts import Verdicts
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.jobs import Jobs
+from engine.job_heuristics.mapreduce.rules.verdict_tables import blocks_of, sides_of
+from engine.job_heuristics.mapreduce.rules.verdicts import verdicts
 from engine.job_heuristics.tables.result import DIFFERENCES, SEVERITIES
 
 METRIC_DIFFERENCES = {
@@ -22,13 +24,17 @@ METRIC_DIFFERENCES = {
 """Why a metric differs between the published description and Dr. Elephant's code."""
 
 
-def differences(
-    jobs: pl.DataFrame,
-    by_code: Verdicts,
-    by_description: Verdicts,
-    counted: Mapping[bool, Mapping[str, metrics.Whole]],
-) -> pl.DataFrame:
-    """Return DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
+def differences(model: Model, rules: MapReduceRules) -> pl.DataFrame:
+    """Judge the jobs of ``model`` both ways; return DIFFERENCES rows, by job in the model's order, metrics before heuristics."""
+    jobs, properties = model.jobs, model.properties
+    sides = sides_of(jobs, model.arrays[0], properties, published=True)
+    code, described = (
+        Jobs(jobs, sides, properties, blocks_of(jobs, properties, rules.block_size, published=mode))
+        for mode in (False, True)
+    )
+    by_code = verdicts(rules, code)
+    by_description = verdicts(rules, described, published=True, by_code=by_code)
+    counted = {mode: metrics.compute(jobs, sides, published=mode) for mode in (False, True)}
     parts: list[tuple[list[int], str, list[str], list[str], str]] = []
     for name, reason in METRIC_DIFFERENCES.items():
         one, two = counted[False][name], counted[True][name]

@@ -70,11 +70,13 @@ class TaskStats(Protocol):
 @dataclass(frozen=True, slots=True)
 class Measure:
     """Statistics that heuristics or metrics look at: their names, and how they come from tasks (one array per name).
-    ``of_all``: from all tasks that count, also those without times; they have the columns ``OF_ALL_TASKS`` and ``data``."""
+    ``of_all``: from all tasks that count, also those without times; they have the columns ``OF_ALL_TASKS`` and ``data``.
+    ``published``: only the published description looks at them."""
 
     names: tuple[str, ...]
     compute: Callable[[TaskStats], tuple[Array, ...]]
     of_all: bool = False
+    published: bool = False
 
 
 def average(column: str) -> Measure:

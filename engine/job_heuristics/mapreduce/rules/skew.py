@@ -23,7 +23,9 @@ LIMITS: dict[str, Limits] = {
 def _groups(name: str, divide: Callable[[TaskStats], Groups]) -> Measure:
     names = tuple(f"{name}_{part}" for part in ("low_n", "low_mean", "high_n", "high_mean"))
     # Bytes are those of all tasks: one that never ran is a value of 0.
-    return Measure(names, lambda tasks: divide(tasks)[:4], of_all=name.endswith("data"))
+    return Measure(
+        names, lambda tasks: divide(tasks)[:4], of_all=name.endswith("data"), published=name.startswith("published")
+    )
 
 
 MEASURES = (

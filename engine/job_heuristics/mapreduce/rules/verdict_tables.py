@@ -21,7 +21,6 @@ from engine.job_heuristics.mapreduce.rules.errors import assumptions, errors
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
 from engine.job_heuristics.mapreduce.rules.jobs import Jobs
-from engine.job_heuristics.mapreduce.rules.published_differences import differences
 from engine.job_heuristics.mapreduce.rules.side_stats import Sides, measure
 from engine.job_heuristics.mapreduce.rules.verdicts import Verdicts, idle, rows, verdicts
 from engine.job_heuristics.mapreduce.tables.model import JOB_MODEL
@@ -42,16 +41,21 @@ def slow_start(properties: Properties, names: list[str]) -> Array:
     return np.nan_to_num(np.array(shares, dtype=np.float64), nan=0.05)
 
 
-def sides_of(jobs: pl.DataFrame, tasks: TaskArrays, properties: Properties) -> dict[str, Array]:
-    """Compute the measures of all heuristics and metrics; ``tasks`` counts in the order of ``jobs`` (JOB_MODEL rows)."""
+def sides_of(jobs: pl.DataFrame, tasks: TaskArrays, properties: Properties, *, published: bool) -> dict[str, Array]:
+    """Compute the measures of all heuristics and metrics, those of the published description only where ``published``.
+
+    ``tasks`` counts in the order of ``jobs`` (JOB_MODEL rows).
+    """
     names: list[str] = jobs["job_id"].to_list()
     judged = np.array([state in ("SUCCEEDED", "FAILED") for state in jobs["state"].to_list()], dtype=bool)
+    values, stats = measure(judged, tasks, [each for each in MEASURES if published or not each.published])
+    if not published:
+        return values
     containers = (jobs["map_memory_mb"].to_numpy(), jobs["reduce_memory_mb"].to_numpy())
-    values, stats = measure(judged, tasks, MEASURES)
     return values | metrics.published_measures(stats, containers, slow_start(properties, names))
 
 
-def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, *, published: bool) -> Array:
+def blocks_of(jobs: pl.DataFrame, properties: Properties, block_size: int, *, published: bool) -> Array:
     """Return the bytes of a block per job: those of ``rules``; in the published description the cluster's own, which
     the configuration tells, unless another size was chosen."""
     sizes = np.full(jobs.height, float(block_size))
@@ -75,21 +79,17 @@ def judge(
 
     ``published``: by the published description instead of Dr. Elephant's code.
     """
-    code = Jobs(jobs, sides, properties, _blocks(jobs, properties, rules.block_size, published=False))
-    described = Jobs(jobs, sides, properties, _blocks(jobs, properties, rules.block_size, published=True))
-    by_code = verdicts(rules, code)
-    by_description = verdicts(rules, described, published=True, by_code=by_code)
-    counted = {mode: metrics.compute(jobs, sides, published=mode) for mode in (False, True)}
-    judged, made = (described, by_description) if published else (code, by_code)
+    judged = Jobs(jobs, sides, properties, blocks_of(jobs, properties, rules.block_size, published=published))
+    made = verdicts(rules, judged, published=published)
     heuristics = rows(judged, made)
     worst, score = _totals(judged, made)
     columns: dict[str, Any] = {
         **{name: jobs[name] for name in _SHOWN},
         "severity": [None if level is None else SEVERITIES[level] for level in worst],
         "score": [None if level is None else points for level, points in zip(worst, score, strict=True)],
-        **counted[published],
-        "upstream_says": errors(code, rules),
-        "notes": assumptions(code),
+        **metrics.compute(jobs, sides, published=published),
+        "upstream_says": errors(judged, rules),
+        "notes": assumptions(judged),
     }
     unknown = _without_tasks(jobs)
     if any(unknown):
@@ -97,8 +97,7 @@ def judge(
             columns[name] = [None if u else value for u, value in zip(unknown, columns[name], strict=True)]
     shown = JOBS.frame(columns)
     strips = pl.DataFrame({"job_id": judged.names, "strip": strips_of(judged.names, heuristics, rules.names)}, STRIPS)
-    differing = differences(jobs, by_code, by_description, counted)
-    return Judged(shown, heuristics, differing, strips, findings_of(shown, heuristics))
+    return Judged(shown, heuristics, strips, findings_of(shown, heuristics))
 
 
 def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
@@ -128,10 +127,11 @@ def _totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:
 
 def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, context: Context) -> JudgedFleet:
     """Judge all jobs of ``model`` by the rules ``chosen``; only jobs that changed since the last call are judged again."""
+    published = parameters.mode == "published"
 
     def judge_some(jobs: Collection[str]) -> Judged:
         part = model.only(jobs)
-        sides = sides_of(part.jobs, part.arrays[0], part.properties)
-        return judge(part.jobs, sides, part.properties, chosen, published=parameters.mode == "published")
+        sides = sides_of(part.jobs, part.arrays[0], part.properties, published=published)
+        return judge(part.jobs, sides, part.properties, chosen, published=published)
 
     return judged_fleet("verdicts", model.stamps, judge_some, (parameters.mode, chosen.key), context)

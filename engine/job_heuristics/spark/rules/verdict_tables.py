@@ -15,8 +15,8 @@ from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
-from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, SEVERITIES
 from engine.job_heuristics.tables.result import HEURISTICS as VERDICTS
+from engine.job_heuristics.tables.result import JOBS, SEVERITIES
 
 TYPE = "Spark"
 """Job type of Spark applications."""
@@ -62,7 +62,7 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
     )
     shown = _jobs(listed, [SEVERITIES[level] for level in worst.tolist()], rules)
     strips = pl.DataFrame({"job_id": names, "strip": strips_of(names, heuristics, rules.names)}, STRIPS)
-    return Judged(shown, heuristics, DIFFERENCES.empty(), strips, findings_of(shown, heuristics))
+    return Judged(shown, heuristics, strips, findings_of(shown, heuristics))
 
 
 def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataFrame:

@@ -21,7 +21,7 @@ def write(folder: Path, result: Result, paths: dict[str, list[str]], at: str = "
     found = [(finding.level, finding.subject, finding.text) for finding in result.findings]
     files = [(job, path) for job, each in paths.items() for path in each]
     tables = {
-        **result.tables,
+        **{name: result.table(name) for name in result.names},
         "listing": detail.listing,
         "findings": pl.DataFrame(found, FINDINGS.schema, orient="row"),
         "problems": pl.DataFrame([problem.as_row() for problem in result.problems], PROBLEMS.schema),

@@ -75,10 +75,10 @@ def test_it_shows_what_a_report_of_the_histories_shows(stored: Result, local: Re
         assert (
             stored.table(name)
             .sort("job_id", maintain_order=True)
-            .equals(local.tables[name].sort("job_id", maintain_order=True))
+            .equals(local.table(name).sort("job_id", maintain_order=True))
         ), name
         assert stored.table(name)["job_id"].unique(maintain_order=True).to_list() == [
-            job for job in local.tables["jobs"]["job_id"] if job in set(local.tables[name]["job_id"])
+            job for job in local.tables["jobs"]["job_id"] if job in set(local.table(name)["job_id"])
         ]
     assert stored.table("rollup").equals(local.tables["rollup"])
     assert stored.summary == local.summary and stored.headline == local.headline and stored.trend == local.trend
@@ -103,9 +103,9 @@ def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, 
         alone, whole = (each.compute("job-heuristics", JobParameters(job=job), now_ms=NOW) for each in sessions)
         assert alone.focus == whole.focus and (alone.detail.job is None) == (whole.detail.job is None)
         for name in whole.tables.keys() - {table.name for table in PER_JOB} - {"rollup", "history", "conf_changes"}:
-            assert alone.tables[name].equals(whole.tables[name]), (job, name)
+            assert alone.tables[name].equals(whole.table(name)), (job, name)
         for table in PER_JOB:
-            mine = whole.tables[table.name].filter(pl.col("job_id") == job)
+            mine = whole.table(table.name).filter(pl.col("job_id") == job)
             assert alone.detail.rows(table.name, job).equals(mine)
         runs = [whole.tables["history"], alone.tables["history"]]
         assert runs[0]["job_id"].to_list() == runs[1]["job_id"].to_list()
@@ -122,7 +122,7 @@ def test_one_job_without_its_histories_is_what_the_tables_hold(histories: Path, 
     result = compute(folder, job=job.rpartition("_")[2] if job.count("_") > 1 else job)
     assert result.detail.job is None and any("not reachable here: hdfs://" in note for note in result.notes)
     for table in PER_JOB:
-        mine = local.tables[table.name].filter(pl.col("job_id") == job)
+        mine = local.table(table.name).filter(pl.col("job_id") == job)
         assert result.detail.rows(table.name, job).equals(mine)
     mount = tmp_path / "mount"
     mount.symlink_to("/")

@@ -13,8 +13,9 @@ from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules, 
 from engine.job_heuristics.mapreduce.model import job_arrays
 from engine.job_heuristics.mapreduce.rules import cache, metrics
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
+from engine.job_heuristics.mapreduce.rules.published_differences import differences
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
-from engine.job_heuristics.mapreduce.rules.verdict_tables import Judged, _blocks, judge, sides_of
+from engine.job_heuristics.mapreduce.rules.verdict_tables import Judged, blocks_of, judge, sides_of
 from tests.engine.job_heuristics.jobs import BASE, MB, model, task, together
 
 NAME = "job_1_0001"
@@ -38,7 +39,7 @@ def judged(
 ) -> Judged:
     """The result frames of the job."""
     made = model(list(tasks), conf=CONF, **({"map_memory_mb": 4096, "reduce_memory_mb": 1024, "conf_file": 1} | row))
-    sides = sides_of(made.jobs, made.arrays[0], {NAME: CONF})
+    sides = sides_of(made.jobs, made.arrays[0], {NAME: CONF}, published=published)
     return judge(made.jobs, sides, {NAME: CONF}, rules, published=published)
 
 
@@ -97,12 +98,11 @@ def test_strip_findings_and_differences() -> None:
     assert code.findings[NAME][2].text.startswith(
         "demo, score 0. Number of tasks: 1, Average task runtime: 16 min 40 sec"
     )
-    for one in (code, described):
-        rows = [(row["what"], row["upstream"], row["published"]) for row in one.differences.iter_rows(named=True)]
-        assert rows == [
-            ("used_mb_s", "2662400", "2664448"), ("wasted_mb_s", "274000", "862400"), ("wait_ms", "29500", "236000"),
-            ("Distributed Cache Limit", "CRITICAL", "-"),
-        ]  # fmt: skip
+    made = model([*MAPS, REDUCE], conf=CONF, map_memory_mb=4096, reduce_memory_mb=1024, conf_file=1)
+    assert differences(made, RULES).select("what", "upstream", "published").rows() == [
+        ("used_mb_s", "2662400", "2664448"), ("wasted_mb_s", "274000", "862400"), ("wait_ms", "29500", "236000"),
+        ("Distributed Cache Limit", "CRITICAL", "-"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_memory_of_the_description_is_exact_or_unknown(
     """One map and one reduce of a second: the containers' MB by time where each side's and their sum have 64 bits."""
     row = {"map_memory_mb": map_mb, "reduce_memory_mb": reduce_mb}
     made = model([task("map", 1, seconds), task("reduce", 3, 1)], **row)
-    sides = sides_of(made.jobs, made.arrays[0], {})
+    sides = sides_of(made.jobs, made.arrays[0], {}, published=True)
     assert metrics.compute(made.jobs, sides, published=True)["used_mb_s"] == [used]
 
 
@@ -295,12 +295,12 @@ def test_tasks_of_which_nothing_is_known(planned: dict[str, Any], known: bool) -
     given = {"conf": CONF, "source": "am", "tasks_seen": False, "maps": 0, "reduces": 0, "conf_file": 1} | planned
     other = model(list(MAPS), "job_1_0002", map_memory_mb=4096, tasks_seen=True)
     both = together(model([], **given), other)
-    sides = sides_of(both.jobs, both.arrays[0], {})
+    sides = sides_of(both.jobs, both.arrays[0], {}, published=False)
     shown = judge(both.jobs, sides, {}, RULES, published=False).jobs
     assert [value is not None for value in shown["used_mb_s"]] == [known, True]
 
 
-def test_sizes_of_blocks() -> None:
+def test_sizes_ofblocks_of() -> None:
     """The description takes the cluster's, unless another one was chosen; the code never does."""
     jobs = model([]).jobs
     for conf, wanted in (
@@ -309,9 +309,9 @@ def test_sizes_of_blocks() -> None:
         ({"dfs.blocksize": "0"}, 64 * MB),
         ({}, 64 * MB),
     ):
-        assert _blocks(jobs, {NAME: conf}, BLOCK_SIZE, published=True).tolist() == [wanted]
-        assert _blocks(jobs, {NAME: conf}, BLOCK_SIZE, published=False).tolist() == [64 * MB]
-        assert _blocks(jobs, {NAME: conf}, 5, published=True).tolist() == [5]
+        assert blocks_of(jobs, {NAME: conf}, BLOCK_SIZE, published=True).tolist() == [wanted]
+        assert blocks_of(jobs, {NAME: conf}, BLOCK_SIZE, published=False).tolist() == [64 * MB]
+        assert blocks_of(jobs, {NAME: conf}, 5, published=True).tolist() == [5]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ def jobs(tasks: list[dict[str, Any]] = TASKS, conf: Mapping[str, str] = CONF, **
     """One job that ended well, with a configuration that is ``conf``."""
     made = model(tasks, **{"conf_file": 1, **row})
     properties = {NAME: dict(conf)}
-    return Jobs(made.jobs, sides_of(made.jobs, made.arrays[0], properties), properties, np.array([2.0**26]))
+    return Jobs(
+        made.jobs, sides_of(made.jobs, made.arrays[0], properties, published=False), properties, np.array([2.0**26])
+    )
 
 
 def error(**given: Any) -> str:

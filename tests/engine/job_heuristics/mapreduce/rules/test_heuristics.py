@@ -139,7 +139,7 @@ def test_any_tasks_give_what_the_formulas_say(tasks: list[Task]) -> None:
     conf = {"mapreduce.map.memory.mb": "4096", "mapreduce.reduce.memory.mb": "4096"}
     jobs_model = model(tasks, conf=conf, map_memory_mb=4096, reduce_memory_mb=4096)
     properties = {"job_1_0001": conf}
-    sides = sides_of(jobs_model.jobs, jobs_model.arrays[0], properties)
+    sides = sides_of(jobs_model.jobs, jobs_model.arrays[0], properties, published=True)
     all_jobs = {
         rule.name: verdict
         for rule, verdict in verdicts(RULES, Jobs(jobs_model.jobs, sides, properties, np.array([float(BLOCK)])))

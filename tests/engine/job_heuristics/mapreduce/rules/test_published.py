@@ -54,7 +54,7 @@ def test_what_both_modes_find_alike_is_computed_once() -> None:
     draw = np.random.default_rng(7)
     count = 300
     model = current_model(inputs_of({f"/d/{job().file_name}": writer.text(job())}), Context(0))
-    names = sides_of(model.jobs, model.arrays[0], {}).keys()
+    names = sides_of(model.jobs, model.arrays[0], {}, published=True).keys()
     sides = {name: draw.integers(0, 10 ** draw.integers(1, 12, 2 * count)) for name in names}
     frame = pl.concat([model.jobs.with_columns(job_id=pl.lit(f"job_1_{k}")) for k in range(count)])
     jobs = Jobs(frame, sides, {}, np.full(count, 2.0**27))
@@ -84,7 +84,7 @@ def test_metrics_by_hand() -> None:
 def test_every_difference_is_named() -> None:
     for mode in ("upstream", "published"):
         result = compute(mode)
-        rows = {r["what"]: r for r in result.tables["differences"].to_dicts()}
+        rows = {r["what"]: r for r in result.table("differences").to_dicts()}
         assert {"used_mb_s", "wasted_mb_s", "wait_ms"} <= rows.keys()
         assert all(r["reason"] for r in rows.values())
         jobs = result.tables["jobs"].to_dicts()[0]
