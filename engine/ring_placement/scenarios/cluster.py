@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -26,6 +26,8 @@ own; "" where nothing tells."""
 
 _KIND_RANK = {"page": 0, "memberlist": 1, "memberlist-binary": 2, "store": 3, "html": 4}
 """Kinds of ring files, the preferred one first."""
+_KINDS = ("segment-writer", "token-ring", "partition-ring", "")
+"""Kinds of rings, the preferred one first."""
 _SAME_TIME_S = 600
 """Seconds within which the heartbeats of rings of different kinds count as equally new."""
 _WORDS: tuple[tuple[str, Strategy], ...] = (
@@ -228,89 +230,143 @@ def _folder(label: str) -> str:
     return label.rpartition("/")[0]
 
 
+Listed = dict[str, Any]
+"""A ring as listed: its row of the input table, and ``label``, ``beat`` (its newest heartbeat, -1 without one), ``ids`` of its
+first members, the kind that the files tell (``told``), and the kind in use (``strategy``) with its reason (``why``)."""
+
+
 def choose_ring(
     inputs: Inputs, wanted: str, at_ms: int | None, wanted_strategy: str = "auto"
 ) -> tuple[RingFile | None, bool]:
-    """Choose the ring in use, of those whose label or key contains ``wanted`` and whose time is not after ``at_ms``: the
-    one with the newest heartbeat; a page before a memberlist dump, since it has its own clock; then the later one.
+    """Choose the ring in use: among those whose label or key contains ``wanted`` and whose time is not after ``at_ms``, the one
+    that is left after the steps below.
 
-    Returns it, or None where there is none, and whether there are rings of several kinds. Raises UnknownName where there
-    are rings, but none that is wanted.
+    Returns it, or None without any, and whether there are rings of several kinds. Raises UnknownName where there are rings, but
+    none fits ``wanted``.
     """
-    wanted = clean(wanted)  # as labels and keys are: a shell completes a name with all its characters
-    listed = _listed_rings(inputs, wanted, at_ms)
-    exact = [row for row in listed if wanted in (row["label"], row["key"])]
-    listed = exact if wanted and exact else listed
-    everything = _listed_rings(inputs, "", at_ms) if wanted else listed
-    if everything and not listed:
-        names = ", ".join(sorted({clean(row["label"]) for row in everything})[:10])
-        raise UnknownName(f"ring: no file or key of a ring contains {wanted!r}; there are: {names}")
-    evidence = _Evidence(inputs)
-    rings = []
-    for row in listed:
-        strategy, why = evidence.of(row)
-        if wanted_strategy != "auto":
-            strategy, why = wanted_strategy, "-o strategy"  # type: ignore[assignment]
-        rings.append((row, strategy, why))
-    if not rings:
+    rings = _listed_rings(inputs, at_ms, wanted_strategy)
+    everything = _of_members(rings)
+    if not everything:
         return None, False
-    told = [evidence.of(row)[0] for row in listed]
-    several = len({strategy for strategy, _ in map(evidence.of, everything) if strategy}) > 1
-    if wanted_strategy != "auto" and several:
-        fits = {wanted_strategy} if wanted_strategy != "token-ring" else {"token-ring", "partition-ring"}
-        fits |= {"token-ring"} if wanted_strategy == "partition-ring" else set()
-        rings = [ring for ring, found in zip(rings, told, strict=True) if found in fits or not found] or rings
-    newest = max(row["beat"] for row, _, _ in rings)
-    order = ("segment-writer", "token-ring", "partition-ring", "")
+    several = len({row["told"] for row in everything} - {""}) > 1
+    listed = named(rings, clean(wanted)) if wanted else everything  # as labels and keys are cleaned
+    if not listed:
+        names = ", ".join(sorted({clean(row["label"]) for row in everything})[:10])
+        raise UnknownName(f"ring: no file or key of a ring contains {clean(wanted)!r}; there are: {names}")
+    if several:
+        listed = of_kind(listed, wanted_strategy)
+    beat = max(row["beat"] for row in listed)
+    left = fresh(kind_known(writable(listed)), beat)
+    left = main(first_kind(left) if several else left)
+    return _ring_file(inputs, newest(left), listed, everything, at_ms, several, wanted_strategy == "auto"), several
 
-    def rank(ring: tuple[dict[str, Any], Strategy, str]) -> tuple[Any, ...]:
-        row, strategy, _ = ring
-        is_new = row["beat"] >= newest - _SAME_TIME_S
-        return (row["members"] > 0, bool(strategy), is_new, -order.index(strategy) if several else 0, row["is_main"], row["beat"],
-                -_KIND_RANK.get(row["kind"], 9), row["now_ns"], row["members"], row["label"], row["file"])  # fmt: skip
 
-    row, strategy, why = max(rings, key=rank)
-    times_ms = sorted({other["now_ns"] // 1_000_000 for other, kind, _ in rings if kind == strategy})
+def _those(rings: list[Listed], fits: Callable[[Listed], bool]) -> list[Listed]:
+    """Return the rings that fit, or all where none does."""
+    return [row for row in rings if fits(row)] or rings
+
+
+def _of_members(rings: list[Listed]) -> list[Listed]:
+    """Keep rings of members, where there are any beside those of partitions."""
+    return _those(rings, lambda row: not row["partitions"])
+
+
+def named(rings: list[Listed], wanted: str) -> list[Listed]:
+    """Keep rings whose label or key is ``wanted``, or else contains it."""
+    containing = _of_members([row for row in rings if wanted in row["label"] or wanted in row["key"]])
+    return _those(containing, lambda row: wanted in (row["label"], row["key"]))
+
+
+def of_kind(rings: list[Listed], wanted: str) -> list[Listed]:
+    """Keep rings that may be of the kind ``wanted``: partitions lie beside a token ring. ``auto``: all."""
+    replicated = {"token-ring", "partition-ring"}
+    fits = replicated if wanted in replicated else {wanted}
+    return rings if wanted == "auto" else _those(rings, lambda row: row["told"] in fits or not row["told"])
+
+
+def writable(rings: list[Listed]) -> list[Listed]:
+    """Keep rings with members, which alone can take writes."""
+    return _those(rings, lambda row: row["members"] > 0)
+
+
+def kind_known(rings: list[Listed]) -> list[Listed]:
+    """Keep rings whose kind is known."""
+    return _those(rings, lambda row: row["strategy"] != "")
+
+
+def fresh(rings: list[Listed], beat: int) -> list[Listed]:
+    """Keep rings whose newest heartbeat is about as new as ``beat`` (epoch seconds), the newest of all."""
+    return _those(rings, lambda row: row["beat"] >= beat - _SAME_TIME_S)
+
+
+def first_kind(rings: list[Listed]) -> list[Listed]:
+    """Keep rings of the first kind of ``_KINDS`` that there is."""
+    first = min(_KINDS.index(row["strategy"]) for row in rings)
+    return [row for row in rings if row["strategy"] == _KINDS[first]]
+
+
+def main(rings: list[Listed]) -> list[Listed]:
+    """Keep rings under the key that the writing component uses, not those under another name in the same store."""
+    return _those(rings, lambda row: row["key"].rpartition("/")[2] in ("", "ring", "segment-writer-ring"))
+
+
+def newest(rings: list[Listed]) -> Listed:
+    """Return the ring with the newest heartbeat; then a page before a memberlist dump, since it has its own clock; then the
+    later one."""
+    return max(rings, key=lambda row: (row["beat"], -_KIND_RANK.get(row["kind"], 9), row["now_ns"], row["members"],
+                                       row["label"], row["file"]))  # fmt: skip
+
+
+def _ring_file(
+    inputs: Inputs,
+    row: Listed,
+    listed: list[Listed],
+    everything: list[Listed],
+    at_ms: int | None,
+    several: bool,
+    auto: bool,
+) -> RingFile:
+    """Read the chosen ring ``row``, with the ring of partitions beside it. ``auto``: that makes a token ring a partition ring."""
+    strategy, why = row["strategy"], row["why"]
+    times_ms = sorted({other["now_ns"] // 1_000_000 for other in listed if other["strategy"] == strategy})
     partitions = _partition_ring(inputs, row["label"], several, at_ms) if strategy != "segment-writer" else None
-    if partitions and strategy in ("", "token-ring") and wanted_strategy == "auto" and not _component(row):
+    component = _component(row)
+    if partitions and auto and strategy in ("", "token-ring") and not component:
         strategy, why = "partition-ring", f"a ring of partitions lies beside it ({partitions[0]})"
-    if strategy != "partition-ring":
-        partitions = None
-    members = () if row["is_partitions"] else _members_of(inputs, row["file"], row["key"])
-    chosen = RingFile(
-        row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why,
-        partitions[1] if partitions else (), partitions[0] if partitions else "",
-        tuple(sorted({row["label"] for row in everything})), _component(row), tuple(times_ms),
-        not row["is_partitions"],
+    label, partition_list = partitions if partitions and strategy == "partition-ring" else ("", ())
+    members = () if row["partitions"] else _members_of(inputs, row["file"], row["key"])
+    return RingFile(
+        row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why, partition_list,
+        label, tuple(sorted({row["label"] for row in everything})), component, tuple(times_ms), not row["partitions"],
     )  # fmt: skip
-    return chosen, several
 
 
-def _listed_rings(inputs: Inputs, wanted: str, at_ms: int | None) -> list[dict[str, Any]]:
-    """List the rings of members, or those of partitions where there are no others, with what decides between them."""
-    rings, members = inputs.table("rings"), inputs.table("members")
-    newest: dict[tuple[int, str], tuple[int | None, list[str]]] = {}
+def _listed_rings(inputs: Inputs, at_ms: int | None, wanted_strategy: str) -> list[Listed]:
+    """List all rings up to ``at_ms``, those of members and those of partitions."""
+    members, evidence = inputs.table("members"), _Evidence(inputs)
+    known: dict[tuple[int, str], tuple[int | None, list[str]]] = {}
     if members.height:
         grouped = members.group_by("file", "key", maintain_order=True)
         for file, key, beat, ids in grouped.agg(pl.col("heartbeat_s").max(), pl.col("id").head(50)).iter_rows():
-            newest[file, key] = beat, ids
+            known[file, key] = beat, ids
     listed = []
-    for row in rings.iter_rows(named=True):
-        info = inputs.files.get(row["file"])
-        label = info.label if info else ""
-        now_ns = row["now_ns"] if row["now_ns"] is not None else (info.mtime_ms * 1_000_000 if info else 0)
-        if (wanted and wanted not in label and wanted not in row["key"]) or (
-            at_ms is not None and now_ns > at_ms * 1_000_000 + 999_999
-        ):
+    for row in inputs.table("rings").iter_rows(named=True):
+        label, now_ns = _label_and_time(inputs, row)
+        if at_ms is not None and now_ns > at_ms * 1_000_000 + 999_999:
             continue
-        beat, ids = newest.get((row["file"], row["key"]), (None, []))
-        name = row["key"].rpartition("/")[2]
-        listed.append({
-            **row, "label": label, "now_ns": now_ns, "beat": -1 if beat is None else beat, "ids": ids,
-            "is_main": name in ("", "ring", "segment-writer-ring"), "is_partitions": row["partitions"],
-        })  # fmt: skip
-    of_members = [row for row in listed if not row["is_partitions"]]
-    return of_members or listed
+        beat, ids = known.get((row["file"], row["key"]), (None, []))
+        ring = {**row, "label": label, "now_ns": now_ns, "beat": -1 if beat is None else beat, "ids": ids}
+        told, why = evidence.of(ring)
+        strategy, why = (told, why) if wanted_strategy == "auto" else (wanted_strategy, "-o strategy")
+        listed.append({**ring, "told": told, "strategy": strategy, "why": why})
+    return listed
+
+
+def _label_and_time(inputs: Inputs, row: Listed) -> tuple[str, int]:
+    """Return the label of a ring's file and the ring's time (epoch ns): its own, or when the file was modified."""
+    info = inputs.files.get(row["file"])
+    modified_ns = info.mtime_ms * 1_000_000 if info else 0
+    return info.label if info else "", modified_ns if row["now_ns"] is None else row["now_ns"]
 
 
 def _component(row: dict[str, Any]) -> str:
@@ -351,7 +407,7 @@ class _Evidence:
 
     def of(self, row: dict[str, Any]) -> tuple[Strategy, str]:
         """Return the kind of a ring and why; "" and why nothing tells."""
-        if row["is_partitions"]:
+        if row["partitions"]:
             return "partition-ring", "it lists partitions"
         component = _component(row)
         if component:
@@ -394,12 +450,10 @@ def _partition_ring(
     kinds lie side by side), or None without one. Tokens that the file leaves out are computed."""
     ranked = []
     for row in inputs.table("rings").filter(pl.col("partitions")).iter_rows(named=True):
-        info = inputs.files.get(row["file"])
-        if info is None or (several and not _folder(info.label).startswith(_folder(label))):
-            continue
-        now_ns = row["now_ns"] if row["now_ns"] is not None else info.mtime_ms * 1_000_000
-        if at_ms is None or now_ns <= at_ms * 1_000_000 + 999_999:
-            ranked.append((now_ns, -_KIND_RANK.get(row["kind"], 9), info.label, row["file"], row["key"]))
+        found, now_ns = _label_and_time(inputs, row)
+        is_near = not several or _folder(found).startswith(_folder(label))
+        if is_near and (at_ms is None or now_ns <= at_ms * 1_000_000 + 999_999):
+            ranked.append((now_ns, -_KIND_RANK.get(row["kind"], 9), found, row["file"], row["key"]))
     if not ranked:
         return None
     _, _, label, file, key = max(ranked)
