@@ -77,11 +77,6 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'{"job":{"id":"job_1760000000000_0001","name":"sort","state":"SUCCEEDED","user":"ann","queue":"etl",'
             b'"submitTime":1760000000000,"startTime":1760000001000,"finishTime":1760000009000}}',
         ),
-        "spark-rest": (
-            "applications/application_1760000000000_0001/jobs.json",
-            b'[{"jobId":0,"name":"count","submissionTime":"2026-01-05T10:00:00.000GMT","stageIds":[0],"status":"SUCCEEDED",'
-            b'"numTasks":4,"numCompletedTasks":4,"numFailedTasks":0}]',
-        ),
         "spark-archive": ("eventLogs-application_1760000000000_0001.zip", _spark_archive()),
     },
     "query-profile": {

@@ -16,10 +16,10 @@ from engine.core.problems import Problem
 from engine.core.reading import Source
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.job_heuristics.mapreduce.tables.input import INPUTS as MAPREDUCE_INPUTS
-from engine.job_heuristics.spark.tables.input import SPARK_ANSWERS, SPARK_INPUTS
+from engine.job_heuristics.spark.tables.input import SPARK_INPUTS
 from engine.job_heuristics.view import VIEW
 
-INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, SPARK_ANSWERS, FLEET_RESULTS)
+INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, FLEET_RESULTS)
 
 
 class Store:

@@ -61,7 +61,7 @@ def savings(advised: pl.DataFrame) -> dict[str, float]:
 
 def advise(app: App, held: Resources, rules: SparkRules) -> list[Advice]:
     """Return what should pay for an application that has ended, most saving first."""
-    if not app.ended or not held.held or app.source != "log":
+    if not app.ended or not held.held:
         return []
     found = [_memory(app, held, rules)]
     if (app.runtime_ms or 0) >= LEAST_MS:

@@ -146,7 +146,7 @@ class SqlExecution:
 @dataclass(frozen=True, slots=True, eq=False)
 class App:
     """One application. ``attempts`` newest first; everything else is of the newest. ``properties``: its Spark properties
-    (None: a value that is no text); ``source``: log or rest; ``state`` SUCCEEDED, FAILED, KILLED, RUNNING or UNKNOWN;
+    (None: a value that is no text); ``state`` SUCCEEDED, FAILED, KILLED, RUNNING or UNKNOWN;
     ``end_ms``: its end, of a running one the newest time in its log.
 
     Jobs, stages and executors descend by number (executors by name), as the history server lists them. ``tasks``: ended
@@ -158,7 +158,6 @@ class App:
     name: str
     user: str
     state: str
-    source: str
     attempts: tuple[AppAttempt, ...]
     start_ms: int | None
     end_ms: int | None

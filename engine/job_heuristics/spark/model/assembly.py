@@ -13,7 +13,7 @@ from engine.core.incremental import Partials
 from engine.core.inputs import FILE, Inputs
 from engine.core.tables import Table
 from engine.core.view import Context
-from engine.job_heuristics.spark.model import answers, past
+from engine.job_heuristics.spark.model import past
 from engine.job_heuristics.spark.model.app import App, AppAttempt, SqlExecution
 from engine.job_heuristics.spark.model.history_server import Events, Summary, summarise
 from engine.job_heuristics.spark.model.logs import Log, LogPart, Part, attempts_by_app, log_parts, logs_of
@@ -58,21 +58,14 @@ def _updated(inputs: Inputs, context: Context, times: str) -> Apps:
         "spark logs", parts.version if delta or parts else -1,
         lambda: attempts_by_app(logs_of(part for each in parts.values() for part in each)),
     )  # fmt: skip
-    saved = answers.files_by_app(inputs, memo)
     stamps: dict[str, tuple[object, ...]] = {
         app: tuple((file, versions[file]) for log in logs for file in sorted(log.files))
         for app, logs in attempts.items()
     }
-    for app, files in saved.items():
-        if app not in stamps:
-            stamps[app] = inputs.stamp(files)
     apps: Partials[str, App | None] = memo.state(f"spark applications {times}", Partials)
 
     def compute(wanted: Collection[str]) -> Mapping[str, App | None]:
-        logged = {app: attempts[app] for app in wanted if app in attempts}
-        made: dict[str, App | None] = dict(_assembled(inputs, logged, context.at_ms))
-        answered = {app: saved[app] for app in wanted if app not in attempts}
-        return made | answers.assembled(inputs, answered) if answered else made
+        return _assembled(inputs, {app: attempts[app] for app in wanted}, context.at_ms)
 
     apps.update(stamps, compute, key=context.at_ms)
     return Apps({app: made for app, made in apps.items() if made is not None}, apps.revisions, apps.version)
@@ -145,7 +138,7 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
     properties = dict(first_conf.select("key", "value").iter_rows())
     profiles = events.filter(pl.col("event") == "PROFILE").select("number", "cpus")
     return App(
-        app_id, start["name"] or "", start["user"] or "", state, "log", attempts, attempts[0].start_ms, end, properties,
+        app_id, start["name"] or "", start["user"] or "", state, attempts, attempts[0].start_ms, end, properties,
         bool(conf.height), summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
         _sql(frames["spark_sql"]), _sums(frames["spark_sql_metrics"]), frames["spark_batches"],
         {number: cpus for number, cpus in profiles.iter_rows() if number is not None},

@@ -1,1 +1,1 @@
-"""Spark's event logs and history-server answers: bytes to rows."""
+"""Event logs of Spark: bytes to rows."""

@@ -172,7 +172,7 @@ def _executors(app: App, held: Resources) -> pl.DataFrame:
     rows = []
     for e in sorted(app.executors, key=lambda e: (e.add_ms or 0, e.name)):
         one = of.get(e.name)
-        idle = one.idle_ms(busy.get(e.name, 0)) if one and app.source == "log" else None
+        idle = one.idle_ms(busy.get(e.name, 0)) if one else None
         rows.append(
             (
                 e.name, e.host, e.active, e.cores, e.add_ms, e.remove_ms, one.life_ms if one else None,

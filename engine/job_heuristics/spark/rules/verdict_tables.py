@@ -87,8 +87,8 @@ def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataF
         "wait_ms": [0] * len(apps),
         "runtime_ms": [app.runtime_ms for app in apps],
         "upstream_says": [upstream_says(app, rules) for app in apps],
-        "attempts_running": [app.running.height if app.source == "log" else None for app in apps],
-        "source": [app.source for app in apps],
+        "attempts_running": [app.running.height for app in apps],
+        "source": ["log"] * len(apps),
         "notes": ["; ".join(notes(app)) for app in apps],
     }
     return JOBS.frame(columns)

@@ -231,17 +231,6 @@ SPARK_BATCHES = Table(
     ),
 )
 
-SPARK_ANSWERS = Table(
-    "spark_answers",
-    "One row per application, Spark job, stage, executor and SQL execution of a saved answer of the history server",
-    (
-        text("app_id", "application id, from the answer or its path", kind="id"),
-        text("attempt", "attempt of the application, from the path; null: the path names none"),
-        text("what", "application, job, stage, executor, sql or property"),
-        Column("entry", pl.Binary, "its fields as MessagePack", hidden=True),
-    ),
-)
-
 SPARK_INPUTS: tuple[Table, ...] = (
     SPARK_EVENTS, SPARK_CONF, SPARK_JOBS, SPARK_STAGES, SPARK_EXECUTORS, SPARK_TASK_STARTS, SPARK_TASKS, SPARK_BLOCKS,
     SPARK_PEAKS, SPARK_SQL, SPARK_SQL_METRICS, SPARK_BATCHES,

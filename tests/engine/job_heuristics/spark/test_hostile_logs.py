@@ -185,12 +185,3 @@ def test_a_reading_never_raises_for_random_bytes() -> None:
             data[draw.randrange(len(data))] = draw.randrange(256)
         reading: Reading = reader.read(Source("/x", APP, 0, len(data)), bytes(data), None, True)
         assert reading.consumed <= len(data)
-
-
-def test_an_answer_with_a_number_beyond_64_bit_loses_that_field() -> None:
-    job = {"jobId": 3, "name": "n", "stageIds": [1], "status": "SUCCEEDED", "numTasks": 10**40, "numCompletedTasks": 7}
-    store = Store()
-    store.put(f"/applications/{APP}/jobs.json", json.dumps([job, job | {"jobId": 4, "numTasks": 9}]).encode())
-    assert [problem.kind for problem in store.problems] == ["bad-number"]
-    found = current_apps(store.inputs(), Context(0)).apps[APP]
-    assert [(one.number, one.tasks, one.completed_tasks) for one in found.jobs] == [(4, 9, 7), (3, 0, 7)]

@@ -12,12 +12,13 @@ import pytest
 
 from engine.job_heuristics.dr_elephant.heuristic import shipped
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+from engine.job_heuristics.dr_elephant.judged import in_order
 from engine.job_heuristics.spark.model.app import App, AppAttempt, Executor, SparkJob, Stage
 from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, surely, tree_of
 from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
 from engine.job_heuristics.spark.rules.metrics import Metrics
-from engine.job_heuristics.spark.rules.verdict_tables import in_order, judge, notes, upstream_says
+from engine.job_heuristics.spark.rules.verdict_tables import judge, notes, upstream_says
 
 MB, GB, MINUTE = 2**20, 2**30, 60_000
 GOOD = {
@@ -29,7 +30,7 @@ GOOD = {
 def app(properties: Mapping[str, str | None] = GOOD, **more: Any) -> App:
     """An application of 100 s that has ended well."""
     given: dict[str, Any] = {
-        "app_id": "application_1_0001", "name": "demo", "user": "ann", "state": "SUCCEEDED", "source": "log",
+        "app_id": "application_1_0001", "name": "demo", "user": "ann", "state": "SUCCEEDED",
         "attempts": (AppAttempt("1", 1000, 101_000, "ann", "3.5"),), "start_ms": 1000, "end_ms": 101_000,
         "properties": properties, "has_properties": True, "jobs": (), "stages": (), "executors": (Executor("1"),),
         "tasks": pl.DataFrame(), "running": pl.DataFrame(),
@@ -299,8 +300,6 @@ def test_tables_of_applications() -> None:
     )
     assert found.strips["strip"].to_list() == ["M...C", "....."]
     assert [each.level for each in found.findings["a"]] == ["moderate", "critical"] and found.findings["b"] == ()
-    answered = judge({"a": app(app_id="a", source="rest")}, rules).jobs
-    assert answered["attempts_running"][0] is None
     assert judge({}, rules).jobs.is_empty()
     huge = app({"spark.executor.instances": "2147483647", "spark.executor.memory": "9e18"}, end_ms=2**62, attempts=())
     assert judge({"a": huge}, rules).jobs["used_mb_s"][0] == 2**63 - 1

@@ -201,23 +201,3 @@ def test_parts_of_databricks_logs_are_a_problem_and_no_application(name: str) ->
     store.put(f"/0105/{name}", head + LOG, final=True)
     assert [(p.kind, p.line) for p in store.problems] == [("databricks-log", 1)]
     assert not current_apps(store.inputs(), Context(0)).apps
-
-
-def test_answers_on_sql_name_executions_and_their_jobs() -> None:
-    sql = [
-        {"id": 1, "status": "FAILED", "description": "insert", "planDescription": "== Physical Plan ==", "duration": 250,
-         "submissionTime": "2025-10-09T08:53:21.000GMT", "successJobIds": [], "failedJobIds": [4], "nodes": []},
-        {"id": 0, "status": "COMPLETED", "description": "select \x1b[1m", "planDescription": "x", "duration": 1500,
-         "submissionTime": "2025-10-09T08:53:20.000GMT", "runningJobIds": [], "successJobIds": [3, 99, "x"]},
-        {"id": 2, "status": "RUNNING", "description": "count", "planDescription": "x", "duration": 9, "submissionTime": 7},
-    ]  # fmt: skip
-    jobs = [{"jobId": number, "name": "n", "stageIds": [1], "status": "SUCCEEDED"} for number in (3, 4)]
-    folder = f"/applications/{APP}"
-    files = {f"{folder}/sql.json": json.dumps(sql).encode(), f"{folder}/jobs.json": json.dumps(jobs).encode()}
-    app = apps(files)[APP]
-    assert [(job.number, job.execution) for job in app.jobs] == [(4, 1), (3, 0)]
-    table = VIEW.compute(inputs_of(files), JobParameters(job=APP), Context(0)).tables["sql"]
-    assert table.select("execution", "state", "took_ms", "jobs", "error").rows() == [
-        (0, "SUCCEEDED", 1500, "3", ""), (1, "FAILED", 250, "4", "failed"), (2, "RUNNING", None, "", ""),
-    ]  # fmt: skip
-    assert "\x1b" not in table["description"][0]
