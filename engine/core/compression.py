@@ -1,9 +1,10 @@
-"""How a file is compressed, and the name it has without its compression and rotation endings."""
+"""How a file is compressed, how much it may unpack to, and its name without compression and rotation endings."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
@@ -11,6 +12,43 @@ Packing = Literal["", "gzip", "zstd", "lz4", "snappy", "lzf"]
 PACKED = (".gz", ".gzip", ".zst", ".zstd", ".lz4", ".snappy", ".lzf")
 """Name endings of compressed files."""
 _ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})?)$")
+
+
+MAX_RATIO = 500
+"""Times its size on disk that a file may unpack to, once that is more than ``RATIO_FROM``: beyond it is taken for a bomb."""
+RATIO_FROM = 64 << 20
+"""Unpacked bytes that any file may have, however small it is."""
+MOST_UNPACKED = 1 << 30
+"""Unpacked bytes of one file where no setting says otherwise."""
+
+
+class TooBig(ValueError):
+    """Raised for content that is larger than its limit; the message says which and how to raise it."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """Bytes that one file may unpack to, over all members, frames, blocks and archives in it.
+
+    ``packed``: its size on disk; ``limit``: the setting max-unpacked-mb, in bytes; ``taken``: unpacked so far.
+    """
+
+    packed: int
+    limit: int = MOST_UNPACKED
+    taken: int = 0
+
+    def take(self, size: int) -> None:
+        """Count ``size`` more unpacked bytes, before they are made where that is known. Raises TooBig."""
+        self.taken += size
+        if self.taken > self.limit:
+            raise TooBig(f"unpacks to more than {self.limit >> 20} MB (max-unpacked-mb)")
+        if self.taken > RATIO_FROM and self.taken > MAX_RATIO * self.packed:
+            raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
+
+    @property
+    def worst(self) -> int:
+        """Bytes that a file of this size may unpack to at most."""
+        return min(self.limit, max(RATIO_FROM, MAX_RATIO * self.packed))
 
 
 class Damaged(Exception):
@@ -30,7 +68,7 @@ def sniff(head: bytes) -> Packing:
         return "gzip"
     if head[:4] == b"\x28\xb5\x2f\xfd":
         return "zstd"
-    # The containers of Hadoop's and Spark's Java libraries, see engine/formats/block_codecs.py.
+    # The containers of Hadoop's and Spark's Java libraries, see engine/formats/unpack.py.
     if head[:8] == b"LZ4Block":
         return "lz4"
     if head[:8] == b"\x82SNAPPY\x00":

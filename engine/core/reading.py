@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from engine.core.compression import MOST_UNPACKED, Budget
 from engine.core.problems import Problem, Problems
 from engine.core.tables import Rows, Table
 
@@ -16,13 +17,19 @@ HEAD = 8192
 class Source:
     """Where bytes come from. ``path`` is absolute, ``name`` the base name without a compression ending, ``mtime_ms``
     the file's modification time (epoch ms), ``size`` its size on disk in bytes, ``offset`` the byte (after
-    decompression) at which the data given to ``read`` begin: 0, or where the last read of an append kind stopped."""
+    decompression) at which the data given to ``read`` begin: 0, or where the last read of an append kind stopped.
+    ``most_unpacked``: bytes that the file may unpack to (setting max-unpacked-mb)."""
 
     path: str
     name: str
     mtime_ms: int
     size: int
     offset: int = 0
+    most_unpacked: int = MOST_UNPACKED
+
+    def budget(self) -> Budget:
+        """Return what a reader that unpacks parts of the file by itself may unpack."""
+        return Budget(self.size, self.most_unpacked)
 
 
 @dataclass(slots=True)

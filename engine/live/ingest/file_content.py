@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import xxhash
 
-from engine.core.compression import Damaged, Packing, sniff
+from engine.core.compression import Budget, Damaged, Packing, TooBig, sniff
 from engine.core.reading import HEAD, HEAD_RESUMED, Resumable
+from engine.formats.unpack import unpacked
 from engine.live.files.opening import Open, RegularFile
-from engine.live.ingest.unpack import TooBig, unpacked
 
 BLOCK = 16 << 20
 """Bytes of a log that are read at once, so that memory stays bounded."""
@@ -59,7 +59,7 @@ class Content:
         self.damage: Damaged | None = None
         self.unpacked_all = False
         self.bytes_read = 0
-        self._max_unpacked = max_unpacked
+        self.max_unpacked = max_unpacked
         self._max_document = max_document
         self._whole = None if self.packing else whole
         self._counted = False
@@ -75,6 +75,9 @@ class Content:
         """Size on disk."""
         return self.status.st_size
 
+    def _unpacked(self) -> Iterator[bytes]:
+        return unpacked(self._file.read, self.packing, Budget(self.size, self.max_unpacked))
+
     def raw(self, offset: int, length: int) -> bytes:
         """Return bytes as they are on disk, fewer at the end of the file."""
         return self._file.read(length, offset)
@@ -85,7 +88,7 @@ class Content:
             return self.raw_head
         parts, total = [], 0
         try:
-            for piece in unpacked(self._file.read, self.packing, self._max_unpacked):
+            for piece in self._unpacked():
                 parts.append(piece)
                 total += len(piece)
                 if total >= HEAD:
@@ -126,7 +129,7 @@ class Content:
             return self.size - offset > limit
         total = 0
         try:
-            for piece in unpacked(self._file.read, self.packing, self._max_unpacked):
+            for piece in self._unpacked():
                 total += len(piece)
                 if total > offset + limit:
                     return True
@@ -155,7 +158,7 @@ class Content:
         total = 0
         skip = offset
         try:
-            for piece in unpacked(self._file.read, self.packing, self._max_unpacked):
+            for piece in self._unpacked():
                 self.bytes_read += len(piece)
                 if skip >= len(piece):
                     skip -= len(piece)

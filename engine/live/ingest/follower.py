@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.core.compression import stem
+from engine.core.compression import TooBig, stem
 from engine.core.problems import Problem
 from engine.core.reading import FileKind
 from engine.live.files.opening import NotRegular, Open, RegularFile
@@ -19,7 +19,6 @@ from engine.live.ingest.document_reader import DocumentReader
 from engine.live.ingest.file_content import Content, fingerprint
 from engine.live.ingest.log_reader import LogReader, Piece
 from engine.live.ingest.registry import Recogniser, Registry
-from engine.live.ingest.unpack import TooBig
 from engine.live.options import LiveSettings
 from engine.live.store import Store
 

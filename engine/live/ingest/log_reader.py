@@ -10,13 +10,13 @@ import msgspec
 import polars as pl
 import xxhash
 
+from engine.core.compression import TooBig
 from engine.core.inputs import FILE
 from engine.core.problems import Problem
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest import file_content
 from engine.live.ingest.file_content import MARK, MAX_RECORD, Content, fingerprint
 from engine.live.ingest.registry import Registry
-from engine.live.ingest.unpack import TooBig
 
 MOST_GATHERED = 500_000
 """Rows gathered in a store before they become frames."""

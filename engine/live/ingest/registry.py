@@ -110,6 +110,7 @@ class Registry:
             content.status.st_mtime_ns // 1_000_000,
             content.size,
             reader.consumed if reader.kind.append else 0,
+            content.max_unpacked,
         )
         try:
             with self.budget(len(data)):

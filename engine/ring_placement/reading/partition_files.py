@@ -9,14 +9,15 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from engine.core.compression import TooBig
 from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.tables import Rows
 from engine.core.text import clean
 from engine.formats import json_text
-from engine.formats.block_codecs import BadBlock, snappy_block, snappy_start
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
+from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import Document, columns_of, unreadable
 from engine.ring_placement.reading.ring_files import key_of_name, repeated_keys, token_values, tokens_of
@@ -162,9 +163,9 @@ class PartitionBinary(Document):
         """Read partitions and owners."""
         ring = PartitionRows(source.path, key_of_name(source.name))
         try:
-            add_partition_desc(ring, snappy_block(data))
-        except (BadBlock, WireError) as error:
-            return unreadable(source, "bad-protobuf", str(error), error.byte)
+            add_partition_desc(ring, snappy_block(data, source.budget()))
+        except (BadBlock, WireError, TooBig) as error:
+            return unreadable(source, "bad-protobuf", str(error), getattr(error, "byte", None))
         return ring.reading("memberlist-binary", None)
 
 

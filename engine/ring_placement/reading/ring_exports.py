@@ -17,8 +17,8 @@ from engine.core.problems import Problem
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.text import clean, decode
 from engine.formats import json_text
-from engine.formats.block_codecs import snappy_block
 from engine.formats.timestamps import epoch_ns
+from engine.formats.unpack import snappy_block
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import Document, unreadable
@@ -200,6 +200,7 @@ class StoreExport(Document):
         entries = body.get("kvs") if isinstance(body, dict) else body
         frames: dict[str, list[pl.DataFrame]] = {}
         problems: list[Problem] = [*document.problems]
+        budget = source.budget()
         declared = {table.name: table for table in self.tables}
         for entry in entries if isinstance(entries, list) else ():
             fields_ = {str(k).lower(): v for k, v in entry.items()} if isinstance(entry, dict) else {}
@@ -208,7 +209,7 @@ class StoreExport(Document):
                 continue
             try:
                 name = clean(decode(base64.b64decode(key)) if encoded else key, 256)
-                ring = _stored_ring(source, name, snappy_block(base64.b64decode(value)))
+                ring = _stored_ring(source, name, snappy_block(base64.b64decode(value), budget))
             except ValueError as error:
                 if "ring" in key or "partition" in key:
                     problems.append(Problem.at(source.path, "bad-value", f"{clean(key, 80)}: {error}"))

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from engine.core.compression import TooBig
 from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.tables import Rows
 from engine.core.text import clean
 from engine.formats import json_text
-from engine.formats.block_codecs import BadBlock, snappy_block, snappy_start
 from engine.formats.protobuf import (
     BYTES,
     VARINT,
@@ -32,6 +32,7 @@ from engine.formats.protobuf import (
     varint,
 )
 from engine.formats.timestamps import epoch_ns
+from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
 from engine.ring_placement.reading.document import Document, KeyLines, columns_of, line_of, unreadable
@@ -286,9 +287,9 @@ class MemberlistBinary(Document):
         """Read the members with their true state."""
         ring = RingRows(source.path, key_of_name(source.name))
         try:
-            add_ring_desc(ring, snappy_block(data))
-        except (BadBlock, WireError) as error:
-            return unreadable(source, "bad-protobuf", str(error), error.byte)
+            add_ring_desc(ring, snappy_block(data, source.budget()))
+        except (BadBlock, WireError, TooBig) as error:
+            return unreadable(source, "bad-protobuf", str(error), getattr(error, "byte", None))
         return ring.reading("memberlist-binary", None)
 
 
@@ -306,7 +307,9 @@ def add_ring_desc(ring: RingRows, data: bytes) -> None:
             expect(kind, BYTES, 1, start)
             member = _member_of_entry(data, start, end)
         except WireError as error:
-            ring.problem("bad-member", f"a member that cannot be read is left out: {error}", byte=error.byte)
+            ring.problem(
+                "bad-member", f"a member that cannot be read is left out: {error}", byte=getattr(error, "byte", None)
+            )
             continue
         if member.heartbeat_s is None:
             ring.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=start)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.formats import protobuf
-from engine.formats.block_codecs import BadBlock, snappy_block, snappy_start
 from engine.formats.timestamps import epoch_ns
+from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from tests.chance import tries
 
 

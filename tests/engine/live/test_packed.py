@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.compression import TooBig
 from engine.live.ingest.file_content import Content
-from engine.live.ingest.unpack import TooBig
 from engine.live.session import Session
 from tests.engine.live.fake import doc, docs, kinds, line, pack, session, values, view_of
 

@@ -15,7 +15,7 @@ from engine.core.problems import Problem, Problems
 from engine.core.reading import HEAD, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
-from engine.formats.block_codecs import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks, Unpacker
+from engine.formats.unpack import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks, Unpacker
 from engine.job_heuristics.spark.reading.event_log import EventLog
 from engine.job_heuristics.spark.tables.input import SPARK_INPUTS
 

@@ -1,17 +1,26 @@
-"""The block containers in which Spark and Hadoop's Java libraries write streams: LZ4Block, xerial Snappy, and LZF.
+"""Unpack compressed streams in bounded pieces: gzip, Zstandard, and the block containers of Spark's and Hadoop's Java libraries.
 
-Each class unpacks one stream, fed by pieces of any size, and yields bounded pieces. Sources: ``LZ4BlockOutputStream`` of
-lz4-java, ``SnappyOutputStream`` of snappy-java, ``LZFChunk`` of compress-lzf. A stream may follow another in one file.
+Each class unpacks one stream, fed by pieces of any size. Sources: ``LZ4BlockOutputStream`` of lz4-java,
+``SnappyOutputStream`` of snappy-java, ``LZFChunk`` of compress-lzf. A stream may follow another in one file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import cramjam
 import xxhash
+import zstandard
 
+from engine.core.compression import Budget, Damaged, Packing
+
+_CHUNK = 1 << 20
+_PIECE = 8 << 20
+"""Bytes that one step unpacks at most."""
+_FED = 256
+"""Bytes that Zstandard is fed at once: 128 KB of content may lie in 4 of them."""
 LZ4_MAGIC = b"LZ4Block"
 SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 LZF_MAGIC = b"ZV"
@@ -26,9 +35,6 @@ _LZ4_SUM = 0x0FFFFFFF
 
 class BadBlock(ValueError):
     """Raised for bytes that are no block of their container, or hold no block of their codec."""
-
-    byte: int | None = None
-    """Where the damage is: not known."""
 
 
 class Unpacker(Protocol):
@@ -47,6 +53,61 @@ class Unpacker(Protocol):
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield what ``data`` unpacks to."""
         ...
+
+
+class _Gzip:
+    """One gzip member, a bounded piece at a time."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what ``data`` unpacks to, in pieces of at most 8 MB. Raises zlib.error."""
+        while True:
+            piece = self._inner.decompress(data, _PIECE)
+            yield piece
+            data = self._inner.unconsumed_tail
+            if self._inner.eof or (not data and len(piece) < _PIECE):
+                return
+
+    @property
+    def eof(self) -> bool:
+        """Whether the member is complete."""
+        return self._inner.eof
+
+    @property
+    def unused(self) -> bytes:
+        """Bytes behind the end of the member."""
+        return self._inner.unused_data
+
+
+class _Zstd:
+    """One Zstandard frame. Its window is limited to that of the program zstd, so that no header asks for gigabytes."""
+
+    def __init__(self) -> None:
+        self._inner = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+        self._fed = False
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
+        for begin in range(0, len(data), _FED):
+            if self._inner.eof:
+                self._rest = self._rest + data[begin:]
+                return
+            yield self._inner.decompress(data[begin : begin + _FED])
+            self._rest = self._inner.unused_data
+
+    _rest: bytes = b""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the frame is complete."""
+        return bool(self._inner.eof)
+
+    @property
+    def unused(self) -> bytes:
+        """Bytes behind the end of the frame."""
+        return self._rest
 
 
 class _Blocks:
@@ -165,9 +226,11 @@ def snappy_size(content: bytes) -> tuple[int, int]:
     raise BadBlock("a Snappy block without its length")
 
 
-def snappy_block(content: bytes) -> bytes:
-    """Unpack a raw Snappy block (no framing). Raises BadBlock."""
+def snappy_block(content: bytes, budget: Budget | None = None) -> bytes:
+    """Unpack a raw Snappy block (no framing) within ``budget``. Raises BadBlock, TooBig."""
     size, _ = snappy_size(content)
+    if budget is not None:
+        budget.take(size)
     if size > _SNAPPY_RATIO * len(content):
         raise BadBlock("a Snappy block claims to unpack to more than the format can hold")
     return _cramjam(cramjam.snappy.decompress_raw, content, size)
@@ -218,3 +281,42 @@ def _lzf(data: bytes, size: int) -> bytes:
     if len(out) != size or at > end:
         raise BadBlock(f"an LZF chunk unpacks to {len(out)} bytes instead of {size}")
     return bytes(out)
+
+
+_UNPACKERS: dict[str, Callable[[], Unpacker]] = {
+    "gzip": _Gzip,
+    "zstd": _Zstd,
+    "lz4": Lz4Blocks,
+    "snappy": SnappyBlocks,
+    "lzf": LzfBlocks,
+}
+
+
+def unpacked(read: Callable[[int, int], bytes], packing: Packing, budget: Budget) -> Iterator[bytes]:
+    """Yield the unpacked content of an open file, from its beginning, in pieces; ``read`` gives some bytes from an offset on.
+
+    Concatenated members and frames count as one content; zero bytes or garbage behind a complete member end it
+    (garbage raises Damaged). Raises TooBig where ``budget`` ends, Damaged for cut or broken input.
+    """
+    inner: Unpacker | None = None
+    offset = 0
+    try:
+        while raw := read(_CHUNK, offset):
+            offset += len(raw)
+            while raw:
+                if inner is None:
+                    if not raw.strip(b"\0"):
+                        break
+                    inner = _UNPACKERS[packing]()
+                for piece in inner.pieces(raw):
+                    if piece:
+                        yield piece
+                    budget.take(len(piece))
+                raw = b""
+                if inner.eof:
+                    raw = inner.unused
+                    inner = None
+    except (zlib.error, zstandard.ZstdError, BadBlock) as error:
+        raise Damaged(f"the packed content is damaged: {error}", cut=False) from error
+    if inner is not None:
+        raise Damaged("the packed content ends early", cut=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable
 
 import cramjam
 import pytest
 import xxhash
+import zstandard
 
-from engine.core.compression import Damaged, sniff
-from engine.formats.block_codecs import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks
-from engine.live.ingest.unpack import unpacked
+from engine.core.compression import RATIO_FROM, Budget, Damaged, TooBig, sniff
+from engine.formats.unpack import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks, snappy_block, unpacked
 
 CONTENT = b"".join(b'{"Event":"E%d","n":%d}\n' % (k % 7, k * k) for k in range(9000)) + random.Random(1).randbytes(5000)
 STEP = 32 << 10
@@ -100,7 +101,7 @@ def test_a_cut_stream_gives_what_is_whole(pack: Callable[[bytes], bytes], unpack
     for end in random.Random(2).sample(range(30, len(packed)), 25):
         cut, got = packed[:end], b""
         try:
-            for piece in unpacked(lambda size, at, cut=cut: cut[at : at + size], name, 1 << 30):  # type: ignore[misc]
+            for piece in unpacked(lambda size, at, cut=cut: cut[at : at + size], name, Budget(len(cut))):  # type: ignore[misc]
                 got += piece
         except Damaged as damage:
             assert damage.cut
@@ -135,3 +136,34 @@ def test_wrong_codecs_and_absurd_lengths_are_refused() -> None:
         list(SnappyBlocks().pieces(b"\x82SNAPPY\x00" + bytes(8) + b"\0\0\0\x06" + b"\xff\xff\xff\xff\x0f\0"))
     with pytest.raises(BadBlock):
         list(LzfBlocks().pieces(b"ZV\x01\0\x02\0\x10\xe0\xff"))
+
+
+BOMBS = {"gzip": gzip.compress, "zstd": zstandard.compress, "lz4": lz4}
+
+
+@pytest.mark.parametrize("packing", BOMBS)
+def test_a_small_file_unpacks_to_little_whatever_packs_it(packing: str) -> None:
+    bomb = BOMBS[packing](bytes(4 << 20)) * 40
+    budget, total = Budget(len(bomb) // 20), 0
+    with pytest.raises(TooBig, match="times its size"):
+        for piece in unpacked(lambda size, at: bomb[at : at + size], packing, budget):  # type: ignore[arg-type]
+            total += len(piece)
+    assert RATIO_FROM < total <= RATIO_FROM + (8 << 20)
+
+
+def test_the_setting_bounds_what_a_file_unpacks_to() -> None:
+    data = gzip.compress(bytes(3 << 20))
+    with pytest.raises(TooBig, match="max-unpacked-mb"):
+        list(unpacked(lambda size, at: data[at : at + size], "gzip", Budget(len(data), 2 << 20)))
+    assert Budget(401).worst == RATIO_FROM and Budget(1 << 20).worst == 500 << 20 and Budget(1 << 30).worst == 1 << 30
+
+
+def test_a_snappy_block_cannot_claim_more_than_it_holds() -> None:
+    claim = b"\xff\xff\xff\x1f"  # 64 MB
+    with pytest.raises(BadBlock, match="claims"):
+        snappy_block(claim + b"\x00a")
+    block = bytes(cramjam.snappy.compress_raw(bytes(1 << 20)))
+    budget = Budget(len(block), 3 << 20)
+    assert [len(snappy_block(block, budget)) for _ in range(3)] == [1 << 20] * 3
+    with pytest.raises(TooBig):
+        snappy_block(block, budget)
