@@ -1,4 +1,4 @@
-"""Protocol buffers wire format without a schema: reads fields in order, and writes the few kinds that are needed.
+"""Read the wire format of protocol buffers without a schema, field by field.
 
 Source: the "Encoding" page of the Protocol Buffers documentation.
 """
@@ -126,29 +126,3 @@ def count_packed(data: bytes, start: int, end: int) -> int:
 def signed(value: int) -> int:
     """Convert a 64-bit varint to the int64 it encodes."""
     return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def write_varint(value: int) -> bytes:
-    """Encode ``value`` as a varint; negative values as 64-bit two's complement."""
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def write_int(number: int, value: int) -> bytes:
-    """Encode a varint field. Returns no bytes for 0, since proto3 omits default values."""
-    return write_varint(number << 3 | VARINT) + write_varint(value) if value else b""
-
-
-def write_bytes(number: int, content: bytes, always: bool = False) -> bytes:
-    """Encode a length-delimited field. Returns no bytes for empty content unless ``always`` (elements of repeated fields)."""
-    return write_varint(number << 3 | BYTES) + write_varint(len(content)) + content if content or always else b""
-
-
-def write_packed(number: int, values: Iterable[int]) -> bytes:
-    """Encode a packed repeated varint field."""
-    return write_bytes(number, b"".join(write_varint(v) for v in values))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from engine.formats.protobuf import write_bytes, write_int, write_packed
 from engine.ring_placement.pyroscope.adaptive_placement import DistributionStats, Rules, Shard
 from engine.ring_placement.reading.bucket_files import Block, crc32c
+from sample_data.ring_placement.protobuf import write_bytes, write_int, write_packed
 
 
 def write_rules(rules: Rules) -> bytes:

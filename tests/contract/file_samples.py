@@ -11,7 +11,7 @@ import zipfile
 
 import polars as pl
 
-from engine.formats.protobuf import write_bytes, write_int, write_packed
+from sample_data.ring_placement.protobuf import write_bytes, write_int, write_packed
 
 
 def _parquet(columns: dict[str, list[object]]) -> bytes:

@@ -21,8 +21,8 @@ import polars as pl
 
 from engine.core.reading import HEAD
 from engine.core.view import View
-from engine.formats.protobuf import write_bytes, write_int, write_packed
 from engine.views import VIEWS
+from sample_data.ring_placement.protobuf import write_bytes, write_int, write_packed
 from tests.contract.file_samples import SAMPLES
 
 Sample = tuple[str, bytes]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from engine.formats import protobuf
 from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import BadBlock, snappy_block, snappy_start
+from sample_data.ring_placement.protobuf import write_packed, write_varint
 from tests.chance import tries
 
 
@@ -35,12 +36,12 @@ def test_snappy_round_trip(data: bytes) -> None:
 @tries(18)
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_varint_round_trip(values: list[int]) -> None:
-    data = protobuf.write_packed(1, values)
+    data = write_packed(1, values)
     if values:
         ((_, _, start, end),) = protobuf.fields(data)
         assert protobuf.packed(data, start, end) == values
         assert protobuf.count_packed(data, start, end) == len(values)
-        cut = protobuf.write_varint(values[-1])[:-1]
+        cut = write_varint(values[-1])[:-1]
         if cut:
             with pytest.raises(protobuf.WireError):
                 protobuf.count_packed(cut, 0, len(cut))

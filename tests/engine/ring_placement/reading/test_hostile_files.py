@@ -9,7 +9,6 @@ import pytest
 
 from engine.core.problems import Problems
 from engine.core.reading import Reading, Source
-from engine.formats.protobuf import write_bytes, write_int, write_packed
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.bucket_files import Block as StoredBlock
@@ -17,6 +16,7 @@ from engine.ring_placement.reading.bucket_files import BlockDataset, block_foote
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.reading.ring_exports import RingHtml
 from sample_data.ring_placement.encode import write_block, write_rules, write_stats
+from sample_data.ring_placement.protobuf import write_bytes, write_int, write_packed
 from tests.engine.ring_placement.cases import kinds, page, result_of
 
 READERS = {kind.id: kind for kind in KINDS}

@@ -9,10 +9,10 @@ import pytest
 
 from engine.core.parameters import parse
 from engine.core.view import Context
-from engine.formats.protobuf import write_bytes, write_packed, write_varint
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.view import VIEW
+from sample_data.ring_placement.protobuf import write_bytes, write_packed, write_varint
 from tests.engine.ring_placement.cases import (
     DAY_MS,
     THREE,
