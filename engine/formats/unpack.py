@@ -296,10 +296,17 @@ def unpacked(read: Callable[[int, int], bytes], packing: Packing, budget: Budget
     """Yield the unpacked content of an open file, from its beginning, in pieces; ``read`` gives some bytes from an offset on.
 
     Concatenated members and frames count as one content; zero bytes or garbage behind a complete member end it
-    (garbage raises Damaged). Raises TooBig where ``budget`` ends, Damaged for cut or broken input.
+    (garbage raises Damaged). Without a ``packing`` the bytes are the content. Raises TooBig where ``budget`` ends, Damaged for
+    cut or broken input.
     """
     inner: Unpacker | None = None
     offset = 0
+    if not packing:
+        while raw := read(_CHUNK, offset):
+            offset += len(raw)
+            budget.take(len(raw))
+            yield raw
+        return
     try:
         while raw := read(_CHUNK, offset):
             offset += len(raw)

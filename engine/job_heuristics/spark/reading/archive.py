@@ -5,24 +5,23 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import polars as pl
-import zstandard
 
+from engine.core.compression import Budget, Damaged, TooBig, sniff
 from engine.core.problems import Problem, Problems
 from engine.core.reading import HEAD, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
-from engine.formats.unpack import BadBlock, Lz4Blocks, LzfBlocks, SnappyBlocks, Unpacker
-from engine.job_heuristics.spark.reading.event_log import EventLog
+from engine.formats.unpack import unpacked
+from engine.job_heuristics.spark.reading.event_log import MOST_LINE, EventLog
 from engine.job_heuristics.spark.tables.input import SPARK_INPUTS
 
-MOST_UNPACKED = 2 << 30
-"""Bytes of all logs of one archive that are unpacked."""
 MOST_ENTRIES = 10_000
-_STEP = 1 << 20
+_BLOCK = 4 << 20
+"""Bytes of a log that are read at once."""
 _MAGIC = b"PK\x03\x04"
 
 
@@ -34,6 +33,7 @@ class Archive:
     append = False
     version = 2
     tables: tuple[Table, ...] = SPARK_INPUTS
+    unpacks = True
 
     def __init__(self) -> None:
         self._log = EventLog()
@@ -51,76 +51,64 @@ class Archive:
         """Read all logs of the archive."""
         problems: list[Problem] = Problems()
         frames: dict[str, list[pl.DataFrame]] = {}
+        budget = source.budget()
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                left = MOST_UNPACKED
                 for entry in archive.infolist()[:MOST_ENTRIES]:
                     if entry.filename and not entry.is_dir() and entry.file_size:
-                        left -= self._entry(source, archive, entry, left, frames, problems)
+                        self._entry(source, archive, entry, budget, frames, problems)
+        except TooBig as error:
+            problems.append(Problem.at(source.path, "too-big", f"{error}; the rest of the archive is left out"))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             problems.append(Problem.at(source.path, "damaged-archive", f"no zip that can be read: {error}"))
             return Reading({}, problems, 0, complete=False)
         return Reading({name: pl.concat(parts) for name, parts in frames.items()}, problems, len(data))
 
     def _entry(
-        self, source: Source, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int,
+        self, source: Source, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, budget: Budget,
         frames: dict[str, list[pl.DataFrame]], problems: list[Problem],
-    ) -> int:  # fmt: skip
-        """Read one log. Returns how many bytes it unpacked to."""
+    ) -> None:  # fmt: skip
+        """Read one log, block by block. Raises TooBig."""
         name = clean(entry.filename, 1000)
-        content, damage = _unpacked(archive, entry, left)
-        if damage:
-            problems.append(Problem.at(source.path, "damaged-archive", f"{name}: {damage}"))
-        if not self._log.recognise(name, content[:HEAD]):
-            return len(content)
-        within = Source(source.path, name.rpartition("/")[2], source.mtime_ms, len(content))
-        reading = self._log.read(within, content, None, False)
-        rest = self._log.read(within, content[reading.consumed :], reading.state, True)
-        for one in (reading, rest):
-            problems += one.problems
+        within = Source(source.path, name.rpartition("/")[2], source.mtime_ms, entry.file_size)
+
+        def damaged(reason: str) -> None:
+            problems.append(Problem.at(source.path, "damaged-archive", f"{name}: {reason}"))
+
+        def take(reading: Reading) -> None:
+            problems.extend(reading.problems)
             for table in SPARK_INPUTS:
-                if table.name in one.rows:
-                    frame = table.frame(one.rows[table.name]).with_columns(log=pl.lit(name))
+                if table.name in reading.rows:
+                    frame = table.frame(reading.rows[table.name]).with_columns(log=pl.lit(name))
                     frames.setdefault(table.name, []).append(frame)
-        return len(content)
+
+        waiting, state = b"", None
+        for block in _blocks(archive, entry, budget, damaged):
+            if state is None and not self._log.recognise(name, block[:HEAD]):
+                return
+            waiting += block
+            if len(waiting) > _BLOCK + MOST_LINE:
+                raise TooBig(f"no line end in {MOST_LINE >> 20} MB")
+            reading = self._log.read(within, waiting, state, False)
+            take(reading)
+            waiting, state = waiting[reading.consumed :], reading.state
+        take(self._log.read(within, waiting, state, True))
 
 
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> tuple[bytes, str]:
-    """Return the content of an entry without its codec, at most ``most`` bytes, and what is wrong with it."""
+def _blocks(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, budget: Budget, damaged: Callable[[str], None]
+) -> Iterator[bytes]:
+    """Yield the content of an entry without its codec; what is wrong with it goes to ``damaged``. Raises TooBig."""
     parts: list[bytes] = []
     total = 0
-    codec: Unpacker | None = None
     try:
         with archive.open(entry) as stream:
-            while raw := stream.read(_STEP):
-                if not parts and codec is None:
-                    codec = _codec(raw)
-                for piece in codec.pieces(raw) if codec else (raw,):
-                    parts.append(piece)
-                    total += len(piece)
-                    if total > most:
-                        return b"".join(parts)[:most], f"more than {MOST_UNPACKED >> 20} MB in one archive"
-    except (zipfile.BadZipFile, zlib.error, BadBlock, zstandard.ZstdError, EOFError, RuntimeError, OSError) as error:
-        return b"".join(parts), str(error) or type(error).__name__
-    return b"".join(parts), ""
-
-
-class _Zstd:
-    """A stream of Zstandard frames."""
-
-    eof, unused = True, b""
-
-    def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(read_across_frames=True)
-
-    def pieces(self, data: bytes) -> list[bytes]:
-        """Return what ``data`` unpacks to. Raises ZstdError."""
-        return [self._inner.decompress(data[begin : begin + 4096]) for begin in range(0, len(data), 4096)]
-
-
-def _codec(head: bytes) -> Unpacker | None:
-    """Return what unpacks a stream that begins so, None if it is not packed."""
-    codecs: tuple[tuple[bytes, Callable[[], Any]], ...] = (
-        (b"\x28\xb5\x2f\xfd", _Zstd), (b"LZ4Block", Lz4Blocks), (b"\x82SNAPPY\x00", SnappyBlocks), (b"ZV", LzfBlocks),
-    )  # fmt: skip
-    return next((make() for magic, make in codecs if head.startswith(magic)), None)
+            for piece in unpacked(lambda length, offset: stream.read(length), sniff(stream.peek(16)), budget):
+                parts.append(piece)
+                total += len(piece)
+                if total >= _BLOCK:
+                    yield b"".join(parts)
+                    parts, total = [], 0
+    except (zipfile.BadZipFile, zlib.error, Damaged, EOFError, RuntimeError, OSError) as error:
+        damaged(str(error) or type(error).__name__)
+    yield b"".join(parts)

@@ -26,6 +26,9 @@ PREFIX = b'{"Event":"'
 MOST_LINE = 64 << 20
 """Bytes of a line that are read. The longest lines of real logs, plans of huge queries, have some MB; its parts take several
 times as much memory."""
+_RUN = b"\n" * 64
+_BLANK_LINES = re.compile(_RUN + rb"\n*+")
+"""Many blank lines, which are stepped over at once: one by one they would take longer than events."""
 GROWING = ".inprogress"
 """How the name of a log ends while its application runs."""
 
@@ -100,10 +103,13 @@ class EventLog:
             )  # fmt: skip
         if state.get("foreign"):
             return Reading({}, rows.problems, len(data), state)
-        lines = data.split(b"\n")
-        tail = lines.pop()
-        end = len(data) - len(tail)
-        read_lines(rows, lines)
+        end, at = data.rfind(b"\n") + 1, 0
+        tail = data[end:]
+        for run in _BLANK_LINES.finditer(data) if _RUN in data else ():
+            read_lines(rows, data[at : run.start()].split(b"\n"))
+            rows.line += len(run[0]) - 1
+            at = run.end()
+        read_lines(rows, data[at:end].split(b"\n")[:-1])
         if final and tail and not tail.isspace() and state.get("cut") != len(tail):
             if is_whole(tail):
                 read_lines(rows, (tail,))
