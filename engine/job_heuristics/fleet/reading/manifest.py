@@ -10,6 +10,7 @@ from engine.core.problems import Problem
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
+from engine.formats import json_text
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.output.report import instant
 
@@ -32,18 +33,21 @@ class Manifest:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row."""
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
+        manifest = document.value
         try:
-            document = json.loads(data)
-            rows = {str(table): int(n) for table, n in document["rows"].items()}
+            rows = {str(table): int(n) for table, n in manifest["rows"].items()}
             row: dict[str, list[Any]] = {
-                "version": [clean(document["loadlens"], 40)],
-                "at_ms": [instant(document["at"])],
-                "parameters": [json.dumps(dict(document["parameters"]))],
-                "findings": [json.dumps({str(level): int(n) for level, n in document.get("findings", {}).items()})],
+                "version": [clean(manifest["loadlens"], 40)],
+                "at_ms": [instant(manifest["at"])],
+                "parameters": [json.dumps(dict(manifest["parameters"]))],
+                "findings": [json.dumps({str(level): int(n) for level, n in manifest.get("findings", {}).items()})],
                 "jobs": [rows["jobs"]],
                 "rows": [json.dumps(rows)],
             }
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             reason = f"no manifest of a fleet result: {type(error).__name__} {error}"
             return Reading(problems=[Problem.at(source.path, "bad-document", reason)], complete=False)
         return Reading({"fleet_results": row}, consumed=len(data))

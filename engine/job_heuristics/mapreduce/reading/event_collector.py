@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter as Counts
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from engine.core.problems import Problem
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading
 from engine.core.text import MAX_FIELD, clean
 from engine.job_heuristics.mapreduce.reading.counters import counter_row, limit_error
@@ -79,8 +77,7 @@ class Collector:
         self.source = source
         self.job = job
         self.unplaced: list[tuple[int, str]] = [(place, message) for place, message in unplaced]
-        self._problems: dict[tuple[str, str], Problem] = {}
-        self._counts: Counts[tuple[str, str]] = Counts()
+        self.problems = Problems()
         self.broken = set(broken)
         self.jobs: list[dict[str, Any]] = []
         self.task_starts: list[tuple[Any, ...]] = []
@@ -91,21 +88,11 @@ class Collector:
         self.attempt_counters: dict[int, Sequence[int | None]] = {}
         self.conf: list[tuple[str | None, str, str | None, str | None]] = []
 
-    @property
-    def problems(self) -> list[Problem]:
-        """The problems of this file, equal ones counted once."""
-        return [replace(problem, count=self._counts[key]) for key, problem in self._problems.items()]
-
     def problem(
         self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None, count: int = 1
     ) -> None:
-        """Note one problem of this file. Of very many different ones of a kind only their number stays."""
-        key = (kind, reason)
-        if key not in self._problems:
-            if len(self._problems) >= MOST_PROBLEMS:
-                key = (kind, "further problems of this kind")
-            self._problems.setdefault(key, Problem.at(self.path, *key, line=line, byte=byte))
-        self._counts[key] += count
+        """Note one problem of this file."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte, count=count))
 
     def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
         """Add a job-level row: of ``job``, or of the job that records before it named."""
@@ -239,8 +226,6 @@ def _property(name: str, value: str | None) -> str | None:
 
 
 _LINE_ENDS = re.compile("\r\n|[\r\x85\u2028\u2029]")
-MOST_PROBLEMS = 1000
-"""Most different problems of one file that are named."""
 MOST_DIAGNOSTICS = 2**16
 """Most characters of a job's diagnostics: Dr. Elephant shows 65,535."""
 MOST_LISTED = 2**20

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from engine.core.text import decode
+from engine.formats import json_text
 from engine.job_heuristics.mapreduce.reading.counters import MOST_COUNTERS
 from engine.job_heuristics.mapreduce.reading.event_collector import HANDLERS, Collector
 from engine.job_heuristics.mapreduce.reading.history_binary import MOST_SCHEMA
@@ -62,7 +63,7 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
     """What Hadoop 2.7.3 would throw at each record of the schema line, by record; None: it is no schema."""
     try:
         schema = _ANY.decode(line) if len(line) <= MOST_SCHEMA else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except json_text.ERRORS:
         return None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         return None
@@ -99,7 +100,7 @@ def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Col
     decoder, handle, kind, record = _BY_TYPE[key]
     try:
         event = decoder.decode(line).event.e
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except json_text.ERRORS as error:
         _salvage(line, number, kind, error, to)
         return
     handle(to, number, kind, event)
@@ -113,7 +114,7 @@ def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
     """Look for too many counters in a record of which nothing else is read but its times."""
     try:
         counted = _COUNTED[key].decode(line).event.e
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except json_text.ERRORS:
         return
     for counters in (counted.counters, counted.totalCounters, counted.mapCounters, counted.reduceCounters):
         to.check_limits(number, counters)
@@ -152,12 +153,8 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         inner = next((v for v in event.values() if isinstance(v, dict)), event)
         dropped = _drop_counters(_cut_fractions(inner))
         record = msgspec.convert(_raws(inner), shape)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (*json_text.ERRORS, KeyError, TypeError, AttributeError):
         to.problem("bad-record", f"{kind}: {reason}", line=number)
-        to.parser_error(number, cannot_parse(to.path, reason))
-        return
-    except (KeyError, TypeError, AttributeError, ValueError) as second:
-        to.problem("bad-record", f"{kind}: {second}", line=number)
         to.parser_error(number, cannot_parse(to.path, reason))
         return
     if dropped:

@@ -6,15 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
-from engine.job_heuristics.dr_elephant.json_fields import decode_json, objects
+from engine.formats import json_text
 from engine.job_heuristics.mapreduce.reading.conf import JOB_IN_NAME
 from engine.job_heuristics.mapreduce.reading.counters import counter_row
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector, job_of
-from engine.job_heuristics.mapreduce.reading.json_fields import JsonFields
 from engine.job_heuristics.mapreduce.reading.records import Counter, Counters, Group
 from engine.job_heuristics.mapreduce.tables.input import INPUTS
 
@@ -45,16 +42,12 @@ class RestAnswer:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the whole answer."""
+        document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            return document
         to = Collector(source.path, source="rest", job=_job_of_path(source.path))
-        try:
-            answer, lost = decode_json(data)
-        except msgspec.DecodeError as error:
-            to.problem("bad-json", f"no JSON: {error}")
-            reading = to.reading(0)
-            reading.complete = False
-            return reading
-        if lost:
-            to.problem("bad-json", lost)
+        to.problems += document.problems
+        answer = document.value
         if isinstance(answer, dict):
             for key, (inner, handle) in _ANSWERS.items():
                 for entry in objects(answer.get(key), inner) if inner else objects(answer, key):
@@ -196,3 +189,53 @@ _ANSWERS: dict[str, tuple[str, Callable[[Collector, dict[str, Any]], None]]] = {
     "taskAttempt": ("", _attempt),
 }
 """First key of an answer → key of the list inside it (empty: there is none), and what collects one entry."""
+
+
+def objects(value: Any, key: str) -> list[dict[str, Any]]:
+    """Return the list of objects below ``key``, whichever form the answer has: {key: [..]}, {key: {..}}, null."""
+    if isinstance(value, dict):
+        value = value.get(key)
+    if isinstance(value, dict):
+        value = [value]
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+class JsonFields:
+    """Typed access to one decoded object: a value of another type becomes a problem and counts as absent."""
+
+    def __init__(self, to: Collector, value: dict[str, Any]) -> None:
+        self.to = to
+        self.value = value
+
+    def text(self, key: str) -> str | None:
+        """Return a string, or None."""
+        value = self.value.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        self.to.problem("bad-field", f"{key} is no text")
+        return None
+
+    def id(self, key: str, what: str) -> str | None:
+        """Return an id that holds a job's; without one ``what`` becomes a problem."""
+        value = self.text(key)
+        if value is not None and job_of(value) is not None:
+            return value
+        self.to.problem("bad-record", what)
+        return None
+
+    def number(self, key: str, low: int = -1, high: int = 2**53) -> int | None:
+        """Return an integer within bounds (defaults: those of a time), or None."""
+        value = self.value.get(key)
+        if value is None:
+            return None
+        if isinstance(value, float) and value == value and abs(value) < 2**53 and value == int(value):
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return value
+        self.to.problem("bad-number", f"{key} is no number between {low} and {high}")
+        return None
+
+    def time(self, key: str) -> int | None:
+        """Return a time (epoch ms), or None: 0 and -1 mean that it was not set."""
+        value = self.number(key)
+        return value if value is not None and value > 0 else None

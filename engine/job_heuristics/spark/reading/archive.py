@@ -103,6 +103,7 @@ def _blocks(
     total = 0
     try:
         with archive.open(entry) as stream:
+            assert isinstance(stream, zipfile.ZipExtFile)
             for piece in unpacked(lambda length, offset: stream.read(length), sniff(stream.peek(16)), budget):
                 parts.append(piece)
                 total += len(piece)

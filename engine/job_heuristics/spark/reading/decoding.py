@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from types import UnionType
@@ -9,14 +10,13 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from engine.job_heuristics.dr_elephant.json_fields import decode_json
+from engine.formats import json_text
 
 S = TypeVar("S", bound=msgspec.Struct)
 NO_EVENT = "bad-event"
 """Kind of the problem with a line that is no event."""
 MOST_ODD = 8 << 20
 """Bytes of an odd event that is taken apart field by field, which takes ten times as much memory and more."""
-ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @cache
@@ -30,18 +30,19 @@ def event(line: bytes, kind: type[S], problem: Callable[[str, str], None]) -> S 
     try:
         found: S = _decoder(kind).decode(line)
         return found
-    except ERRORS:
+    except json_text.ERRORS:
         pass
     if len(line) > MOST_ODD:
         problem(NO_EVENT, f"no event: {len(line) >> 20} MB of another form than {kind.__name__} has")
         return None
     try:
-        value, lost = decode_json(line)
-    except ERRORS as error:
+        document = json_text.parse("", line)
+    except json_text.ERRORS as error:
         problem(NO_EVENT, f"no event: {error}")
         return None
-    if lost:
-        problem("bad-record", lost)
+    for odd in document.problems:
+        problem("bad-record", odd.reason)
+    value = document.value
     if not isinstance(value, dict):
         problem(NO_EVENT, "no event: no object")
         return None
@@ -80,8 +81,10 @@ def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]
             made_items = [convert(each, item, problem) for each in given if isinstance(each, dict)]
             return [each for each in made_items if each is not None]
     try:
-        return msgspec.convert(given, kind)
-    except (msgspec.ValidationError, RecursionError):
-        if given is not None:
-            problem("bad-field", f"{name} is not what it should be: left out")
-        return msgspec.UNSET
+        if not isinstance(given, float) or math.isfinite(given):
+            return msgspec.convert(given, kind)
+    except json_text.ERRORS:
+        pass
+    if given is not None:
+        problem("bad-field", f"{name} is not what it should be: left out")
+    return msgspec.UNSET

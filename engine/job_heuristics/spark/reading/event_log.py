@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from engine.core.problems import Problem
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
+from engine.formats import json_text
 from engine.job_heuristics.spark.reading.decoding import NO_EVENT
-from engine.job_heuristics.spark.reading.events import Event
 from engine.job_heuristics.spark.reading.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.spark.tables.input import SPARK_INPUTS
 
@@ -20,7 +18,6 @@ _HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark
 _DATABRICKS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:com\.databricks\.|DBCEventLogging)')
 _DATABRICKS_PART = re.compile(r"eventlog-\d{4}-\d\d-\d\d--\d\d-\d\d(?:\.|$)")
 _NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
-_OBJECT = msgspec.json.Decoder(Event)
 PREFIX = b'{"Event":"'
 """How Spark begins each line."""
 MOST_LINE = 64 << 20
@@ -61,12 +58,9 @@ def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
 def is_whole(line: bytes) -> bool:
     """Whether a last line without its end is a whole event."""
     try:
-        _OBJECT.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return isinstance(json_text.parse("", line).value, dict)
+    except json_text.ERRORS:
         return False
-    except RecursionError:
-        return line.rstrip().endswith(b"}")
-    return True
 
 
 def is_growing(name: str) -> bool:

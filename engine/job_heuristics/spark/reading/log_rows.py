@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from engine.core.text import clean, decode
+from engine.formats import json_text
 from engine.job_heuristics.spark.reading import events as spark
 from engine.job_heuristics.spark.reading import plans
-from engine.job_heuristics.spark.reading.decoding import ERRORS, event
+from engine.job_heuristics.spark.reading.decoding import event
 from engine.job_heuristics.spark.reading.gathered import MOST_TEXT, Gathered
 from engine.job_heuristics.spark.tables import input as tables
 
@@ -237,7 +238,7 @@ class LogRows(Gathered):
         """SparkListenerTaskStart: a row only if the task does not end in what is read at once."""
         try:
             found: spark.TaskStart | None = self._task_start(line)
-        except ERRORS:
+        except json_text.ERRORS:
             found = event(line, spark.TaskStart, self.problem)
         if found is not None:
             self._started[found.info.id] = (self.line, found)
@@ -254,7 +255,7 @@ class LogRows(Gathered):
         """SparkListenerTaskEnd."""
         try:
             found: spark.TaskEnd | None = self._task_end(line)
-        except ERRORS:
+        except json_text.ERRORS:
             found = event(line, spark.TaskEnd, self.problem)
         if found is None:
             return
@@ -285,7 +286,7 @@ class LogRows(Gathered):
         """Add what a task did to metrics of SQL; values are numbers or texts, by version."""
         try:
             updates = _UPDATES.decode(data)
-        except ERRORS as error:
+        except json_text.ERRORS as error:
             self.problem("bad-field", f"Accumulables that cannot be read: {error}")
             return
         for update in updates:
@@ -330,7 +331,7 @@ class LogRows(Gathered):
         if isinstance(progress, str):
             try:
                 progress = msgspec.json.decode(progress)
-            except ERRORS:
+            except json_text.ERRORS:
                 progress = None
         if not isinstance(progress, dict):
             return
