@@ -21,8 +21,6 @@ from engine.broker_load.insight import (
 )
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import clusters, measured
-from engine.broker_load.model.clusters import Choice
-from engine.broker_load.model.measured import Observations
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.result import answer_tables, model_tables, regression_tables, summary, what_if_tables
@@ -78,10 +76,14 @@ class BrokerLoad:
         inputs, left_out = choice.inputs, tuple[str, ...]()
         if inputs.table("topology").is_empty():
             inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE, RAW)
-        with _any_numbers():
+        # Files may say any number: what overflows becomes infinite or NaN, without a warning.
+        with np.errstate(all="ignore"):
             standing = _standing(inputs, parameters, context, at_ms)
             builder = standing.builder.copy()
-            _add_choice(choice, builder)
+            if choice.name:
+                builder.summary["cluster"] = choice.name
+                builder.notes.append(choice.note)
+                builder.problems += choice.problems
             if standing.model is not None and standing.cluster is not None:
                 what_if_tables.add_what_if(standing.model, standing.cluster, inputs, parameters, builder)
         order = {table.name: place for place, table in enumerate(self.tables)}
@@ -116,11 +118,6 @@ def _trend(brokers: pl.DataFrame | None) -> Trend | None:
     return Trend.of("CPU", means["cpu_trend"])
 
 
-def _any_numbers() -> np.errstate:
-    """Return the state in which arrays take what files say, however large: it becomes infinite or NaN, without a warning."""
-    return np.errstate(all="ignore")
-
-
 def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
     """Return what a what-if does not change, computed once per version of the inputs and choice of the other parameters."""
     plain = msgspec.structs.replace(parameters, **no_what_if(type(parameters)), at=None)
@@ -130,7 +127,9 @@ def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context
 
 def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
     model = load_model.build(inputs, parameters, context, at_ms)
-    observed = _observe(inputs, model, at_ms)
+    observed = measured.read(inputs.table("observations"), at_ms)
+    if not observed.size and model is not None:  # the rounds stand in, one observation per broker and round
+        observed = measured.observe(model.runs, model.topology, model.capacities.cores)
     training, fit = regression.train(observed), fitted_weights.fit(observed)
     builder = ResultBuilder(summary={"mode": parameters.mode}, problems=list(inputs.problems))
     if model is not None and parameters.weights == "fitted":
@@ -156,14 +155,6 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     return _Standing(model, cluster, builder, detail)
 
 
-def _observe(inputs: Inputs, model: Model | None, at_ms: int | None) -> Observations:
-    """Return the broker history: observations among the inputs, else one per broker and round."""
-    given = measured.read(inputs.table("observations"), at_ms)
-    if given.size or model is None:
-        return given
-    return measured.observe(model.runs, model.topology, model.capacities.cores)
-
-
 def _with_fitted_weights(
     inputs: Inputs, model: Model, parameters: BrokerLoadParameters, fit: Fit, context: Context, builder: ResultBuilder
 ) -> Model:
@@ -173,14 +164,6 @@ def _with_fitted_weights(
     a, b, c = fit.weights
     builder.notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
     return load_model.build(inputs, msgspec.structs.replace(parameters, a=a, b=b, c=c), context, model.at_ms) or model
-
-
-def _add_choice(choice: Choice, builder: ResultBuilder) -> None:
-    """Say which of several clusters is shown."""
-    if choice.name:
-        builder.summary["cluster"] = choice.name
-        builder.notes.append(choice.note)
-        builder.problems += choice.problems
 
 
 def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None:
@@ -230,5 +213,3 @@ def _add_without_topology(
 
 
 VIEW = BrokerLoad()
-
-__all__ = ["VIEW", "BrokerLoad", "Detail"]

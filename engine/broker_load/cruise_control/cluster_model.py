@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -37,11 +38,6 @@ class BrokerSums:
     leaders: Ints
     replicas: Ints
     disk_total: float
-
-    @property
-    def follower_nw_in(self) -> Floats:
-        """Network in of followers, never negative."""
-        return np.maximum(self.nw_in - self.leader_nw_in, 0.0)
 
     def raw(self, resource: str) -> Floats:
         """Return the sum of one of RESOURCES, below 0 where readings are."""
@@ -233,7 +229,7 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
         "disk_mb": pl.Series("disk_mb", disk),
         "disk_pct": _nulls("disk_pct", _percent(disk, cluster.capacity("DISK"), alive)),
         "leader_nw_in_kbs": pl.Series("leader_nw_in_kbs", np.maximum(sums.leader_nw_in, 0.0)),
-        "follower_nw_in_kbs": pl.Series("follower_nw_in_kbs", sums.follower_nw_in),
+        "follower_nw_in_kbs": pl.Series("follower_nw_in_kbs", np.maximum(sums.nw_in - sums.leader_nw_in, 0.0)),
         "nw_out_kbs": pl.Series("nw_out_kbs", sums.of("NW_OUT")),
         "pnw_out_kbs": pl.Series("pnw_out_kbs", np.maximum(sums.pnw_out, 0.0)),
         "leaders": pl.Series("leaders", sums.leaders, dtype=pl.Int64),
@@ -259,3 +255,15 @@ def hosts(cluster: Cluster) -> pl.DataFrame:
     share = pl.when((pl.col("_cap") > 0) & pl.col("_cap").is_not_nan()).then(100.0 * pl.col("disk_mb") / pl.col("_cap"))
     whole = [pl.when(~pl.col("_unknown")).then(pl.col(name)).alias(name) for name in ("cores", "cpu_pct")]
     return HOSTS.sorted(HOSTS.frame(grouped.with_columns(share.alias("disk_pct"), *whole).drop(list(capacity))))
+
+
+def broker_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, Any]:
+    """Return the columns that name each broker, with its state, and its load columns."""
+    topology = cluster.topology
+    who = {
+        "broker": topology.ids,
+        "host": list(topology.hosts),
+        "rack": list(topology.racks),
+        "state": list(cluster.states),
+    }
+    return who | load_columns(cluster, sums)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from engine.broker_load.cruise_control import windows
 from engine.broker_load.cruise_control.windows import Cores, Trace, WindowSums
-from engine.broker_load.model.history import MOST_ROWS, History, Stamp
+from engine.broker_load.model.history import MOST_ROWS, History
 from engine.broker_load.model.rounds import Round
 from engine.core.incremental import Partials
 from engine.core.view import Context
@@ -49,7 +49,10 @@ class PastWindows:
         for index, moments in whole.items():
             if (index, None) in self._traces:
                 self._moments.setdefault((index, None), moments)  # a look at the past lets nothing go
-        self._stamps = {key: self._stamp(moments) for key, moments in self._moments.items()}
+        self._stamps = {
+            key: tuple((past.stamps[moment], cores(past.at(moment)).tobytes()) for moment in moments)
+            for key, moments in self._moments.items()
+        }
         self._traces.update(self._stamps, self._trace, key=self._key)
         self._keys = {key[0]: key for key in keys}
         traces = (self._traces[key] for key in keys)
@@ -68,10 +71,6 @@ class PastWindows:
                 if until_ms is None or moment <= until_ms:
                     cut.setdefault(index, []).append(moment)
         return whole, cut
-
-    def _stamp(self, moments: Collection[int]) -> Stamp:
-        at = self._history.at
-        return tuple((self._history.stamps[moment], self._cores(at(moment)).tobytes()) for moment in moments)
 
     def _shown(self, until_ms: int | None) -> set[int]:
         """Return the moments of the newest window until ``until_ms``, and of as many samples before as are shown."""
@@ -107,12 +106,10 @@ class PastWindows:
         for batch in batches:
             self._have({moment for key in batch for moment in self._moments[key]})
             for key in batch:
-                moments = [moment for moment in self._moments[key] if self._in_window(self._rounds[moment], key[0])]
-                yield key, moments, [self._rounds[moment] for moment in moments]
-
-    def _in_window(self, one: Round, index: int) -> bool:
-        # An interval in which no broker has a CPU reading and none a rate is the first scrape of running totals: no round.
-        return one.live and one.time_ms // self._window_ms + 1 == index
+                rounds = {moment: self._rounds[moment] for moment in self._moments[key]}
+                # An interval in which no broker has a CPU reading or a rate is the first scrape of running totals: no round.
+                moments = [m for m, one in rounds.items() if one.live and one.time_ms // self._window_ms + 1 == key[0]]
+                yield key, moments, [rounds[moment] for moment in moments]
 
     def _trace(self, keys: Collection[Key]) -> dict[Key, Trace]:
         made = {}

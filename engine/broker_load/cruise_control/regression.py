@@ -45,12 +45,6 @@ def bucket_of(cpu: Floats) -> npt.NDArray[np.int64]:
     return np.trunc(np.clip(cpu / BUCKET, -1e15, 1e15)).astype(np.int64)
 
 
-def _ratios(observations: Observations) -> npt.NDArray[np.int64]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.trunc(np.clip(10.0 * observations.bytes_in / observations.bytes_out, -1e15, 1e15))
-    return np.where(observations.bytes_out == 0, _NO_OUT, np.nan_to_num(ratio)).astype(np.int64)
-
-
 def train(observations: Observations) -> Training:
     """Fit by least squares without intercept over the newest REQUIRED observations of every bucket.
 
@@ -70,7 +64,10 @@ def train(observations: Observations) -> Training:
     latest = observations.take(stored)
     if not latest.size:
         return Training(nothing, completeness, trained, counts, stored, nothing, nothing)
-    _, shared = np.unique(_ratios(latest), return_counts=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.trunc(np.clip(10.0 * latest.bytes_in / latest.bytes_out, -1e15, 1e15))
+    ratio = np.where(latest.bytes_out == 0, _NO_OUT, np.nan_to_num(ratio))
+    _, shared = np.unique(ratio, return_counts=True)
     columns = [0, 2] if shared.max() > 0.5 * latest.size else [0, 1, 2]
     design = latest.design()[:, columns]
     if latest.size < len(columns) or np.linalg.matrix_rank(design) < len(columns):

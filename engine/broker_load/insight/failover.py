@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from engine.broker_load.cruise_control.balance import over_capacity, usage
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster
 from engine.broker_load.insight.broker_checks import tightest
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
 from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.tables.columns import known
+from engine.broker_load.tables.whatif import ROLLING
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,32 +51,39 @@ class Aftermath:
     physical: Floats
 
 
-def elect(topology: Topology, failed: Flags, parameters: BrokerLoadParameters) -> Election:
-    """Run the election for every partition with a replica on a ``failed`` [B] broker."""
-    replicas = topology.replicas
-    hit = topology.spread(failed)
-    rows = np.flatnonzero(any_of(hit))
-    here, held = replicas[rows], topology.held[rows]
-    living = held & topology.alive[here] & ~failed[here] & ~topology.offline[rows]
-    isr = topology.isr[rows]
-    in_sync = isr & ~hit[rows]
-    old = topology.leader[rows]
-    keeps = (old >= 0) & np.append(~failed & topology.alive, False)[old]
-    clean = in_sync & living
-    eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
-    has_clean, has_any = any_of(eligible), any_of(living)
+def _next_leaders(
+    topology: Topology, rows: Longs, gone: Flags, parameters: BrokerLoadParameters
+) -> tuple[Ints, Flags, Flags, Flags]:
+    """Choose the next leader [K] of partitions ``rows`` when the replicas ``gone`` [K, R] are.
+
+    Also returns flags [K]: an eligible replica lives (else the chosen one is unclean), any replica lives, and unclean
+    election is allowed.
+    """
+    here, in_sync = topology.replicas[rows], topology.isr[rows] & ~gone
+    living = topology.held[rows] & topology.alive[here] & ~topology.offline[rows] & ~gone
+    eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
+    clean, some = any_of(eligible), any_of(living)
     topic_unclean = topology.unclean[rows]
     allowed = np.where(topic_unclean >= 0, topic_unclean == 1, parameters.unclean_leader_election)
-    unclean = ~keeps & ~has_clean & has_any
-    position = np.where(has_clean, first_of(eligible), first_of(living))
+    position = np.where(clean, first_of(eligible), first_of(living))
     chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
-    new = np.where(has_clean | (unclean & allowed), chosen, -1)
-    new = np.where(keeps, old, new).astype(np.int32)
+    return chosen, clean, some, allowed
+
+
+def elect(topology: Topology, failed: Flags, parameters: BrokerLoadParameters) -> Election:
+    """Run the election for every partition with a replica on a ``failed`` [B] broker."""
+    hit = topology.spread(failed)
+    rows = np.flatnonzero(any_of(hit))
+    chosen, clean, some, allowed = _next_leaders(topology, rows, hit[rows], parameters)
+    old = topology.leader[rows]
+    keeps = (old >= 0) & np.append(~failed & topology.alive, False)[old]
+    unclean = ~keeps & ~clean & some
+    new = np.where(keeps, old, np.where(clean | (unclean & allowed), chosen, -1)).astype(np.int32)
     need = topology.min_in_sync(parameters.min_insync_replicas)[rows]
-    left = across(in_sync)
     # An unclean leader is alone in sync again.
+    left = across(topology.isr[rows] & ~hit[rows])
     left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
-    before = across(isr)
+    before = across(topology.isr[rows])
     return Election(rows, old, new, ~keeps & (old >= 0), unclean, left, left < need, before < need)
 
 
@@ -182,16 +192,9 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
     topology = cluster.topology
     brokers = topology.brokers
     rows = np.flatnonzero(topology.leader >= 0)
-    here, held, leader = topology.replicas[rows], topology.held[rows], topology.leader[rows]
-    living = held & topology.alive[here] & ~topology.offline[rows] & (here != leader[:, None])
-    in_sync = topology.isr[rows] & (here != leader[:, None])
-    eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
-    clean, some = any_of(eligible), any_of(living)
-    topic_unclean = topology.unclean[rows]
-    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, parameters.unclean_leader_election)
+    here, leader = topology.replicas[rows], topology.leader[rows]
+    new, clean, some, allowed = _next_leaders(topology, rows, here == leader[:, None], parameters)
     takes = clean | (some & allowed)
-    position = np.where(clean, first_of(eligible), first_of(living))
-    new = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
     cpu, out, _ = _moved(cluster, rows[takes])
     pair = leader[takes].astype(np.int64) * brokers + new[takes]
     square = (brokers, brokers)
@@ -273,38 +276,28 @@ def over_while_down(cluster: Cluster, resource: str, change: Floats, parameters:
     return np.asarray(over[:, index] & up)
 
 
-@dataclass(frozen=True, slots=True)
-class Rolling:
-    """A rolling restart, by pairs [P] of live brokers: ``down`` and ``broker`` (places), and of the second one while the first
-    is down: CPU in % of its capacity (NaN without one), network out, leaders, and whether its host is over a threshold."""
+def rolling(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> pl.DataFrame:
+    """Return result table ``rolling_restart``: every live broker's load while each other live one is down.
 
-    down: Longs
-    broker: Longs
-    cpu_pct: Floats
-    nw_out_kbs: Floats
-    leaders: Ints
-    cpu_over: Flags
-    nw_out_over: Flags
-
-
-def rolling(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> Rolling:
-    """Compute every live broker's load while each other live one is down. Measured loads may be less than what is taken
-    away from them: CPU is 0 then."""
-    live = np.flatnonzero(cluster.topology.alive)
+    Measured loads may be less than what is taken away from them: CPU is 0 then.
+    """
+    ids, live = cluster.topology.ids, np.flatnonzero(cluster.topology.alive)
     down, other = (one.ravel() for one in np.meshgrid(live, live, indexing="ij"))
     down, other = down[down != other], other[down != other]
     cpu = np.maximum(cluster.sums.of("CPU")[other] + failures.cpu[down, other], 0.0)
     room = cluster.capacity("CPU")[other]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(room > 0, 100.0 * cpu / room, np.nan)
-    return Rolling(
-        down=down,
-        broker=other,
-        cpu_pct=share,
-        nw_out_kbs=cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
-        leaders=cluster.sums.leaders[other] + failures.gained[down, other],
-        cpu_over=over_while_down(cluster, "CPU", failures.cpu, parameters)[down, other],
-        nw_out_over=over_while_down(cluster, "NW_OUT", failures.out, parameters)[down, other],
+    return ROLLING.frame(
+        {
+            "down": ids[down],
+            "broker": ids[other],
+            "cpu_pct": known("cpu_pct", share),
+            "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
+            "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
+            "cpu_over": over_while_down(cluster, "CPU", failures.cpu, parameters)[down, other],
+            "nw_out_over": over_while_down(cluster, "NW_OUT", failures.out, parameters)[down, other],
+        }
     )
 
 

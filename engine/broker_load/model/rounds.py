@@ -237,7 +237,7 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.i
     # Few distinct names in many rows: only the distinct ones are compared with the topology's.
     distinct = names.unique(maintain_order=True)
     dotless = distinct.str.replace_all(".", "_", literal=True).to_list()
-    codes_by_name = topology.norm_places
+    codes_by_name = {name: number for number, name in enumerate(topology.norm_names)}
     codes: list[int] = []
     extra: dict[str, int] = {}
     for name in dotless:

@@ -173,11 +173,6 @@ class Topology(Partitions):
         return pl.Series("topic", list(self.topics), dtype=pl.String).gather(self.topic)
 
     @cached_property
-    def norm_places(self) -> dict[str, int]:
-        """Code of each name with dots as underscores."""
-        return {name: number for number, name in enumerate(self.norm_names)}
-
-    @cached_property
     def slots(self) -> Slots:
         """Where each replica stands, by broker, topic code and partition."""
         rows, _ = np.nonzero(self.held)
@@ -377,17 +372,11 @@ def _among(replicas: Ints, lists: pl.Series) -> Flags:
     return among & (replicas >= 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Brokers:
-    ids: Ints
-    hosts: tuple[str, ...]
-    racks: tuple[str, ...]
-    alive: Flags
+def _identify(named: Ints, known: Mapping[int, Broker], active: AbstractSet[int]) -> dict[str, Any]:
+    """Return ids, hosts, racks and ``alive`` of the brokers ``named`` in replica lists and the live ones ``known``.
 
-
-def _identify(named: Ints, known: Mapping[int, Broker], active: AbstractSet[int]) -> _Brokers:
-    """Return the brokers ``named`` in replica lists and the live ones ``known``; a dead broker without replicas is no broker
-    of the cluster, and one without a known host has Cruise Control's stand-in for a host and no rack."""
+    A dead broker without replicas is not in the cluster; one without a known host gets Cruise Control's placeholder and no rack.
+    """
     listed = any(broker.listed for broker in known.values())
     living = active if not listed else {i for i, broker in known.items() if broker.listed and broker.alive}
     ids = np.union1d(named, np.array(sorted(living & known.keys()), np.int32)).astype(np.int32)
@@ -403,7 +392,7 @@ def _identify(named: Ints, known: Mapping[int, Broker], active: AbstractSet[int]
         racks.append(rack)
         unknown += not host
     alive = np.array([broker_id in living for broker_id in ids.tolist()], np.bool_)
-    return _Brokers(ids, tuple(hosts), tuple(racks), alive)
+    return {"ids": ids, "hosts": tuple(hosts), "racks": tuple(racks), "alive": alive}
 
 
 def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int] = frozenset()) -> Topology:
@@ -446,10 +435,7 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         offline=_among(replicas_ids, rows["offline"]) if rows.height else isr,
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
-        ids=who.ids,
-        hosts=who.hosts,
-        racks=who.racks,
-        alive=who.alive,
+        **who,
         norm=np.array([place[name] for name in dotless.to_list()], np.int32),
         norm_names=tuple(norm_names.to_list()),
     )

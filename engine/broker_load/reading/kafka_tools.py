@@ -257,7 +257,7 @@ class TopicDescription:
         frame = rows.select(
             "line",
             pl.lit(file_time(source), pl.Int64).alias("time_ms"),
-            pl.col("topic").map_elements(clean, return_dtype=pl.String) if _odd(rows) else pl.col("topic"),
+            "topic",
             pl.col("partition").cast(pl.Int32, strict=False),
             pl.col("leader").replace("none", "-1").cast(pl.Int32, strict=False),
             _ids("replicas").alias("replicas"),
@@ -311,7 +311,3 @@ class TopicDescription:
             headers.select("topic", "min_isr", "unclean", "topic_id"), on="topic", how="left", maintain_order="left"
         ).drop("line", "sane")
         return Reading(rows={"topology": frame}, problems=problems, consumed=len(data), complete=final or not open_end)
-
-
-def _odd(rows: pl.DataFrame) -> bool:
-    return bool(rows["topic"].str.contains(r"[^ -~]").any())

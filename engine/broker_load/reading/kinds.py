@@ -22,5 +22,3 @@ KINDS: tuple[FileKind, ...] = (
     ParquetRows(),
 )
 """All kinds, in the order of the page of formats."""
-
-__all__ = ["KINDS"]

@@ -79,19 +79,10 @@ GONE_MS = 600_000
 OF_BROKERS = ("kafka_cluster_", "redpanda_")
 """Beginnings of the names of facts that brokers themselves give."""
 
-_RATE = r":(?:rate|irate)(?:\d+[smh])?$"
+RATE = r":(?:rate|irate)(?:\d+[smh])?$"
+"""The ending that a recording rule, or ``label_replace`` around ``rate()``, puts behind a counter's name."""
 _BROKERS = r"(?i)kafka|redpanda|broker"
 _OTHERS = r"(?i)exporter|operator|connect|mirror|bridge|zookeeper|ui|cruise|init|sidecar"
-
-
-def is_rate(name: pl.Expr) -> pl.Expr:
-    """Whether a name has the ending that a recording rule, or ``label_replace`` around ``rate()``, puts behind a counter's."""
-    return name.str.contains(_RATE)
-
-
-def of_counter(name: pl.Expr) -> pl.Expr:
-    """Select a name without that ending."""
-    return name.str.replace(_RATE, "")
 
 
 def of_broker(container: pl.Expr) -> pl.Expr:

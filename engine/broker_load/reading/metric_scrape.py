@@ -90,14 +90,13 @@ class MetricScrape:
 def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     """Return the series with their names in lower case, the place of each (``row``), and which ``host`` they are of."""
     name = pl.col("metric").str.to_lowercase()
-    rated = metric_names.is_rate(name)
     pod = pl.coalesce(metric_names.PODS)
     of_node = pl.col("series").is_in([*metric_names.NODE_CPU, metric_names.MACHINE_INFO])
     return (
         file.series.lazy().with_row_index("row")
         .with_columns(
-            metric_names.of_counter(name).alias("series"),
-            rated.alias("rated"),
+            name.str.replace(metric_names.RATE, "").alias("series"),
+            name.str.contains(metric_names.RATE).alias("rated"),
             pl.col("name").str.to_lowercase().fill_null("").alias("kind"),
             pl.coalesce("request", "redpanda_request").str.to_lowercase().fill_null("").alias("asked"),
             pl.coalesce(pl.when(pl.col("topic") != "").then("topic"), "redpanda_topic", "topic_name").alias("topic"),

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control import balance, cluster_model, goals
-from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster, load_columns
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster, broker_columns
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.cruise_control.windows import EXTRAPOLATIONS
@@ -75,23 +75,12 @@ def add(
     return decided
 
 
-def who(cluster: Cluster) -> dict[str, Any]:
-    """Return the columns that name each broker: id, host, rack, state."""
-    topology = cluster.topology
-    return {
-        "broker": topology.ids,
-        "host": list(topology.hosts),
-        "rack": list(topology.racks),
-        "state": list(cluster.states),
-    }
-
-
 def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
     """Return result table ``brokers``."""
     by_window = [one.runs if one is not None else () for one in model.used]
     trend = cpu_trend(by_window, model.topology, model.capacities.cores)
     measured, residual = broker_checks.cpu_residuals(model, cluster)
-    columns = who(cluster) | load_columns(cluster, cluster.sums)
+    columns = broker_columns(cluster, cluster.sums)
     everyone = np.ones(cluster.topology.brokers, np.bool_)
     raw = {resource: cluster.sums.raw(resource) for resource in RESOURCES}
     nearest = broker_checks.tightest(cluster, raw, everyone, parameters)

@@ -57,7 +57,10 @@ def add(
     builder.summary |= {"brokers_over_capacity": len(set().union(*over.values())) if over else 0}
     violated = [v for v in decided if v.violated]
     builder.summary |= {"violated_goals": len(violated), "violated_hard_goals": sum(v.hard for v in violated)}
-    words = ", ".join(f"{resource} of broker {_some(ids)}" for resource, ids in over.items())
+    words = ", ".join(
+        f"{resource} of broker {', '.join(map(str, ids[:6]))}" + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
+        for resource, ids in over.items()
+    )
     _headline(model, builder, words)
     builder.findings.extend(_leaderless(topology))
     builder.findings.extend(
@@ -74,11 +77,6 @@ def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[s
     """Return by resource the ids of the brokers that are over its capacity threshold, where there are any."""
     over = {name: cluster.topology.ids[balance.over_capacity(cluster, name, parameters)].tolist() for name in RESOURCES}
     return {name: ids for name, ids in over.items() if ids}
-
-
-def _some(ids: list[int]) -> str:
-    """Return the first few ids."""
-    return ", ".join(map(str, ids[:6])) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
 
 
 def _leaderless(topology: Topology) -> list[Finding]:

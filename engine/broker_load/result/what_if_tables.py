@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster, load_columns
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster, broker_columns, load_columns
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
 from engine.broker_load.insight.broker_checks import breaches
@@ -18,7 +18,6 @@ from engine.broker_load.model.topology import Floats, Ints, Longs, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.fields import text_of
 from engine.broker_load.reading.kafka_tools import read_plan
-from engine.broker_load.result.model_tables import who
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import inputs as input_tables
 from engine.broker_load.tables import whatif
@@ -45,7 +44,17 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
         return
     failures = failover.singles(cluster, parameters)
     room = failover.single_headroom(cluster, failures, parameters)
-    rows = _single(cluster, failures, room)
+    rows = [
+        {
+            "failure": f"broker {topology.ids[index]}",
+            "moved": int(failures.moved[index]),
+            "leaderless": int(failures.leaderless[index]),
+            "unclean": int(failures.unclean[index]),
+            "under_min_isr": int(failures.under[index]),
+            **_capacity(room[index], int(failures.leaderless[index])),
+        }
+        for index in np.flatnonzero(topology.alive).tolist()
+    ]
     names, index = topology.racks_index
     sizes = np.bincount(index[topology.alive], minlength=len(names)) if topology.brokers else np.empty(0, np.int64)
     if len(names) < topology.brokers and len(names) <= 64:
@@ -58,7 +67,7 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
         {name: [r[name] for r in rows] for name in whatif.FAILURES.schema}
     )
     if topology.brokers <= MATRIX_LIMIT:
-        builder.frames["rolling_restart"] = _rolling(cluster, failures, parameters)
+        builder.frames["rolling_restart"] = failover.rolling(cluster, failures, parameters)
     single = [row for row in rows if str(row["failure"]).startswith("broker ")]
     lost = [row for row in single if not row["survivable"]]
     builder.findings.extend(
@@ -141,21 +150,6 @@ def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
     }
 
 
-def _rolling(cluster: Cluster, failures: failover.SingleFailures, parameters: BrokerLoadParameters) -> pl.DataFrame:
-    ids, pairs = cluster.topology.ids, failover.rolling(cluster, failures, parameters)
-    return whatif.ROLLING.frame(
-        {
-            "down": ids[pairs.down],
-            "broker": ids[pairs.broker],
-            "cpu_pct": pl.Series("c", pairs.cpu_pct).fill_nan(None),
-            "nw_out_kbs": pairs.nw_out_kbs,
-            "leaders": pairs.leaders,
-            "cpu_over": pairs.cpu_over,
-            "nw_out_over": pairs.nw_out_over,
-        }
-    )
-
-
 def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
     """Add what the failure of the brokers that ``parameters.fail`` names does, first in the headline."""
     failed, unknown = failover.select(cluster.topology, parameters.fail)
@@ -234,8 +228,7 @@ def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFra
 
 def _brokers(cluster: Cluster, aftermath: Aftermath, parameters: BrokerLoadParameters) -> pl.DataFrame:
     """Return result table ``failover_brokers``: every broker, the failed ones too, after and before."""
-    after, before = load_columns(cluster, aftermath.sums), load_columns(cluster, cluster.sums)
-    columns = who(cluster) | after
+    columns, before = broker_columns(cluster, aftermath.sums), load_columns(cluster, cluster.sums)
     columns["state"] = [
         "FAILED" if gone else state for gone, state in zip(aftermath.failed.tolist(), cluster.states, strict=True)
     ]
@@ -249,22 +242,6 @@ def _brokers(cluster: Cluster, aftermath: Aftermath, parameters: BrokerLoadParam
     survivors = cluster.topology.alive & ~aftermath.failed
     columns["breaches"] = breaches(cluster, aftermath.sums, survivors, survivors, parameters)
     return whatif.FAILOVER_BROKERS.frame(columns)
-
-
-def _single(cluster: Cluster, failures: failover.SingleFailures, room: list[failover.Headroom]) -> list[dict[str, Any]]:
-    """Return the rows of result table ``failures`` for single brokers."""
-    topology = cluster.topology
-    return [
-        {
-            "failure": f"broker {topology.ids[index]}",
-            "moved": int(failures.moved[index]),
-            "leaderless": int(failures.leaderless[index]),
-            "unclean": int(failures.unclean[index]),
-            "under_min_isr": int(failures.under[index]),
-            **_capacity(room[index], int(failures.leaderless[index])),
-        }
-        for index in np.flatnonzero(topology.alive).tolist()
-    ]
 
 
 def add_what_if(
@@ -341,7 +318,7 @@ def _scenario_brokers(
     cluster: Cluster, sums: BrokerSums, parameters: BrokerLoadParameters, states: Sequence[str]
 ) -> pl.DataFrame:
     everyone = np.ones(cluster.topology.brokers, np.bool_)
-    columns = who(cluster) | load_columns(cluster, sums)
+    columns = broker_columns(cluster, sums)
     columns["state"] = list(states)
     columns["breaches"] = breaches(cluster, sums, everyone, cluster.topology.alive, parameters)
     return whatif.SCENARIO_BROKERS.frame(columns)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from engine.broker_load.cruise_control.cluster_model import Cluster, statistics, sums
+from engine.broker_load.cruise_control.cluster_model import Cluster, load_columns, statistics, sums
 from engine.broker_load.model.topology import Broker
 from tests.chance import tries
 from tests.engine.broker_load.random_clusters import clusters, loaded
@@ -81,7 +81,7 @@ def test_no_sum_that_is_shown_is_negative() -> None:
     cluster = loaded(
         [("t", 0, 1, [1, 2, 3])], BROKERS, cpu=(-10, 4, 5), nw_in=(5, 3, 1), leader_nw_in=(2, 4, 1), disk=(-2, 1, 0)
     )
-    assert cluster.sums.follower_nw_in.tolist() == [3, 0, 0]
+    assert load_columns(cluster, cluster.sums)["follower_nw_in_kbs"].to_list() == [3, 0, 0]
     assert cluster.sums.of("CPU").tolist() == [0, 4, 5] and cluster.sums.raw("CPU").tolist() == [-10, 4, 5]
     assert cluster.load("CPU").tolist() == [0, 0, 5] and cluster.load("DISK").tolist() == [0, 1, 0]
     assert cluster.total("CPU") == cluster.total("DISK") == 0
