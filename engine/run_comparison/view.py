@@ -25,13 +25,11 @@ from engine.run_comparison.result.comparison_rows import (
     published_comparison,
     statistical_comparison,
 )
-from engine.run_comparison.result.detail import Detail
 from engine.run_comparison.result.findings import junit_suite
 from engine.run_comparison.result.result_tables import GAUGES, build_result
 from engine.run_comparison.runs.measurements import Measurements, read_measurements
 from engine.run_comparison.runs.pooling import pool_by_unit
 from engine.run_comparison.runs.runs import Runs, find_runs, name_problems, unread_by_upstream
-from engine.run_comparison.runs.samples import Samples
 from engine.run_comparison.runs.selection import Sides, choose_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 
@@ -100,11 +98,18 @@ class RunComparison:
         memo = context.memo
         pool = pool_as_benchmark_tool(measurements, sides.left, sides.right, parameters.min_count, memo)
         if parameters.mode == "upstream":
-            _require_readable_reports(sides)
+            for word, side in (("left", sides.left), ("right", sides.right)):
+                if not any(has_readable_report(run) for run in side):
+                    raise NoInput(
+                        f"no report that the benchmark tool can read on the {word} side (artifacts/APIResponsiveness_* "
+                        "and artifacts/PodStartupLatency_* of runs that finished with SUCCESS)"
+                    )
             return benchmark_comparison(pool, measurements, parameters, memo)
         by_run = parameters.sample == "run"
         pooled = pool_by_unit(measurements, sides.left, sides.right, parameters.min_count, by_run, memo)
-        _require_both_sides(pooled.samples)
+        for word, samples in (("left", pooled.samples.left), ("right", pooled.samples.right)):
+            if not samples.sizes.any():
+                raise NoInput(f"no metrics on the {word} side")
         if parameters.mode == "published":
             return published_comparison(pooled, pool, measurements, parameters, memo)
         return statistical_comparison(
@@ -129,22 +134,4 @@ class RunComparison:
         return printed(rows, parameters.scheme)
 
 
-def _require_readable_reports(sides: Sides) -> None:
-    """Raise NoInput where the benchmark tool ends with an error: no run of a side has a report that it can read."""
-    for word, side in (("left", sides.left), ("right", sides.right)):
-        if not any(has_readable_report(run) for run in side):
-            raise NoInput(
-                f"no report that the benchmark tool can read on the {word} side (artifacts/APIResponsiveness_* and "
-                "artifacts/PodStartupLatency_* of runs that finished with SUCCESS)"
-            )
-
-
-def _require_both_sides(samples: Samples) -> None:
-    """Raise NoInput where a side has no values at all."""
-    for word, side in (("left", samples.left), ("right", samples.right)):
-        if not side.sizes.any():
-            raise NoInput(f"no metrics on the {word} side")
-
-
 VIEW = RunComparison()
-__all__ = ["VIEW", "Detail", "RunComparison"]

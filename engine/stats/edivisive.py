@@ -180,13 +180,6 @@ def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
     return quiet
 
 
-def change_points(
-    series: Floats, *, window: int = 50, max_p_value: float = 0.001, min_magnitude: float = 0.0
-) -> tuple[ChangePoint, ...]:
-    """Find the change points of one finite ``series``, as ``change_points_of`` does."""
-    return change_points_of(series[None, :], window=window, max_p_value=max_p_value, min_magnitude=min_magnitude)[0]
-
-
 def change_points_of(
     rows: Floats,
     *,

@@ -176,10 +176,6 @@ def _tied_distribution(n1: int, sizes: tuple[int, ...]) -> Floats:
     return chances
 
 
-def _tie_sizes(row: Floats) -> tuple[int, ...]:
-    return tuple(int(n) for n in np.unique(row, return_counts=True)[1])
-
-
 def _normal_sf(z: Floats) -> Floats:
     from scipy.special import ndtr
 
@@ -223,7 +219,8 @@ def mann_whitney(left: Floats, right: Floats, merged: Merged | None = None) -> T
     rest = ~exact
     if n <= EXACT_TIED:
         for i in np.flatnonzero(tied):
-            table = _tied_distribution(n1, _tie_sizes(np.concatenate([left[i], right[i]])))
+            sizes = np.unique(np.concatenate([left[i], right[i]]), return_counts=True)[1]
+            table = _tied_distribution(n1, tuple(sizes.tolist()))
             score = round(2 * (u[i] + n1 * (n1 + 1) / 2.0))
             below[i] = table[score]
             above[i] = 1.0 - (table[score - 1] if score else 0.0)

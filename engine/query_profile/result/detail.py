@@ -50,7 +50,7 @@ class Fit:
     counts: list[float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Detail:
     """The profile behind a result.
 
@@ -160,8 +160,6 @@ class Detail:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Detail) and self.token == other.token
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def _scaled(value: float | None, by: float) -> float | None:

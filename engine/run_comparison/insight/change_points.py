@@ -55,13 +55,6 @@ def axes_by_job(axis: Axis) -> dict[str, Axis]:
     }
 
 
-def series_of(samples: Samples, axis: Axis, metric: int) -> tuple[Floats, Ints]:
-    """Return a metric's mean per run along the axis, and the positions on the axis that have one."""
-    series = all_series(samples, axis, np.array([metric]))[0]
-    positions = np.flatnonzero(~np.isnan(series))
-    return series[positions], positions
-
-
 def all_series(samples: Samples, axis: Axis, metrics: Ints) -> Floats:
     """Return the mean of each of ``metrics`` per run along the axis, [metrics, runs]; NaN where a run has none."""
     both = np.concatenate([side.run_means(metrics) for side in (samples.left, samples.right)], axis=1)

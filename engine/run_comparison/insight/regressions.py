@@ -40,9 +40,14 @@ def muted(columns: dict[str, Any], patterns: Sequence[str]) -> NDArray[np.bool_]
     return np.fromiter((any(fnmatchcase(t, p) for t in both if t for p in wanted) for both in texts), bool, rows)
 
 
+def name_of(row: Mapping[str, Any]) -> str:
+    """Name a row of the metrics table in words."""
+    return " ".join(str(row[name]) for name in NAMING if row[name])
+
+
 def pattern_of(row: Mapping[str, Any]) -> str:
     """Return a pattern that names one row of the metrics table."""
-    return " ".join(str(row[name]) for name in NAMING if row[name]).replace("[", "?").replace("*", "?")
+    return name_of(row).replace("[", "?").replace("*", "?")
 
 
 DIFFERENT_METRICS = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
@@ -94,14 +99,10 @@ def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) 
     share = summary["share"]
     if summary["pass"]:
         return "ok"
-    if share is not None and share < parameters.pass_share <= _share_not_better(summary):
+    matched_or_better = summary["matched"] + min(summary["better"], summary["mismatched"])
+    if share is not None and share < parameters.pass_share <= matched_or_better / max(summary["total"], 1):
         return "low"
     return "severe" if summary["pass"] is False else "moderate"
-
-
-def _share_not_better(summary: Mapping[str, Any]) -> float:
-    """Return the share of metrics that matched or became better."""
-    return float((summary["matched"] + min(summary["better"], summary["mismatched"])) / max(summary["total"], 1))
 
 
 def verdicts_by_label(metrics: pl.DataFrame, by: str) -> pl.DataFrame:

@@ -156,8 +156,6 @@ class Arithmetic(NamedTuple):
     ratio: float
     ratio_low: float
     ratio_high: float
-    margin_low: float
-    margin_high: float
     brown_forsythe_p: float
     deviation_left: float
     deviation_right: float
@@ -186,8 +184,6 @@ def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: f
         float(as_ratio(evidence, evidence.shift)[0]),
         float(as_ratio(evidence, evidence.low)[0]),
         float(as_ratio(evidence, evidence.high)[0]),
-        margin,
-        1.0 / margin,
         brown_forsythe_p(a[0], b[0]),
         float(np.std(left, ddof=1)) if left.size > 1 else float("nan"),
         float(np.std(right, ddof=1)) if right.size > 1 else float("nan"),

@@ -75,18 +75,15 @@ class KeyTable:
             numbers = np.concatenate([numbers, np.full(len(series) - numbers.size, _UNKNOWN, dtype=np.int64)])
             self._of_test[test] = numbers
         for code in np.unique(codes[numbers[codes] == _UNKNOWN]).tolist():
-            key = _benchmark_key(test, series[code])
+            one = series[code]
+            pods = one.metric == "pod_startup" or one.metric.startswith("pod_startup, ")
+            verb = "Pod-Startup" if pods else one.verb
+            key = BenchmarkKey(test, verb, one.resource, one.subresource, one.scope, one.bucket)
             if key not in self._numbers:
                 self._numbers[key] = len(self.keys)
                 self.keys.append(key)
             numbers[code] = self._numbers[key]
         return numbers[codes]
-
-
-def _benchmark_key(test: str, series: Series) -> BenchmarkKey:
-    pods = series.metric == "pod_startup" or series.metric.startswith("pod_startup, ")
-    verb = "Pod-Startup" if pods else series.verb
-    return BenchmarkKey(test, verb, series.resource, series.subresource, series.scope, series.bucket)
 
 
 def pool_as_benchmark_tool(

@@ -6,7 +6,7 @@ See docs/models/run-comparison.md, The published description.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,34 +20,22 @@ from engine.stats.ranks import merge
 _PERCENTILE = re.compile(r"(?:perc|percentile|p)?[\s(_]*(\d{1,3}(?:\.\d+)?)\)?(?:th percentile)?", re.IGNORECASE)
 
 
-def ratio_similarity(left: Floats, right: Floats) -> Floats:
+def ratio_of_means(a: Floats, b: Floats) -> Floats:
     """Return the smaller mean over the larger one: 1 for two zero means, 0 for means of different sign."""
-    return _ratio_of_means(left.mean(axis=1), right.mean(axis=1))
-
-
-def _ratio_of_means(a: Floats, b: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.minimum(a, b) / np.maximum(a, b)
         ratio = np.where((a < 0) & (b < 0), np.maximum(a, b) / np.minimum(a, b), ratio)
     return np.where(a == b, 1.0, np.maximum(np.nan_to_num(ratio), 0.0))
 
 
-def distribution_similarity(left: Floats, right: Floats) -> Floats:
-    """Return one minus the Kolmogorov-Smirnov distance: sensitive to level, spread and shape."""
-    return 1.0 - merge(left, right).distance
+def similarity_of(measure: str, left: Floats, right: Floats) -> Floats:
+    """Return how alike two samples are, 0 to 1, per row of ``left`` [k, n1] and ``right`` [k, n2].
 
-
-def overlap_similarity(left: Floats, right: Floats) -> Floats:
-    """Return one minus the absolute value of Cliff's delta: 1 if neither side tends to be larger."""
-    return 1.0 - np.abs(merge(left, right).cliffs_delta)
-
-
-SIMILARITIES: dict[str, Callable[[Floats, Floats], Floats]] = {
-    "ratio": ratio_similarity,
-    "distribution": distribution_similarity,
-    "overlap": overlap_similarity,
-}
-"""Measures of how alike two samples are, 0 (nothing in common) to 1, per row of left [k, n1] and right [k, n2]."""
+    ``distribution``: one minus the Kolmogorov-Smirnov distance (level, spread and shape). ``overlap``: one minus the
+    absolute value of Cliff's delta (1 if neither side tends to be larger).
+    """
+    merged = merge(left, right)
+    return 1.0 - (merged.distance if measure == "distribution" else np.abs(merged.cliffs_delta))
 
 
 def percentile_of(bucket: str) -> str | None:
@@ -108,16 +96,15 @@ def compare(
         matched = compared & (ratio >= lower) & (ratio <= upper)
     score = np.full(samples.count, np.nan)
     if similarity == "ratio":
-        score[compared] = _ratio_of_means(mean_left[compared], mean_right[compared])
-        return PublishedAnswer(compared, mean_left, mean_right, ratio, score, matched)
-    for metrics, n1, n2 in samples.shapes():
+        score[compared] = ratio_of_means(mean_left[compared], mean_right[compared])
+    for metrics, n1, n2 in samples.shapes() if similarity != "ratio" else ():
         metrics = metrics[compared[metrics]]
         if metrics.size:
             lowest = cutoff[metrics][:, None]
             left, right = (
                 np.maximum(side.rows(metrics, n), lowest) for side, n in ((samples.left, n1), (samples.right, n2))
             )
-            score[metrics] = SIMILARITIES[similarity](left, right)
+            score[metrics] = similarity_of(similarity, left, right)
     return PublishedAnswer(compared, mean_left, mean_right, ratio, score, matched)
 
 

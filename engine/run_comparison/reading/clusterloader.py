@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -112,16 +112,12 @@ def take_items(out: Collected, kind: str, report: str, document: go_json.PerfDat
     for item in document.items:
         count = _count(item.labels.get("Count", ""))
         bad_counts += count == NOT_AN_INTEGER
-        labels = _freeze(item.labels)
+        labels = tuple(item.labels.items())
         for bucket, value in item.data.items():
             if out.append(_pack(kind, report, labels, bucket, item.unit, exact), value):
                 out.count.append(count)
     if bad_counts:
         out.problem("bad-count", "the Count label is not an integer; the item is dropped", count=bad_counts)
-
-
-def _freeze(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(labels.items())
 
 
 def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: str, unit: str, exact: bool) -> str:

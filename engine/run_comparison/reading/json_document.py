@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from engine.formats import json_text
@@ -51,12 +50,6 @@ def duration_ms(text: Any) -> float:
     return -total if text != body else total
 
 
-def bucket_bound(text: str) -> float:
-    """Return the bound of a histogram bucket; infinite for ``+Inf`` and what is no number."""
-    number = float_or_none(text)
-    return math.inf if number is None else number
-
-
 def float_or_none(value: Any) -> float | None:
     """Convert to a float; None for what is no finite number."""
     try:
@@ -80,6 +73,11 @@ def as_list(value: Any, what: str = "") -> list[Any]:
     return value
 
 
+def as_text(value: Any) -> str:
+    """Return a name or label as text; empty for objects, lists and null."""
+    return str(value) if isinstance(value, (str, int, float)) else ""
+
+
 def as_number(value: Any, name: str) -> float | None:
     """Return a finite number, or None for null. Raises BadShape that names it."""
     if value is None:
@@ -93,8 +91,3 @@ def as_number(value: Any, name: str) -> float | None:
     if not math.isfinite(number):
         raise BadShape(f"{name} is not a finite number")
     return number
-
-
-def as_numbers(values: Mapping[str, Any]) -> dict[str, float | None]:
-    """Convert all values with ``as_number``."""
-    return {name: as_number(value, name) for name, value in values.items()}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.tables import Table
-from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, load_document
+from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, as_text, load_document
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, join_labels, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 
@@ -65,15 +65,10 @@ class JsonTool:
                 out.problem("bad-shape", f"{self.id}: {error}")
 
 
-def _text(value: Any) -> str:
-    """Return a name as text; objects and lists are none."""
-    return str(value) if isinstance(value, (str, int, float)) else ""
-
-
 def _labels(values: Any) -> str:
     if not isinstance(values, dict):
         return ""
-    return join_labels({str(key): _text(value) for key, value in values.items()})
+    return join_labels({str(key): as_text(value) for key, value in values.items()})
 
 
 _TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
@@ -102,7 +97,7 @@ class K6Summary(JsonTool):
     def _take_metric(self, out: Collected, name: str, metric: Any) -> None:
         fields = as_object(metric, name)
         values = fields.get("values")
-        kind, contains = _text(fields.get("type")), _text(fields.get("contains"))
+        kind, contains = as_text(fields.get("type")), as_text(fields.get("contains"))
         if not isinstance(values, dict):
             skip = ("thresholds", "type", "contains")
             values = {k: v for k, v in fields.items() if k not in skip and not isinstance(v, (dict, list))}
@@ -142,8 +137,8 @@ class PytestBenchmark(JsonTool):
 
     def _take_benchmark(self, out: Collected, benchmark: dict[str, Any]) -> None:
         stats = as_object(benchmark.get("stats"), "stats")
-        report = _text(benchmark.get("group"))
-        name = _text(benchmark.get("fullname") or benchmark.get("name"))
+        report = as_text(benchmark.get("group"))
+        name = as_text(benchmark.get("fullname") or benchmark.get("name"))
         for bucket in ("min", "median", "mean"):
             if bucket in stats:
                 out.add(Series("pytest-benchmark", report, name, bucket=bucket, unit="s"), stats[bucket])
@@ -170,7 +165,7 @@ class Hyperfine(JsonTool):
         self.each(out, results, lambda entry: self._take_result(out, as_object(entry, "a result")))
 
     def _take_result(self, out: Collected, result: dict[str, Any]) -> None:
-        command, metric = _text(result.get("command")), _labels(result.get("parameters"))
+        command, metric = as_text(result.get("command")), _labels(result.get("parameters"))
         times = result.get("times")
         if isinstance(times, list) and times:
             for value in times:
@@ -209,21 +204,21 @@ class Jmh(JsonTool):
         labels = _labels(benchmark.get("params"))
         metrics = [("", benchmark.get("primaryMetric"))]
         metrics += list(as_object(benchmark.get("secondaryMetrics") or {}, "secondaryMetrics").items())
-        name, mode = _text(benchmark.get("benchmark")), _text(benchmark.get("mode"))
+        name, mode = as_text(benchmark.get("benchmark")), as_text(benchmark.get("mode"))
         for secondary, metric in metrics:
             fields = as_object(metric, "primaryMetric")
             full = f"{name}:{secondary}" if secondary else name
             if mode == "thrpt" and not secondary:
                 out.direct("jmh", "verb", full, "higher")
-            series = Series("jmh", mode, full, metric=labels, bucket="score", unit=_text(fields.get("scoreUnit")))
+            series = Series("jmh", mode, full, metric=labels, bucket="score", unit=as_text(fields.get("scoreUnit")))
             raw = fields.get("rawData")
-            values = [v for fork in raw for v in fork] if isinstance(raw, list) and _nested(raw) else []
+            values = (
+                [v for fork in raw for v in fork]
+                if isinstance(raw, list) and all(isinstance(fork, list) for fork in raw)
+                else []
+            )
             for value in values or [fields.get("score")]:
                 out.add(series, value)
-
-
-def _nested(raw: list[Any]) -> bool:
-    return all(isinstance(fork, list) for fork in raw)
 
 
 class Fio(JsonTool):
@@ -251,7 +246,7 @@ class Fio(JsonTool):
         self.each(out, jobs, lambda entry: self._take_job(out, as_object(entry, "a job")))
 
     def _take_job(self, out: Collected, job: dict[str, Any]) -> None:
-        report = _text(job.get("jobname"))
+        report = as_text(job.get("jobname"))
         for verb in ("read", "write", "trim"):
             part = job.get(verb)
             if not isinstance(part, dict) or not part.get("total_ios"):
@@ -309,7 +304,7 @@ class Pyperf(JsonTool):
                 continue
             name, unit = (own.get(key, common.get(key)) for key in ("name", "unit"))
             series = Series(
-                "pyperf", "", _text(name), bucket="value", unit=self._units.get(_text(unit or "second"), "")
+                "pyperf", "", as_text(name), bucket="value", unit=self._units.get(as_text(unit or "second"), "")
             )
             self.each(out, runs, partial(self._take_run, out, series))
 
@@ -339,7 +334,7 @@ class KubeBurner(JsonTool):
         self.each(out, entries, lambda entry: self._take_document(out, as_object(entry, "a document")))
 
     def _take_document(self, out: Collected, fields: dict[str, Any]) -> None:
-        name, job = _text(fields.get("metricName")), _text(fields.get("jobName"))
+        name, job = as_text(fields.get("metricName")), as_text(fields.get("jobName"))
         stamp = fields.get("timestamp")
         moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)
         if moment is not None and 0 < moment < (out.report_ms or math.inf):  # 0 is no time, but none
@@ -348,7 +343,7 @@ class KubeBurner(JsonTool):
         if quantile is not None:
             for bucket in self._quantiles:
                 if bucket in fields:
-                    series = Series("kube-burner", job, name, _text(quantile), bucket=bucket, unit="ms")
+                    series = Series("kube-burner", job, name, as_text(quantile), bucket=bucket, unit="ms")
                     out.add(series, fields[bucket])
         elif "value" in fields:
             labels = _labels(fields.get("labels"))

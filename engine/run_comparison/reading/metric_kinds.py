@@ -6,6 +6,7 @@ better and, where its file is not PerfData, how the document becomes measured va
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +16,8 @@ from typing import Any, NamedTuple
 from engine.run_comparison.reading.json_document import (
     BadShape,
     as_number,
-    as_numbers,
     as_object,
-    bucket_bound,
+    as_text,
     duration_ms,
     float_or_none,
 )
@@ -62,11 +62,6 @@ Readings = Iterator[Measured | BadShape]
 """What a reader of one kind yields: values, and what is wrong with a part of the document."""
 
 
-def _read_phase_latency(document: Any) -> Readings:
-    """Read ``{name: {Perc50: …}}`` or ``{Perc50: …}``; numbers in ms, texts as Go durations."""
-    return _latencies(as_object(document), "ms")
-
-
 def _read_resource_usage(document: Any) -> Readings:
     """Yield the maximum per folded pod name, and the mean over all entries as ``all-nodes``, as perfdash has it."""
     usage: dict[str, dict[str, dict[str, float | None]]] = {"CPU": {}, "Mem": {}}
@@ -81,7 +76,7 @@ def _read_resource_usage(document: Any) -> Readings:
             except BadShape as error:
                 yield error
                 continue
-            owner = fold_pod_name(_text(entry.get("Name", "")))
+            owner = fold_pod_name(as_text(entry.get("Name", "")))
             for key, value in numbers.items():
                 of_owner = usage[key].setdefault(owner, {})
                 highest = of_owner.get(percentile)
@@ -102,11 +97,6 @@ def _read_scheduling_throughput(document: Any) -> Readings:
     yield from _numbers(as_object(document), lambda numbers: Measured(numbers, "pods/s"))
 
 
-def _read_scheduling_metrics(document: Any) -> Readings:
-    """Read a latency per name, the extension points one level deeper; also ``throughput…`` numbers of older files."""
-    return _latencies(as_object(document), "ns")
-
-
 def _read_etcd_metrics(document: Any) -> Readings:
     """Yield per cent of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
     for name, value in as_object(document).items():
@@ -120,14 +110,19 @@ def _read_etcd_metrics(document: Any) -> Readings:
             yield from _numbers({"value": value}, partial(Measured, unit="bytes", resource=name))
 
 
+def _bound_of(bucket: str) -> float:
+    bound = float_or_none(bucket)
+    return math.inf if bound is None else bound
+
+
 def _etcd_histogram(name: str, histogram: dict[str, Any]) -> Measured:
-    buckets = as_numbers(as_object(histogram.get("buckets") or {}))
+    buckets = {bound: as_number(n, bound) for bound, n in as_object(histogram.get("buckets") or {}).items()}
     total = buckets.pop("+Inf", None) or 0.0
     shares: dict[str, float | None] = {
         f"<= {bound}s": None if n is None else (n / total * 100.0 if total else 0.0)
-        for bound, n in sorted(buckets.items(), key=lambda pair: bucket_bound(pair[0]))
+        for bound, n in sorted(buckets.items(), key=lambda pair: _bound_of(pair[0]))
     }
-    labels = {k: _text(v) for k, v in as_object(histogram.get("labels") or {}).items() if k != "__name__"}
+    labels = {k: as_text(v) for k, v in as_object(histogram.get("labels") or {}).items() if k != "__name__"}
     return Measured(shares, "%", resource=name, metric=join_labels(labels))
 
 
@@ -145,7 +140,7 @@ def _read_metrics_for_e2e(document: Any) -> Readings:
                 if isinstance(sample, BadShape) or not isinstance(sample.get("metric") or {}, dict):
                     yield BadShape(f"a sample of {name} is not an object")
                     continue
-                labels = {k: _text(v) for k, v in (sample.get("metric") or {}).items()}
+                labels = {k: as_text(v) for k, v in (sample.get("metric") or {}).items()}
                 labels.pop("__name__", None)
                 labels.pop("contentType", None)
                 if "client" in labels and (client := _CLIENT.match(labels["client"])):
@@ -192,7 +187,7 @@ def _restarts(entry: dict[str, Any] | BadShape, name: str, count: str) -> tuple[
     """Return name and restarts of a container. Raises BadShape."""
     if isinstance(entry, BadShape):
         raise entry
-    return _text(entry.get(name, "")), as_number(entry.get(count, 0), count) or 0.0
+    return as_text(entry.get(name, "")), as_number(entry.get(count, 0), count) or 0.0
 
 
 def _read_api_availability(document: Any) -> Readings:
@@ -203,7 +198,7 @@ def _read_api_availability(document: Any) -> Readings:
         if isinstance(host, BadShape):
             yield host
         else:
-            hosts.append((_text(host.get("IP") or host.get("ip") or host.get("host") or "host"), host))
+            hosts.append((as_text(host.get("IP") or host.get("ip") or host.get("host") or "host"), host))
     for name, metrics in hosts:
         if not isinstance(metrics, dict):
             continue
@@ -238,11 +233,6 @@ def _read_tracked(document: Any) -> Readings:
             yield from _numbers({"count": value}, partial(Measured, unit="count", resource=name))
 
 
-def _text(value: Any) -> str:
-    """Return a label as text; objects and lists are none."""
-    return str(value) if isinstance(value, (str, int, float)) else ""
-
-
 def _objects(values: Any) -> Iterator[dict[str, Any] | BadShape]:
     """Yield the objects of a list (None: an empty one), and for each entry that is none what is wrong."""
     if values is not None and not isinstance(values, list):
@@ -252,12 +242,16 @@ def _objects(values: Any) -> Iterator[dict[str, Any] | BadShape]:
         yield value if isinstance(value, dict) else BadShape("it is not a JSON object where one belongs")
 
 
-def _numbers(values: Mapping[str, Any], make: Callable[[dict[str, float | None]], Measured]) -> Readings:
-    """Yield what ``make`` makes of the numbers among ``values``, after what is wrong with the others."""
+def _numbers(
+    values: Mapping[str, Any],
+    make: Callable[[dict[str, float | None]], Measured],
+    convert: Callable[[Any, str], float | None] = as_number,
+) -> Readings:
+    """Yield ``make`` of the values that ``convert`` accepts, after a problem for each of the others."""
     numbers: dict[str, float | None] = {}
     for name, value in values.items():
         try:
-            numbers[name] = as_number(value, name)
+            numbers[name] = convert(value, name)
         except BadShape as error:
             yield error
     if numbers:
@@ -280,39 +274,28 @@ def fold_pod_name(name: str) -> str:
     return name
 
 
-def _latencies(document: Mapping[str, Any], unit: str) -> Readings:
-    direct: dict[str, float | None] = {}
-    for name, value in document.items():
+def _read_latencies(document: Any, unit: str) -> Readings:
+    """Read ``{name: {Perc50: …}}``, one level deeper, or ``{Perc50: …}``; numbers in ``unit``, texts as Go durations.
+
+    Numbers named ``throughput…`` (older files) are pods per second.
+    """
+    convert = partial(_time, unit=unit)
+    direct: dict[str, Any] = {}
+    for name, value in as_object(document).items():
         if isinstance(value, dict):
             nested = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
             plain = {key: inner for key, inner in value.items() if not isinstance(inner, dict)}
-            yield from _times(plain, unit, partial(Measured, unit=unit, resource=name))
+            yield from _numbers(plain, partial(Measured, unit=unit, resource=name), convert)
             for key, inner in nested.items():
-                yield from _times(inner, unit, partial(Measured, unit=unit, resource=name, subresource=key))
+                yield from _numbers(inner, partial(Measured, unit=unit, resource=name, subresource=key), convert)
         elif name.lower().startswith("throughput"):
             yield from _numbers({"value": value}, partial(Measured, unit="pods/s", resource=name))
         elif value is None or isinstance(value, (int, float, str)):
-            try:
-                direct[name] = _time(value, name, unit)
-            except BadShape as error:
-                yield error
-    if direct:
-        yield Measured(direct, unit)
+            direct[name] = value
+    yield from _numbers(direct, partial(Measured, unit=unit), convert)
 
 
-def _times(values: Mapping[str, Any], unit: str, make: Callable[[dict[str, float | None]], Measured]) -> Readings:
-    """As ``_numbers``, of durations."""
-    times: dict[str, float | None] = {}
-    for name, value in values.items():
-        try:
-            times[name] = _time(value, name, unit)
-        except BadShape as error:
-            yield error
-    if times:
-        yield make(times)
-
-
-def _time(value: Any, name: str, unit: str) -> float | None:
+def _time(value: Any, name: str, *, unit: str) -> float | None:
     if isinstance(value, str):
         ms = duration_ms(value)
         return ms * 1e6 if unit == "ns" else ms
@@ -340,7 +323,7 @@ KINDS = (
     MetricKind(
         "PhaseLatency", ("JobLifecycleLatency", "ResourceClaimAllocationLatency", "ServiceCreationLatency",
         "LoadBalancerNodeSyncLatency", "NegLatency", "KubeStateMetricsLatency"), better="lower",
-        read=_read_phase_latency, mixed=True,
+        read=partial(_read_latencies, unit="ms"), mixed=True,
     ),
     # Network programming, in-cluster network, DNS and in-cluster API latency.
     MetricKind(
@@ -367,7 +350,7 @@ KINDS = (
     # Scheduler latencies; integers in nanoseconds.
     MetricKind(
         "SchedulingMetrics", ("SchedulingMetrics",), marks=(b'"frameworkExtensionPointDuration"',
-        b'"e2eSchedulingLatency"'), better="lower", read=_read_scheduling_metrics,
+        b'"e2eSchedulingLatency"'), better="lower", read=partial(_read_latencies, unit="ns"),
     ),
     # etcd histograms as the share of operations within a bound, and the database size.
     MetricKind(

@@ -227,8 +227,3 @@ def join_labels(labels: Mapping[str, str]) -> str:
 def quoted(text: str) -> str:
     """Quote a label or its value where it holds what stands between two labels: else two sets could make one text."""
     return f'"{text}"' if ", " in text else text
-
-
-def texts(values: Mapping[Any, Any]) -> dict[str, str]:
-    """A mapping with both sides as text."""
-    return {str(key): str(value) for key, value in values.items()}

@@ -29,8 +29,6 @@ from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Samples
 from engine.run_comparison.runs.selection import Sides
 
-_NAMING = ("test", "verb", "resource", "subresource", "scope", "bucket")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowNames:
@@ -80,7 +78,12 @@ def name_metrics(
         alone = number >= 0 and len(members_of[number]) == 1 and len(keys_of_row[row]) == 1
         names.append(pool.keys[number] if alone else own_name(key))
     pools = [number for number, members in enumerate(members_of) if with_pools and len(members) > 1]
-    keys = [*pooled.keys, *(_key_of_pool(pool, number, measurements) for number in pools)]
+    firsts = [_first_series(measurements, pool.codes[number]) for number in pools]
+    of_pools = [
+        MetricKey(*first[:6], "", pool.keys[number].bucket, first.unit)
+        for number, first in zip(pools, firsts, strict=True)
+    ]
+    keys = [*pooled.keys, *of_pools]
     names += [pool.keys[number] for number in pools]
     directions = directions_of(keys, stated, rules)
     rows = np.array(pools, dtype=np.int64)
@@ -98,11 +101,6 @@ def name_keys(pool: Pool[BenchmarkKey], measurements: Measurements, rules: Seque
     return RowNames(_columns(pool.keys, keys, directions), directions, len(keys), numbers[:0], numbers)
 
 
-def _key_of_pool(pool: Pool[BenchmarkKey], number: int, measurements: Measurements) -> MetricKey:
-    first = _first_series(measurements, pool.codes[number])
-    return MetricKey(*first[:6], "", pool.keys[number].bucket, first.unit)
-
-
 def _first_series(measurements: Measurements, codes: Iterable[int]) -> Series:
     """Return the first by name of the series behind a key, so that it does not depend on their order of arrival."""
     return min(measurements.table.series[code] for code in codes)
@@ -111,7 +109,7 @@ def _first_series(measurements: Measurements, codes: Iterable[int]) -> Series:
 def _columns(
     names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], directions: list[str]
 ) -> dict[str, pl.Series]:
-    columns = {name: [row[i] for row in names] for i, name in enumerate(_NAMING)}
+    columns = {name: [row[i] for row in names] for i, name in enumerate(regressions.NAMING)}
     for name in ("unit", "kind", "metric"):
         columns[name] = [getattr(key, name) for key in keys]
     columns["direction"] = directions
@@ -179,6 +177,10 @@ def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: S
     return regressions.effects(shift, real, samples, names.columns["unit"], names.directions)
 
 
+def _share(matched: NDArray[np.bool_], counted: NDArray[np.bool_]) -> float | None:
+    return float((matched & counted).sum()) / int(counted.sum()) if counted.any() else None
+
+
 def benchmark_comparison(
     pool: Pool[BenchmarkKey], measurements: Measurements, parameters: ComparisonParameters, memo: Memo
 ) -> Comparison:
@@ -201,8 +203,7 @@ def benchmark_comparison(
     columns["upstream_matched"] = answer.matched
     columns["verdict"] = _words((left.n > 0) & (right.n > 0), answer.matched)
     columns["effect"] = _effects(right.mean - left.mean, ~answer.matched, names, pool.samples)
-    total = int(counted.sum())
-    share = float((answer.matched & counted).sum()) / total if total else None
+    share = _share(answer.matched, counted)
     verdict, passed = published.passes(share, parameters.pass_share)
     notes = (
         "As perf-tests' benchmark tool: APIResponsiveness_ and PodStartupLatency_ files only; a metric that one side lacks "
@@ -238,10 +239,9 @@ def published_comparison(
     columns["effect"] = _effects(answer.mean_right - answer.mean_left, mismatched, names, pooled.samples)
     rows = np.flatnonzero(part)
     counted = answer.compared & ~columns["muted"]
-    total = int(counted.sum())
-    share = float((answer.matched & counted).sum()) / total if total else None
+    share = _share(answer.matched, counted)
     verdict, passed = published.passes(share, parameters.pass_share)
-    similarity = float(answer.similarity[answer.compared].mean()) if total else None
+    similarity = float(answer.similarity[answer.compared].mean()) if counted.any() else None
     notes = (
         f"Published mode: percentiles {', '.join(parameters.percentiles)}; values below 50 ms (API) and 1 s (pod startup) "
         f"count as that; matched from {parameters.threshold:g} to {parameters.upper:g}.",
@@ -398,7 +398,7 @@ def _judge(
     counted = np.concatenate([(taken & evidence.compared)[part], np.zeros(pools, dtype=bool)])
     matched = inside[shown]
     total = int(counted.sum())
-    share = float((matched & counted).sum()) / total if total else None
+    share = _share(matched, counted)
     low, high = resampling.share_interval(resamples, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
     different = int(((words == statistical.DIFFERENT)[shown] & counted).sum())
     verdict, passed = statistical.overall(share, (low, high), rows.samples, parameters.pass_share, different)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from engine.run_comparison.insight import statistical
-from engine.run_comparison.insight.change_points import Axis, MetricChanges, series_of
+from engine.run_comparison.insight.change_points import Axis, MetricChanges, all_series
+from engine.run_comparison.insight.regressions import name_of
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats
@@ -23,7 +24,7 @@ class Detail:
     """Samples by the ``row`` column of the metrics table, and what is drawn with them.
 
     Runs of both sides are newest first; ``axis``: all runs in time order; ``changes``: change points by row; ``margin`` and
-    ``upper``: the limits of the ratio in force.
+    ``upper``: the limits of the ratio in force; ``token``: equal for results of the same inputs and parameters.
     """
 
     samples: Samples
@@ -34,8 +35,9 @@ class Detail:
     margin: float
     upper: float
     alpha: float
-    left_patterns: tuple[str, ...] = ()
-    right_patterns: tuple[str, ...] = ()
+    left_patterns: tuple[str, ...]
+    right_patterns: tuple[str, ...]
+    token: object
 
     def sample(self, row: int) -> tuple[Floats, Floats]:
         """Return the left and the right values of a metric."""
@@ -43,8 +45,9 @@ class Detail:
 
     def series(self, row: int) -> tuple[Floats, Floats, Floats]:
         """Return the mean per run along the time axis: positions on the axis, values, side of each (0 left, 1 right)."""
-        values, places = series_of(self.samples, self.axis, row)
-        return places.astype(np.float64), values, self.axis.sides[places].astype(np.float64)
+        series = all_series(self.samples, self.axis, np.array([row]))[0]
+        places = np.flatnonzero(~np.isnan(series))
+        return places.astype(np.float64), series[places], self.axis.sides[places].astype(np.float64)
 
     def histogram(self, row: int, bins: int) -> tuple[Floats, Floats, Floats]:
         """Return common edges (one more than bins) and both samples' counts; empty without values."""
@@ -64,28 +67,7 @@ class Detail:
         return next((changes for changes in self.changes if changes.metric == row), None)
 
     def __eq__(self, other: object) -> bool:
-        """Whether samples, limits and runs are equal, so that both draw the same."""
-        if not isinstance(other, Detail):
-            return False
-        mine, theirs = self.samples, other.samples
-        return (
-            (self.margin, self.upper, self.alpha, self.changes)
-            == (other.margin, other.upper, other.alpha, other.changes)
-            and (self.left_patterns, self.right_patterns) == (other.left_patterns, other.right_patterns)
-            and [run.key for run in self.axis.runs] == [run.key for run in other.axis.runs]
-            and [run.key for run in self.left + self.right] == [run.key for run in other.left + other.right]
-            and (
-                mine is theirs
-                or all(
-                    np.array_equal(a.values, b.values) and np.array_equal(a.offsets, b.offsets)
-                    for a, b in ((mine.left, theirs.left), (mine.right, theirs.right))
-                )
-            )
-        )
-
-    def __hash__(self) -> int:
-        """Hash what is cheap to hash."""
-        return hash((self.margin, self.upper, self.alpha, len(self.axis.runs)))
+        return isinstance(other, Detail) and self.token == other.token
 
 
 class Fact(NamedTuple):
@@ -94,13 +76,6 @@ class Fact(NamedTuple):
     label: str
     value: str
     level: str = ""
-
-
-def name_of(row: Mapping[str, Any]) -> str:
-    """Return the name of a metrics row in words."""
-    return " ".join(
-        str(row[part]) for part in ("test", "verb", "resource", "subresource", "scope", "bucket") if row[part]
-    )
 
 
 def _number(value: float | None) -> str:

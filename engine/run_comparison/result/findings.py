@@ -10,7 +10,7 @@ import polars as pl
 from engine.core.result import Finding, Level, Result
 from engine.output.export import at_least
 from engine.output.junit import Case, Suite
-from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, NAMING, level_of, overall_level
+from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, level_of, name_of, overall_level
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.tables import METRICS
 
@@ -52,7 +52,7 @@ def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: C
     worst = []
     for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True):
         left, right = _middles(row)
-        worst.append(f"{subject_of(row)} {left:.4g} to {right:.4g} {row['unit']}".rstrip())
+        worst.append(f"{name_of(row)} {left:.4g} to {right:.4g} {row['unit']}".rstrip())
     more = f" and {rows.height - len(worst)} more" if rows.height > len(worst) else ""
     listed = f"; worst: {', '.join(worst)}{more}" if worst else ""
     sides = f"{summary['runs_right']} runs of {summary['right']} against {summary['runs_left']} of {summary['left']}"
@@ -84,9 +84,7 @@ def findings(
 def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: ComparisonParameters) -> list[Finding]:
     largest = _largest_first(rows).head(MAX_FINDINGS)
     found = [
-        Finding(
-            level, subject_of(row), _sentence(row, parameters), ("metrics", tuple(row[name] for name in METRICS.key))
-        )
+        Finding(level, name_of(row), _sentence(row, parameters), ("metrics", tuple(row[name] for name in METRICS.key)))
         for row in largest.iter_rows(named=True)
     ]
     rest = rows.height - MAX_FINDINGS
@@ -98,11 +96,6 @@ def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: Compari
 def _largest_first(rows: pl.DataFrame) -> pl.DataFrame:
     """Sort metrics by the size of their ratio; one without a ratio changed from or to 0."""
     return rows.sort(pl.col("ratio").log().abs().fill_null(float("inf")), descending=True, maintain_order=True)
-
-
-def subject_of(row: Mapping[str, Any]) -> str:
-    """Name a row of the metrics table."""
-    return " ".join(str(row[name]) for name in NAMING if row[name])
 
 
 def _middles(row: Mapping[str, Any]) -> tuple[float, float]:
@@ -165,7 +158,7 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
             name += f" ({row['metric']})"
         group = f"run-comparison.{row['test'] or 'metrics'}"
         if row["regression"] and worse_fails:
-            finding = gates.get(subject_of(row))
+            finding = gates.get(name_of(row))
             cases.append(Case(group, name, "failure", finding.text if finding else "worse", level))
         elif row["muted"] or row["verdict"] in ("missing", "undecided"):
             cases.append(Case(group, name, "skipped", "muted" if row["muted"] else row["verdict"]))

@@ -52,6 +52,7 @@ def build_result(
     }
     summary = _summary(tables, parameters, sides, runs, comparison)
     summary["review"] = review_line(summary, metrics, parameters)
+    begun = [(run.started_ms, run.name) for run in (*sides.left, *sides.right) if run.started_ms is not None]
     notes = [note for note in (sides.note, runs.left_out) if note]
     notes += [_selection_note(parameters, sides), *comparison.notes]
     upper = parameters.upper if parameters.mode == "published" else 1.0 / max(parameters.threshold, 1e-9)
@@ -65,7 +66,7 @@ def build_result(
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
         trend=Trend("worse", (float(summary["worse"]),)),
-        latest=_latest(sides),
+        latest=f"run {max(begun)[1]}" if begun else "",
         detail=Detail(
             comparison.samples,
             sides.left,
@@ -77,14 +78,9 @@ def build_result(
             parameters.alpha,
             sides.left_patterns,
             sides.right_patterns,
+            (inputs.version, parameters, tuple(run.key for run in (*sides.left, *sides.right))),
         ),
     )
-
-
-def _latest(sides: Sides) -> str:
-    """Name the run that began last; empty if no run says when it began."""
-    begun = [(run.started_ms, run.name) for run in (*sides.left, *sides.right) if run.started_ms is not None]
-    return f"run {max(begun)[1]}" if begun else ""
 
 
 def _summary(

@@ -271,25 +271,20 @@ def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
                 report_ms = fact.time_ms if report_ms is None else min(report_ms, fact.time_ms)
             else:
                 marks[fact.name] = fact
-    started, finished = marks.get("started"), marks.get("finished")
+    started, finished, start = marks.get("started"), marks.get("finished"), marks.get("upstream-start")
+    refused = tuple(
+        (f"{name}.json", why.result or "")
+        for name in ("started", "finished")
+        if (why := marks.get(f"refused-{name}")) is not None
+    )
+    upstream = UpstreamView(
+        int(start.result or 0) if start else None, "upstream-success" in marks, refused, tuple(sorted(empty))
+    )
     return Run(
         key[0], job, clean(key[1], 200), run_number(key[1]), started.time_ms if started else None,
         finished.time_ms if finished else None, finished is not None, (finished.result or "") if finished else "",
-        report_ms, mtime_ms, ci, frozenset(files), tuple(values), False, _upstream_view(marks, empty),
+        report_ms, mtime_ms, ci, frozenset(files), tuple(values), False, upstream,
     )  # fmt: skip
-
-
-def _upstream_view(marks: Mapping[str, Fact], empty: Iterable[str]) -> UpstreamView:
-    """Put together what perf-tests' benchmark tool reads, from facts by name."""
-    start = marks.get("upstream-start")
-    refused = tuple(
-        (f"{name}.json", fact.result or "")
-        for name in ("started", "finished")
-        if (fact := marks.get(f"refused-{name}")) is not None
-    )
-    return UpstreamView(
-        int(start.result or 0) if start else None, "upstream-success" in marks, refused, tuple(sorted(empty))
-    )
 
 
 def _bad_names(runs: Iterable[Run]) -> tuple[Problem, ...]:

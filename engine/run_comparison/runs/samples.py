@@ -75,10 +75,6 @@ class Side:
         """Return the sample of one metric."""
         return self.values[self.offsets[metric] : self.offsets[metric + 1]]
 
-    def runs_of(self, metric: int) -> Places:
-        """Return the place of the run of each value of one metric."""
-        return self.runs[self.offsets[metric] : self.offsets[metric + 1]]
-
     def rows(self, metrics: Ints, size: int) -> Floats:
         """Return the samples of ``metrics`` (rising), which all have ``size`` values, as a matrix that is not to be changed."""
         if metrics.size == self.count:

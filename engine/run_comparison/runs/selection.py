@@ -100,21 +100,15 @@ def listed_by_upstream(runs: Iterable[Run]) -> list[Run]:
     return [named[str(number)] for number in numbers if str(number) in named]
 
 
-def last_n_runs(runs: Iterable[Run], n: int, *, strict: bool = True) -> list[Run]:
-    """Return the newest ``n`` finished runs, or fewer if there are no more."""
-    listed = listed_by_upstream(runs) if strict else newest_first(runs)
-    return [run for run in listed if counts_as_finished(run, strict)][: max(n, 0)]
-
-
-def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool = True) -> list[Run]:
+def _last_n_hours(listed: Iterable[Run], hours: float, now_ms: int, *, strict: bool) -> list[Run]:
     """Return finished runs that began within ``hours``, newest number first.
 
     A run without a readable start is passed over. The first one that is too old, or lies in the future (the benchmark tool
     computes unsigned), ends the search, whatever its result.
     """
     recent = []
-    for run in listed_by_upstream(runs) if strict else newest_first(runs):
-        start = run.upstream.start_s if strict else _whole_seconds(run.started_ms, run.time_ms)
+    for run in listed:
+        start = run.upstream.start_s if strict else None if run.time_ms is None else run.time_ms // 1000
         if start is None:
             continue
         age = now_ms // 1000 - start
@@ -127,11 +121,6 @@ def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool
     return recent
 
 
-def _whole_seconds(*moments: int | None) -> int | None:
-    """Return the first moment (epoch ms) that is known, in seconds."""
-    return next((moment // 1000 for moment in moments if moment is not None), None)
-
-
 def counts_as_finished(run: Run, strict: bool = True) -> bool:
     """Whether the result is SUCCESS; unless ``strict`` also for runs of tools that write no result, and for files that the
     benchmark tool cannot read."""
@@ -140,23 +129,14 @@ def counts_as_finished(run: Run, strict: bool = True) -> bool:
 
 def apply(rule: RunRule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed: bool = False) -> list[Run]:
     """Return the runs of one job that ``rule`` takes, newest first. ``failed``: unfinished and failed ones count as well."""
-    listed = list(runs)
-    if failed:
-        newest = newest_first(listed)
-        if rule.name == "last-n-runs":
-            return newest[: int(rule.n)]
-        if rule.name == "last-n-hours":
-            oldest = now_ms - rule.n * 3.6e6
-            return [run for run in newest if run.time_ms is not None and oldest < run.time_ms <= now_ms]
-        return newest
-    if rule.name == "last-n-runs":
-        return last_n_runs(listed, int(rule.n), strict=strict)
+    listed = listed_by_upstream(runs) if strict and not failed else newest_first(runs)
     if rule.name == "last-n-hours":
-        return last_n_hours(listed, rule.n, now_ms, strict=strict)
-    return [
-        run for run in (listed_by_upstream(listed) if strict else newest_first(listed))
-        if counts_as_finished(run, strict)
-    ]  # fmt: skip
+        if not failed:
+            return _last_n_hours(listed, rule.n, now_ms, strict=strict)
+        oldest = now_ms - rule.n * 3.6e6
+        return [run for run in listed if run.time_ms is not None and oldest < run.time_ms <= now_ms]
+    taken = [run for run in listed if failed or counts_as_finished(run, strict)]
+    return taken[: int(rule.n)] if rule.name == "last-n-runs" else taken
 
 
 def _ends_with(parts: Sequence[str], pattern: Sequence[str]) -> bool:

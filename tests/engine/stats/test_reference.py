@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.stats import edivisive, ranks, shift, significance
+from engine.stats.edivisive import ChangePoint
 from engine.stats.significance import t_quantile
 from tests.chance import tries
 from tests.reference import reference
@@ -23,6 +24,11 @@ OTAVA: dict[str, dict[str, Any]] = {
     "max_pvalue=0.001 min_magnitude=0.05": {"min_magnitude": 0.05},
     "window=30 max_pvalue=0.05": {"window": 30, "max_p_value": 0.05},
 }
+
+
+def change_points(series: np.ndarray, **options: float) -> tuple[ChangePoint, ...]:
+    """Find the change points of one series."""
+    return edivisive.change_points_of(series[None, :], **options)[0]  # type: ignore[arg-type]
 
 
 def test_stored_statistics() -> None:
@@ -52,7 +58,7 @@ def test_stored_change_points() -> None:
         series = json.loads((folder / case["series"]).read_text())
         values = np.array(series["series"] if isinstance(series, dict) else series, dtype=float)
         for name, options in OTAVA.items():
-            found = edivisive.change_points(values, **options)
+            found = change_points(values, **options)
             assert [point.index for point in found] == [wanted["index"] for wanted in case[name]], name
             for point, wanted in zip(found, case[name], strict=True):
                 assert point.mean_before == pytest.approx(wanted["mean_before"], rel=1e-12)
@@ -64,7 +70,7 @@ def test_stored_change_points() -> None:
 def test_merging_leaves_the_earlier_neighbour_alone() -> None:
     # With both neighbours judged anew, the first point would go as well.
     series = np.array([115.0, 101.0, 99.6, 107.0, 80.432539, 82.780387, 95.0, 90.0])
-    found = edivisive.change_points(series, window=30, max_p_value=0.05, min_magnitude=0.02)
+    found = change_points(series, window=30, max_p_value=0.05, min_magnitude=0.02)
     assert [p.index for p in found] == [1, 4, 6]
     assert found[0].mean_after == pytest.approx(100.3, rel=1e-12)
     assert found[1].mean_before == pytest.approx(102.5333333333, rel=1e-9)
@@ -161,7 +167,7 @@ def test_adjusted_p_values_agree_with_scipy(values: list[float]) -> None:
 
 def test_change_points_of_odd_series() -> None:
     for series in ([], [1.0], [1.0, 1.0], [0.0] * 60, [5.0] * 30 + [9.0] * 30):
-        found = edivisive.change_points(np.array(series))
+        found = change_points(np.array(series))
         assert [p.index for p in found] == ([30] if len(set(series)) > 1 else [])
 
 
@@ -197,13 +203,13 @@ def test_a_point_more_divides_the_last_windows_only(monkeypatch: pytest.MonkeyPa
     best_split = edivisive.best_split
     monkeypatch.setattr(edivisive, "best_split", lambda part: (sizes.append(part.size), best_split(part))[1])
     edivisive._splits_of_window.cache_clear()
-    edivisive.change_points(series[:-1])
+    change_points(series[:-1])
     first = len(sizes)
-    warm = edivisive.change_points(series)
+    warm = change_points(series)
     again = len(sizes) - first
     edivisive._splits_of_window.cache_clear()
     assert [point.index for point in warm][:1] == [120]
-    assert warm == edivisive.change_points(series)
+    assert warm == change_points(series)
     assert again < first / 3
 
 

@@ -344,7 +344,7 @@ def test_small_matches_what_perfdash_reads() -> None:
                     assert found.height == 1, (entry, bucket)
                     side = result.detail.samples.right
                     row = found["row"][0]
-                    mine = side.of(row)[side.runs_of(row) == at]
+                    mine = side.of(row)[side.runs[side.offsets[row] : side.offsets[row + 1]] == at]
                     mib = 1048576.0 if labels.get("Resource", "").startswith("memory") else 1.0  # perfdash shows MiB
                     assert mine.tolist() == [pytest.approx(value * mib, rel=1e-9)], (entry, bucket)
                     checked += 1
