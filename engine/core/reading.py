@@ -90,6 +90,13 @@ class FileKind(Protocol):
         ...
 
 
+class Document:
+    """Base of kinds whose files are read whole each time; a subclass raises ``version`` when its rows change."""
+
+    append = False
+    version = 1
+
+
 def from_first_character(head: bytes) -> bytes:
     """Return ``head`` from its first character on that is no blank and no byte order mark."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading, Source
+from engine.core.problems import Problem, Problems, not_utf8
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
+from engine.formats.delimited import records
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
 from engine.query_profile.tables import HOST, SNAPSHOTS
 
@@ -64,11 +65,9 @@ class HostRows:
         return Reading(rows={"host": self.columns}, problems=self.problems)
 
 
-class HostKind:
+class HostKind(Document):
     """Base of the file kinds that give rows of the ``host`` table."""
 
-    append = False
-    version = 1
     tables: tuple[Table, ...] = (HOST,)
 
 
@@ -102,6 +101,11 @@ TIME_COLUMNS = (
 
 HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
 """Names of columns that say which server a row is of."""
+
+
+def time_column(row: Collection[str]) -> str | None:
+    """Return the preferred one of ``TIME_COLUMNS`` among the names in ``row``."""
+    return next((name for name in TIME_COLUMNS if name in row), None)
 
 
 def text_key(query: str) -> str:
@@ -144,10 +148,25 @@ class SnapshotRows:
         self.seen: set[tuple[str, str]] = set()
         self.problems: list[Problem] = Problems()
         self.moment: int | None = None
+        self.timed: str | None = None
+        """Name of the time column, where there is one."""
 
     def problem(self, kind: str, reason: str, line: int | None = None, count: int = 1) -> None:
         """Report what is wrong with the file."""
         self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))
+
+    def records(self, data: bytes, final: bool) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield line number and fields of each row of a delimited file; a repeated header starts the next snapshot."""
+        self.problems += not_utf8(self.source.path, data)
+        for line, row in records(self.source, data, self.problems, final):
+            if row is None:
+                self.next_part()
+                continue
+            self.timed = self.timed or time_column(row)
+            yield line, row
+        if self.part > 0 and self.timed is None:
+            count = f"{self.part + 1} snapshots one after another without a time column"
+            self.problem("no-time", f"{count}: their order is known, their times are not")
 
     def counters(
         self, row: Mapping[str, Any], line: int | None, names: Sequence[str], calls: str, times: Sequence[str]
@@ -177,20 +196,21 @@ class SnapshotRows:
         self,
         row: Mapping[str, Any],
         line: int | None,
-        timed: str | None,
         *,
         key: str,
         counters: Sequence[float],
         **values: Any,
     ) -> None:
-        """Add a row of the file with its ``values`` of the table's columns. ``timed``: name of the time column, where there
-        is one; a new time starts the next snapshot. ``counters``: as many in every row of a file."""
-        at_ms = instant_ms(str(row.get(timed, ""))) if timed else None
-        if timed and at_ms is None:
-            self.problem("bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line)
+        """Add a row of the file with its ``values`` of the table's columns; a new time starts the next snapshot.
+
+        ``counters``: the same number of them in every row of a file.
+        """
+        at_ms = instant_ms(str(row.get(self.timed, ""))) if self.timed else None
+        if self.timed and at_ms is None:
+            self.problem("bad-time", f"{str(row.get(self.timed))[:40]!r} is no time; the row is left out", line)
             return
         series = "/".join(str(row[name]) for name in HOST_COLUMNS if row.get(name))
-        if (series, key) in self.seen or (timed and self.seen and at_ms != self.moment):
+        if (series, key) in self.seen or (self.timed and self.seen and at_ms != self.moment):
             self.next_part()
         self.moment = at_ms
         self.seen.add((series, key))
@@ -212,11 +232,8 @@ class SnapshotRows:
             cleaned = self._cleaned[text] = clean(text)
         return cleaned
 
-    def reading(self, moment: int | None = None, *, timed: bool = True) -> Reading:
+    def reading(self, moment: int | None = None) -> Reading:
         """Return the rows as a reading. A single snapshot without times gets ``moment``, or that of the file."""
-        if self.part > 0 and not timed:
-            count = f"{self.part + 1} snapshots one after another without a time column"
-            self.problem("no-time", f"{count}: their order is known, their times are not")
         moments = (moment, name_instant_ms(self.source.name), self.source.mtime_ms)
         moment = next((each for each in moments if each is not None), None)
         frame = pl.concat([*self._frames, self._taken()], rechunk=False)

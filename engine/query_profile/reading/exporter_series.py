@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats.prometheus import series as prometheus
@@ -93,12 +93,11 @@ _STATES = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",
 """Modes of node_exporter that make up each of ``STATES``; the first of them must be there."""
 
 
-class ExporterSeries:
+class ExporterSeries(Document):
     """Series of database and machine exporters: counters of statement classes, and seconds per CPU and mode."""
 
     id = "exporter-series"
     title = "node_exporter, postgres_exporter, mysqld_exporter and cAdvisor series: scrapes, Prometheus' answers and exports"
-    append = False
     version = 3
     tables: tuple[Table, ...] = (HOST, SNAPSHOTS)
 

@@ -9,15 +9,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.core.problems import Problem, not_utf8
-from engine.core.reading import Reading, Source
+from engine.core.problems import Problem
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean, decode
 from engine.formats import json_text
-from engine.formats.delimited import header_fields, records
+from engine.formats.delimited import header_fields
 from engine.formats.sql_text import fingerprint, query_hash
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
-from engine.query_profile.reading.collected_rows import TIME_COLUMNS, SnapshotRows, class_key, finite
+from engine.query_profile.reading.collected_rows import SnapshotRows, class_key, finite
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
 PICO = 1e-6
@@ -36,13 +36,11 @@ COUNTERS = (
 """Columns that can only grow."""
 
 
-class MysqlDigest:
+class MysqlDigest(Document):
     """``SELECT * FROM performance_schema.events_statements_summary_by_digest``, one snapshot per file or several."""
 
     id = "mysql-digest"
     title = "MySQL or MariaDB statement digests (TSV or CSV)"
-    append = False
-    version = 1
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -52,13 +50,7 @@ class MysqlDigest:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters; picoseconds become microseconds."""
         rows = SnapshotRows(source, "mysql")
-        rows.problems += not_utf8(source.path, data)
-        timed: str | None = None
-        for line, row in records(source, data, rows.problems, final):
-            if row is None:
-                rows.next_part()
-                continue
-            timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
+        for line, row in rows.records(data, final):
             values = rows.counters(row, line, COUNTERS, "count_star", ("sum_timer_wait",))
             if values is None:
                 continue
@@ -68,7 +60,6 @@ class MysqlDigest:
             rows.add(
                 row,
                 line,
-                timed,
                 key=class_key(digest, schema),
                 queryid=digest,
                 query=(CATCH_ALL if not digest else "") if query in ("NULL", "\\N", "") else query,
@@ -84,7 +75,7 @@ class MysqlDigest:
                 cpu_us=values["sum_cpu_time"] * PICO,
                 counters=list(values.values()),
             )
-        return rows.reading(timed=timed is not None)
+        return rows.reading()
 
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
@@ -315,13 +306,11 @@ def _add_fields(text: str, fields: dict[str, str]) -> None:
         fields.setdefault(name, "")
 
 
-class PtQueryDigest:
+class PtQueryDigest(Document):
     """Classes with sums of one stretch of time (all numbers are texts, times in seconds)."""
 
     id = "pt-query-digest"
     title = "pt-query-digest --output json"
-    append = False
-    version = 1
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:

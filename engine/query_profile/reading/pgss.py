@@ -15,13 +15,20 @@ from typing import Any
 import msgspec
 
 from engine.core.problems import Problem, not_utf8
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.collected_rows import TIME_COLUMNS, SnapshotRows, class_key, number, text_key
+from engine.query_profile.reading.collected_rows import (
+    TIME_COLUMNS,
+    SnapshotRows,
+    class_key,
+    number,
+    text_key,
+    time_column,
+)
 from engine.query_profile.tables import SERVER_NAMES, SNAPSHOT_INFO, SNAPSHOTS
 
 COUNTERS = (
@@ -51,12 +58,11 @@ def is_pgss(fields: set[str]) -> bool:
     )
 
 
-class _Pgss:
-    append = False
+class _Pgss(Document):
     version = 2
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
-    def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool, timed: str | None) -> None:
+    def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool) -> None:
         """Add a row of the view. ``rounded``: its query ids do not identify classes."""
         values = rows.counters(row, line, COUNTERS, "calls", ("total_exec_time", "total_time"))
         if values is None:
@@ -74,7 +80,6 @@ class _Pgss:
         rows.add(
             row,
             line,
-            timed,
             key=class_key(identity, *owner, "n" if nested else "t"),
             queryid=queryid,
             query=query,
@@ -112,27 +117,19 @@ class PgssCsv(_Pgss):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters."""
-        rows, timed = self._rows(source, data, final, ())
+        rows = self._rows(source, data, final, ())
         rounded = _rounded(rows.queryids)
         if rounded:  # seldom: read again rather than hold all rows of a large file until this is known
-            rows, timed = self._rows(source, data, final, rounded)
-        return rows.reading(timed=timed is not None)
+            rows = self._rows(source, data, final, rounded)
+        return rows.reading()
 
-    def _rows(
-        self, source: Source, data: bytes, final: bool, rounded: Sequence[str]
-    ) -> tuple[SnapshotRows, str | None]:
-        """Collect the rows, and the name of their time column if there is one. ``rounded``: ids of queries that are."""
+    def _rows(self, source: Source, data: bytes, final: bool, rounded: Sequence[str]) -> SnapshotRows:
+        """Collect the rows. ``rounded``: query ids that were rounded, if they do not identify classes."""
         rows = SnapshotRows(source, "postgresql")
-        rows.problems += not_utf8(source.path, data)
         _report_rounded(rows, rounded)
-        timed: str | None = None
-        for line, row in records(source, data, rows.problems, final):
-            if row is None:
-                rows.next_part()
-                continue
-            timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
-            self._add(rows, line, row, bool(rounded), timed)
-        return rows, timed
+        for line, row in rows.records(data, final):
+            self._add(rows, line, row, bool(rounded))
+        return rows
 
 
 class PgssJson(_Pgss):
@@ -163,9 +160,9 @@ class PgssJson(_Pgss):
         items = [{str(k).lower(): v for k, v in item.items()} for item in items]
         rounded = _rounded([str(item.get("queryid", "")) for item in items])
         _report_rounded(rows, rounded)
-        timed = next((name for name in TIME_COLUMNS if items and name in items[0]), None)
+        rows.timed = time_column(items[0]) if items else None
         for item in items:
-            self._add(rows, None, item, bool(rounded), timed)
+            self._add(rows, None, item, bool(rounded))
         return rows.reading(moment)
 
 
@@ -207,13 +204,11 @@ def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
     return items
 
 
-class PgssInfo:
+class PgssInfo(Document):
     """``pg_stat_statements_info`` with a time in front: evictions and resets."""
 
     id = "pgss-info"
     title = "pg_stat_statements_info (CSV)"
-    append = False
-    version = 1
     tables: tuple[Table, ...] = (SNAPSHOT_INFO,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -229,7 +224,7 @@ class PgssInfo:
         for line, row in records(source, data, reading.problems, final):
             if row is None:
                 continue
-            timed = next((name for name in TIME_COLUMNS if name in row), None)
+            timed = time_column(row)
             at_ms = instant_ms(row[timed]) if timed else name_instant_ms(source.name) or source.mtime_ms
             try:
                 dealloc = number(row.get("dealloc"))
@@ -281,13 +276,11 @@ def _cpu_us(row: dict[str, Any]) -> float:
     return sum(found) * 1e6 if found else math.nan
 
 
-class KcacheCsv:
+class KcacheCsv(Document):
     """``COPY (SELECT now() captured_at, k.* FROM pg_stat_kcache() k) TO ... CSV HEADER``, one snapshot per file or several."""
 
     id = "pg-stat-kcache"
     title = "pg_stat_kcache snapshots (CSV)"
-    append = False
-    version = 1
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -298,13 +291,7 @@ class KcacheCsv:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the CPU of each class."""
         rows = SnapshotRows(source, KCACHE)
-        rows.problems += not_utf8(source.path, data)
-        timed: str | None = None
-        for line, row in records(source, data, rows.problems, final):
-            if row is None:
-                rows.next_part()
-                continue
-            timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
+        for line, row in rows.records(data, final):
             try:
                 cpu = _cpu_us(row)
             except (ValueError, TypeError) as error:
@@ -316,22 +303,20 @@ class KcacheCsv:
             nested = str(row.get("top", "t")).lower() in ("f", "false", "0")
             owner = (str(row.get("userid", "")), str(row.get("dbid", "")))
             key = class_key(row["queryid"], *owner, "n" if nested else "t")
-            rows.add(row, line, timed, key=key, queryid=row["queryid"], query="", user=owner[0], database=owner[1],
+            rows.add(row, line, key=key, queryid=row["queryid"], query="", user=owner[0], database=owner[1],
                      nested=nested, cpu_us=cpu, counters=[cpu])  # fmt: skip
-        return rows.reading(timed=timed is not None)
+        return rows.reading()
 
 
 _NAME_COLUMNS = (("user", "oid", "rolname"), ("user", "usesysid", "usename"), ("database", "oid", "datname"))
 """What a table names, and its columns of ids and of names."""
 
 
-class PgNames:
+class PgNames(Document):
     """``COPY (SELECT oid, rolname FROM pg_roles) TO ... CSV HEADER``, and the same of ``pg_user`` and ``pg_database``."""
 
     id = "pg-names"
     title = "Names of PostgreSQL's roles or databases (CSV of pg_roles, pg_user, pg_database)"
-    append = False
-    version = 1
     tables: tuple[Table, ...] = (SERVER_NAMES,)
 
     def recognise(self, name: str, head: bytes) -> bool:

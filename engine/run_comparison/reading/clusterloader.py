@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from engine.core.reading import Reading, Source, from_first_character
+from engine.core.reading import Document, Reading, Source, from_first_character
 from engine.core.tables import Table
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.json_document import BadShape, load_document
@@ -49,12 +49,11 @@ def report_of(name: str) -> tuple[str, int | None]:
     return report, stamp
 
 
-class ClusterLoaderReport:
+class ClusterLoaderReport(Document):
     """One summary file of a run; recognised by its name, or by its shape under another name."""
 
     id = "clusterloader-report"
     title = "ClusterLoader2 summaries and perfdash kinds (JSON)"
-    append = False
     closes = True
     version = 2
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
@@ -242,13 +241,11 @@ def _test_named(line: str) -> str:
     return named[0].strip().lower()
 
 
-class BuildLog:
+class BuildLog(Document):
     """Results that e2e tests printed into ``build-log.txt`` before there were report files."""
 
     id = "build-log"
     title = "build-log.txt with [Result:Performance] blocks"
-    append = False
-    version = 1
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source, whole_lines
+from engine.core.reading import Document, Reading, Source, whole_lines
 from engine.core.tables import Table
 from engine.core.text import clean, decode
 from engine.formats.delimited import rows
@@ -45,12 +45,11 @@ def parse_time(text: str) -> int | None:
     return None
 
 
-class CsvSeries:
+class CsvSeries(Document):
     """A history of runs in one table."""
 
     id = "csv-series"
     title = "CSV with a time column (one run per row)"
-    append = False
     version = 4
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 

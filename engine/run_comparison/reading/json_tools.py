@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from engine.core.reading import Reading, Source, from_first_character
+from engine.core.reading import Document, Reading, Source, from_first_character
 from engine.core.tables import Table
 from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, as_text, load_document
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, join_labels, time_ms
@@ -17,7 +17,7 @@ from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 T = TypeVar("T")
 
 
-class JsonTool:
+class JsonTool(Document):
     """A tool that writes one JSON document: a subclass says what marks it and what it takes.
 
     Cut files and wrong shapes become problems here.
@@ -25,9 +25,7 @@ class JsonTool:
 
     id = ""
     title = ""
-    append = False
     closes = True
-    version = 1
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:

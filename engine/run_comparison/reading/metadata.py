@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Rows, Table
 from engine.core.text import clean
 from engine.run_comparison.reading import go_json
@@ -27,12 +27,11 @@ class _Mark(NamedTuple):
     refused: str
 
 
-class RunMetadata:
+class RunMetadata(Document):
     """The two files by which the Kubernetes CI marks a run."""
 
     id = "run-metadata"
     title = "started.json and finished.json of a run folder"
-    append = False
     closes = True
     version = 2
     tables: tuple[Table, ...] = (RUN_FACTS,)

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from engine.core.reading import Reading, Source, whole_lines
+from engine.core.reading import Document, Reading, Source, whole_lines
 from engine.core.tables import Table
 from engine.core.text import decode
 from engine.run_comparison.reading.series import Collected, Series, plain_number
@@ -16,12 +16,11 @@ _LINE = re.compile(rb"^Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S", re.MULTILINE)
 _CONFIG = re.compile(r"^([a-z][^\s:A-Z]*):(?:[ \t]+(.*))?$")
 
 
-class GoBenchmark:
+class GoBenchmark(Document):
     """Output of ``go test -bench``: repeated lines of one name are the sample of a run."""
 
     id = "go-benchmark"
     title = "Go benchmark text (go test -bench)"
-    append = False
     version = 3
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
@@ -79,12 +78,11 @@ _SYSBENCH_PERCENTILE = re.compile(r"(\d{1,2})th percentile")
 _LATENCIES_END = re.compile(r"^ *sum:.*\n", re.MULTILINE)
 
 
-class Sysbench:
+class Sysbench(Document):
     """sysbench: events per second, latency and total time of each run in the file."""
 
     id = "sysbench"
     title = "sysbench text"
-    append = False
     version = 3
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
