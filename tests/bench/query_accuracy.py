@@ -52,8 +52,8 @@ def run() -> list[Line]:
 def judged(found: Attribution, truth: np.ndarray) -> tuple[float, float, float]:
     """Misattribution, coverage of major classes (>= 1 % of CPU) and their median relative width."""
     major = truth >= 0.01 * truth.sum()
-    inside = (found.low <= truth) & (truth <= found.high)
-    width = np.median((found.high - found.low)[major] / truth[major])
+    inside = (found.cpu_low_us <= truth) & (truth <= found.cpu_high_us)
+    width = np.median((found.cpu_high_us - found.cpu_low_us)[major] / truth[major])
     return error(found.total, truth), float(inside[major].mean()), float(width)
 
 

@@ -265,10 +265,14 @@ def test_the_bar_of_a_share_shows_its_interval() -> None:
     from tui.glyphs import ASCII
     from tui.widgets.table.window import Cell
 
-    row = {"cpu_low": 20.0, "cpu_high": 40.0}
+    row = {"cpu_share_low": 20.0, "cpu_share_high": 40.0}
     cell = Cell("cpu_share", 30.0, row, 26, ASCII, lambda name: 40.0)
     assert "".join(text for text, _ in drawing.share_cell(cell)) == "#" * 10 + ":" * 5 + "." * 5 + "  30.0"
-    for odd in ({"cpu_low": float("nan"), "cpu_high": 1.0}, {"cpu_low": None, "cpu_high": None}, {}):
+    for odd in (
+        {"cpu_share_low": float("nan"), "cpu_share_high": 1.0},
+        {"cpu_share_low": None, "cpu_share_high": None},
+        {},
+    ):
         text = "".join(
             text for text, _ in drawing.share_cell(Cell("cpu_share", 30.0, odd, 26, ASCII, lambda name: 40.0))
         )

@@ -26,12 +26,15 @@ FEWEST_DRAWS = 20
 
 @dataclass(frozen=True)
 class Attribution:
-    """CPU by class: ``total`` (J,), ``low`` and ``high`` (J,) ends of its interval (NaN without), ``predicted`` (T,), costs
-    per class ``time`` and ``call`` (J,) averaged over the ``parts``, ``background`` over all intervals."""
+    """CPU by class (J,): ``total`` with the ends ``cpu_low_us`` and ``cpu_high_us`` of its interval (NaN without one).
+
+    ``predicted`` (T,): CPU of the intervals; ``time`` and ``call`` (J,): costs averaged over the ``parts``; ``background``: sum
+    over all intervals.
+    """
 
     total: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    cpu_low_us: np.ndarray
+    cpu_high_us: np.ndarray
     predicted: np.ndarray
     time: np.ndarray
     call: np.ndarray
@@ -94,13 +97,16 @@ def attribute(
         share = (end - begin) / rows if rows else 0.0
         time += costs.time * share
         call += costs.call * share
-    low = high = np.full(classes, np.nan)
+    cpu_low_us = cpu_high_us = np.full(classes, np.nan)
     if options.draws >= FEWEST_DRAWS and len(draws) == len(spans):
         count = min(len(part_draws) for part_draws in draws)
         tail = (1 - level) / 2
-        low, high = np.quantile(np.sum([part_draws[:count] for part_draws in draws], axis=0), [tail, 1 - tail], axis=0)
-        low, high = np.minimum(low, total), np.maximum(high, total)
-    return Attribution(total, low, high, predicted, time, call, background, tuple(parts), bent, change, lag)
+        summed = np.sum([part_draws[:count] for part_draws in draws], axis=0)
+        low, high = np.quantile(summed, [tail, 1 - tail], axis=0)
+        cpu_low_us, cpu_high_us = np.minimum(low, total), np.maximum(high, total)
+    return Attribution(
+        total, cpu_low_us, cpu_high_us, predicted, time, call, background, tuple(parts), bent, change, lag
+    )
 
 
 def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray) -> np.ndarray:

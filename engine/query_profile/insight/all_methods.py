@@ -241,8 +241,9 @@ def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.nd
         part = time
     rest = float(part[small].sum())
     share = np.where(small, part / rest if rest > 0 else 0.0, 1.0)
-    low, high = lumped.low[column] * share, lumped.high[column] * share
+    cpu_low_us, cpu_high_us = lumped.cpu_low_us[column] * share, lumped.cpu_high_us[column] * share
     # nothing is known of a single small class but what all of them take together
-    low, high = np.where(small, 0.0, low), np.where(small, lumped.high[last], high)
+    cpu_low_us = np.where(small, 0.0, cpu_low_us)
+    cpu_high_us = np.where(small, lumped.cpu_high_us[last], cpu_high_us)
     total, time, call = lumped.total[column] * share, lumped.time[column], lumped.call[column]
-    return replace(lumped, total=total, low=low, high=high, time=time, call=call)
+    return replace(lumped, total=total, cpu_low_us=cpu_low_us, cpu_high_us=cpu_high_us, time=time, call=call)

@@ -88,7 +88,7 @@ def _errors(fits: Fits, parameters: QueryProfileParameters) -> Errors:
         return unknown, unknown
     fitted = fits.attribution
     length = _length(fits.seconds)
-    return (fitted.total - fitted.low) / length, (fitted.high - fitted.total) / length
+    return (fitted.total - fitted.cpu_low_us) / length, (fitted.cpu_high_us - fitted.total) / length
 
 
 def _length(seconds: np.ndarray) -> float:

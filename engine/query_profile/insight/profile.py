@@ -93,7 +93,7 @@ class Profile:
             return self.total, self.total
         if self.attribution is None or self.method != "default":
             return (np.full(len(self.work.classes), np.nan),) * 2
-        return self.attribution.low, self.attribution.high
+        return self.attribution.cpu_low_us, self.attribution.cpu_high_us
 
     @property
     def attributed(self) -> float:
@@ -239,40 +239,31 @@ def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Saving:
-    """``saved`` CPU microseconds in the window with ``low`` and ``high``; utilisation (0-1) ``before`` and ``after``, NaN
-    without cores or times; ``latency_factor``: time in queue and service of the others, relative to now (an M/M/c-like
-    approximation)."""
+    """What a faster class saves, by the columns of the ``what_if`` table: CPU microseconds with their interval, utilisation
+    (0-1) before and after (NaN without cores or times), and the time in queue and service of the other classes relative
+    to now (an M/M/c-like approximation)."""
 
     saved: float
-    low: float
-    high: float
-    before: float
-    after: float
+    saved_low: float
+    saved_high: float
+    utilisation: float
+    utilisation_after: float
     latency_factor: float
 
 
-def saving_of_class(row: Mapping[str, Any], profile: Profile, faster: float, drop: bool) -> Saving | None:
-    """Make the class of a ``row`` of the ``classes`` table faster or drop it; None where nothing is attributed to it."""
+def saving(row: Mapping[str, Any], profile: Profile, faster: float, drop: bool) -> Saving | None:
+    """Compute what is saved if the class of a ``row`` of ``classes`` were ``faster`` times faster, or dropped; None where
+    nothing is attributed to it."""
     if row["y_total"] is None:
         return None
-    total, low, high = (math.nan if row[name] is None else row[name] for name in ("y_total", "y_low", "y_high"))
-    used, seconds, cores = profile.measured, profile.seconds, profile.work.cores
-    return saving(total, low, high, faster=faster, drop=drop, used_us=used, seconds=seconds, cores=cores)
-
-
-def saving(
-    total: float, low: float, high: float, *, faster: float, drop: bool, used_us: float, seconds: float, cores: float
-) -> Saving:
-    """Make a class that takes ``total`` us of CPU (interval ``low``-``high``) ``faster`` times faster, or drop it.
-
-    ``used_us``: CPU of everything in the window of ``seconds``; ``cores``: CPUs of the host (NaN: unknown).
-    """
     share = 1.0 if drop or math.isinf(faster) else 1 - 1 / max(faster, 1.0)
-    capacity = cores * seconds * 1e6
-    before = used_us / capacity if capacity > 0 else math.nan
-    after = max(before - total * share / capacity, 0.0) if capacity > 0 else math.nan
-    factor = math.nan
-    if capacity > 0 and before < 1:
-        servers = max(cores, 1.0)
-        factor = (1 - before**servers) / (1 - after**servers)
-    return Saving(total * share, low * share, high * share, before, after, factor)
+    saved, low, high = (math.nan if row[name] is None else row[name] * share for name in ("y_total", "y_low", "y_high"))
+    cores = profile.work.cores
+    capacity = cores * profile.seconds * 1e6
+    if not capacity > 0:
+        return Saving(saved, low, high, math.nan, math.nan, math.nan)
+    before = profile.measured / capacity
+    after = max(before - saved / capacity, 0.0)
+    servers = max(cores, 1.0)
+    factor = (1 - before**servers) / (1 - after**servers) if before < 1 else math.nan
+    return Saving(saved, low, high, before, after, factor)

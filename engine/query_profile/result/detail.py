@@ -12,7 +12,7 @@ import polars as pl
 
 from engine.formats import sql_text
 from engine.query_profile.insight.prediction import Exact
-from engine.query_profile.insight.profile import Profile, Saving, saving_of_class
+from engine.query_profile.insight.profile import Profile, Saving, saving
 from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import plausible
 
@@ -156,7 +156,7 @@ class Detail:
     def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> Saving | None:
         """Compute what a faster or dropped class would save; None where nothing is attributed."""
         row = classes.filter(pl.col("class") == name)
-        return saving_of_class(row.row(0, named=True), self.profile, faster, drop) if row.height else None
+        return saving(row.row(0, named=True), self.profile, faster, drop) if row.height else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Detail) and self.token == other.token

@@ -160,16 +160,18 @@ def _level(trust: Trust) -> Level:
 
 def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
     """Return the classes that surely take more than the share ``limit`` of everything measured, the largest first."""
-    work, measured, total, (low, high) = profile.work, profile.measured, profile.total, profile.interval
+    work, measured, total, (cpu_low_us, cpu_high_us) = profile.work, profile.measured, profile.total, profile.interval
     if not profile.attributable:
         return unanswered(limit, f"nothing can be attributed in {work.label}")
     if not limit or measured <= 0:
         return ()
     large = []
     for j in np.argsort(-np.nan_to_num(total), kind="stable"):
-        bounded = math.isfinite(low[j])
-        if (low[j] if bounded else total[j]) / measured > limit:
-            interval = f" ({low[j] / measured * 100:.1f} to {high[j] / measured * 100:.1f} %)" if bounded else ""
+        bounded = math.isfinite(cpu_low_us[j])
+        if (cpu_low_us[j] if bounded else total[j]) / measured > limit:
+            interval = (
+                f" ({cpu_low_us[j] / measured * 100:.1f} to {cpu_high_us[j] / measured * 100:.1f} %)" if bounded else ""
+            )
             query = label(work.classes[j].query)
             text = (
                 f"{f'{query}: ' if query else ''}takes {total[j] / measured * 100:.1f} %{interval} of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 
 from engine.query_profile import tables
 from engine.query_profile.insight import grouping
-from engine.query_profile.insight.profile import Profile, saving_of_class
+from engine.query_profile.insight.profile import Profile, saving
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.tables import NAN_TO_NULL
 from engine.query_profile.workloads.sources import Sources
@@ -50,13 +51,13 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
     metrics = profile.work.metrics.items()
     metric = {name: values[profile.shown].sum(axis=0) for name, values in metrics if name != "time_us"}
     time, call = profile.costs
-    low, high = profile.interval
+    cpu_low_us, cpu_high_us = profile.interval
     columns: dict[str, Any] = {
         "class": [i.name for i in infos],
         "queryid": [i.queryid for i in infos],
         "y_total": profile.total,
-        "y_low": low,
-        "y_high": high,
+        "y_low": cpu_low_us,
+        "y_high": cpu_high_us,
         "x_total": profile.x_total,
         "cost_per_time": time,
         "cost_per_call": call,
@@ -118,19 +119,14 @@ def what_if(classes: pl.DataFrame, parameters: QueryProfileParameters, profile: 
     nothing is attributed to it."""
     rows = classes.filter((pl.col("class") == parameters.what_if) | (pl.col("queryid") == parameters.what_if))
     row = rows.row(0, named=True) if rows.height else {"y_total": None}
-    saving = saving_of_class(row, profile, parameters.faster, parameters.drop)
-    if saving is None:
+    found = saving(row, profile, parameters.faster, parameters.drop)
+    if found is None:
         return tables.WHAT_IF.empty()
     return tables.WHAT_IF.frame(
         {
             "class": [row["class"]],
             "faster": [None if parameters.drop else parameters.faster],
-            "saved": [saving.saved],
-            "saved_low": [saving.low],
-            "saved_high": [saving.high],
-            "utilisation": [saving.before],
-            "utilisation_after": [saving.after],
-            "latency_factor": [saving.latency_factor],
+            **{name: [value] for name, value in asdict(found).items()},
         }
     ).with_columns(NAN_TO_NULL)
 

@@ -34,8 +34,10 @@ def share_cell(cell: Cell) -> Sequence[Fragment]:
         return [(units.NOTHING.rjust(cell.width), "dim")]
     number = (fit_text(f"{cell.value:.1f}", 6, "right"), "")
     width = cell.width - 6
-    low, share, high = (finite(value) for value in (cell.row.get("cpu_low"), cell.value, cell.row.get("cpu_high")))
-    top = max(cell.peak(cell.name), cell.peak("cpu_high"))
+    low, share, high = (
+        finite(value) for value in (cell.row.get("cpu_share_low"), cell.value, cell.row.get("cpu_share_high"))
+    )
+    top = max(cell.peak(cell.name), cell.peak("cpu_share_high"))
     if low is None or share is None or high is None or not top > 0:
         return [(bar(cell.value, top, width, cell.glyphs), "bar"), number]
     ends = [round(min(max(value / top, 0.0), 1.0) * width) for value in (low, share, high)]
@@ -152,10 +154,10 @@ def saving_lines(
         (f"{name}: {'dropped' if drop else f'{faster:g} times faster'}", "", "title"),
         (f"{resource} saved", seconds(saved.saved), "ok"),
     ]
-    if math.isfinite(saved.low):
-        facts.append(("interval", f"{seconds(saved.low)} to {seconds(saved.high)}", ""))
-    if math.isfinite(saved.before):
-        percent = [units.text("percent", share * 100, 8) for share in (saved.before, saved.after)]
+    if math.isfinite(saved.saved_low):
+        facts.append(("interval", f"{seconds(saved.saved_low)} to {seconds(saved.saved_high)}", ""))
+    if math.isfinite(saved.utilisation):
+        percent = [units.text("percent", share * 100, 8) for share in (saved.utilisation, saved.utilisation_after)]
         facts.append(("utilisation of all CPUs", f"{percent[0]} {glyphs.arrow} {percent[1]}", ""))
     else:
         facts.append(("utilisation of all CPUs", "not known: no file tells times and how many CPUs there are", "dim"))

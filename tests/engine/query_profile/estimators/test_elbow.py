@@ -46,7 +46,7 @@ def test_waiting_is_taken_out_whatever_the_queue(queue: str) -> None:
     assert found.background == 0
     assert found.predicted == pytest.approx(y, rel=0.25)
     major = truth > 0.01 * truth.sum()
-    assert ((found.low <= truth) & (truth <= found.high))[major].mean() >= 0.75
+    assert ((found.cpu_low_us <= truth) & (truth <= found.cpu_high_us))[major].mean() >= 0.75
     assert found.elbow.curve.slowdown == pytest.approx(max(QUEUES[queue](np.array([0.93]))), rel=0.5)
 
 

@@ -21,9 +21,9 @@ def test_intervals_cover_and_the_attribution_is_no_worse_than_the_best_method(na
         case = scenario(name, seed)
         found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=24))
         major = case.truth > 0.01 * case.truth.sum()
-        inside = (found.low <= case.truth) & (case.truth <= found.high)
+        inside = (found.cpu_low_us <= case.truth) & (case.truth <= found.cpu_high_us)
         covered.append(inside[major].mean())
-        assert np.median((found.high - found.low)[major] / case.truth[major]) < 1
+        assert np.median((found.cpu_high_us - found.cpu_low_us)[major] / case.truth[major]) < 1
         wrong.append(error(found.total, case.truth))
         totals = plain_methods(case.x, case.y, ("wlr", "ols", "nnls", "nnls+bg", "em100", "eb"))
         others.append([error(total, case.truth) for total in totals.values()])
@@ -79,7 +79,7 @@ def test_draws_are_the_same_for_the_same_seed_and_near_for_another() -> None:
         attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=24, seed=seed)) for seed in (1, 1, 2)
     )
     assert np.array_equal(first.total, again.total)
-    assert np.array_equal(first.low, again.low)
+    assert np.array_equal(first.cpu_low_us, again.cpu_low_us)
     assert not np.array_equal(first.total, other.total)
     assert np.abs(first.total - other.total).sum() < 0.03 * first.total.sum()
 

@@ -29,8 +29,8 @@ def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:
     truth = (0.5 * x + 100 * calls).sum(axis=0)
     assert len(found.total) == classes
     assert found.total.sum() + found.background == pytest.approx(y.sum(), rel=0.02)
-    assert (found.low <= found.total).all()
-    assert (found.total <= found.high).all()
+    assert (found.cpu_low_us <= found.total).all()
+    assert (found.total <= found.cpu_high_us).all()
     assert found.total[-1] == pytest.approx(truth[-1], rel=0.5)
     small = np.argsort(x.sum(axis=0) / x.sum() + calls.sum(axis=0) / calls.sum())[:60]
     assert np.corrcoef(found.total[small], truth[small])[0, 1] > 0.9

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
-from engine.query_profile.insight import profile
+from engine.query_profile.insight.profile import saving
 
 
 def test_what_if_utilisation_and_latency() -> None:
-    found = profile.saving(4e6, 3e6, 5e6, faster=2, drop=False, used_us=8e6, seconds=5, cores=2)
-    assert (found.saved, found.before) == (2e6, 0.8)
-    assert math.isclose(found.after, 0.6)
+    profile: Any = SimpleNamespace(measured=8e6, seconds=5.0, work=SimpleNamespace(cores=2.0))
+    found = saving({"y_total": 4e6, "y_low": 3e6, "y_high": 5e6}, profile, 2, False)
+    assert found is not None
+    assert (found.saved, found.saved_low, found.saved_high, found.utilisation) == (2e6, 1.5e6, 2.5e6, 0.8)
+    assert math.isclose(found.utilisation_after, 0.6)
     assert math.isclose(found.latency_factor, (1 - 0.64) / (1 - 0.36))
