@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.text import clean
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
-from engine.ring_placement.reading.document import SANE_RATE, Document, columns_of, unreadable
+from engine.ring_placement.reading.document import SANE_RATE, Document, Found, columns_of, unreadable
 
 MAX_FOOTER_BYTES = 16 << 20
 """Largest metadata footer that is believed."""
@@ -28,9 +27,10 @@ T = TypeVar("T")
 
 
 class _PlacementFile(Document):
-    """Recognises the bucket's two placement files."""
+    """One of the bucket's two placement files; its rows are those of the one table."""
 
     kind: ClassVar[str]
+    version = 2
     closes = True  # no line ends it
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -40,24 +40,35 @@ class _PlacementFile(Document):
             return kind == self.kind
         return name.endswith(".binpb") and self.kind in name
 
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read all rows; of a file that lists nothing one of its time only, since it replaces older ones."""
+        found = _Names(source.path)
+        try:
+            rows, created_at = self.rows(data, found)
+        except WireError as error:
+            return unreadable(source, "bad-protobuf", str(error), error.byte)
+        table = self.tables[0]
+        if created_at and not rows and not found.problems:
+            rows = [(*[None] * (len(table.columns) - 1), created_at)]
+        return Reading({self.kind: columns_of(table, rows)}, found.problems)
+
+    def rows(self, data: bytes, found: _Names) -> tuple[list[tuple[Any, ...]], int]:
+        """Return the rows of the file and its time (epoch ns). Raises WireError."""
+        raise NotImplementedError
+
 
 class PlacementRules(_PlacementFile):
-    """``adaptive_placement/placement_rules.binpb`` of the bucket."""
+    """``adaptive_placement/placement_rules.binpb`` of the bucket: one row per rule."""
 
     id = "placement-rules"
     title = "placement_rules.binpb from the bucket"
-    version = 2
     tables = (tables.RULES,)
     kind = "rules"
 
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one row per rule; of a file without rules one of its time only, since it replaces older ones."""
-        found = _Found(source.path)
+    def rows(self, data: bytes, found: _Names) -> tuple[list[tuple[Any, ...]], int]:
+        """Return the rows of the file and its time (epoch ns). Raises WireError."""
+        rules = placement_rules(data, found.damaged)
         rows: list[tuple[Any, ...]] = []
-        try:
-            rules = placement_rules(data, found.damaged)
-        except WireError as error:
-            return unreadable(source, "bad-protobuf", str(error), error.byte)
         for rule in rules.datasets:
             tenant, name = found.name(rule.tenant), found.name(rule.name)
             if max(rule.tenant_limit, rule.dataset_limit) > 2**31:
@@ -65,27 +76,20 @@ class PlacementRules(_PlacementFile):
                 continue
             strategy = min(rule.load_balancing, 99)
             rows.append((tenant, name, rule.tenant_limit, rule.dataset_limit, strategy, rules.created_at))
-        if rules.created_at and not rules.datasets and not found.problems:
-            rows = [(*_NO_NAMES, None, None, None, rules.created_at)]
-        return Reading({"rules": columns_of(tables.RULES, rows)}, found.problems)
+        return rows, rules.created_at
 
 
 class PlacementStats(_PlacementFile):
-    """``adaptive_placement/placement_stats.binpb`` of the bucket."""
+    """``adaptive_placement/placement_stats.binpb`` of the bucket: one row per dataset and shard entry."""
 
     id = "placement-stats"
     title = "placement_stats.binpb from the bucket"
-    version = 2
     tables = (tables.STATS,)
     kind = "stats"
 
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one row per dataset and shard entry; of a file without datasets one of its time only."""
-        found = _Found(source.path)
-        try:
-            stats = placement_stats(data, found.damaged)
-        except WireError as error:
-            return unreadable(source, "bad-protobuf", str(error), error.byte)
+    def rows(self, data: bytes, found: _Names) -> tuple[list[tuple[Any, ...]], int]:
+        """Return the rows of the file and its time (epoch ns). Raises WireError."""
+        stats = placement_stats(data, found.damaged)
         rows: list[tuple[Any, ...]] = []
         for dataset in stats.datasets:
             tenant, name = found.name(dataset.tenant), found.name(dataset.name)
@@ -98,29 +102,21 @@ class PlacementStats(_PlacementFile):
                     found.problem("too-many", f"more than {MOST_ENTRIES} shard entries: the rest is left out")
                 else:
                     rows.append((tenant, name, shard, found.name(owner), usage, dataset.std_dev, stats.created_at))
-        if stats.created_at and not stats.datasets and not found.problems:
-            rows = [(*_NO_NAMES, None, None, None, None, stats.created_at)]
-        return Reading({"stats": columns_of(tables.STATS, rows)}, found.problems)
+        return rows, stats.created_at
 
 
-_NO_NAMES = (None, None)
-"""Tenant and dataset of the row of a file that lists none."""
 MOST_ENTRIES = 1 << 20
 """Most shard entries of one file that are taken."""
 LONGEST_NAME = 512
 """Characters of a name that are read. Files refer to names by number, so that one long name could be repeated endlessly."""
 
 
-class _Found:
+class _Names(Found):
     """The problems of one file, and its names made harmless, each once."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        self.problems = Problems()
+        super().__init__(path)
         self._names: dict[str, str] = {}
-
-    def problem(self, kind: str, reason: str, byte: int | None = None) -> None:
-        self.problems.append(Problem.at(self.path, kind, reason, byte=byte))
 
     def damaged(self, error: WireError) -> None:
         """Record a message that cannot be read; the others are kept."""
@@ -302,7 +298,7 @@ class Blocks(Document):
         """Read one row per dataset; ordinary Parquet under a name of its own gives none."""
         if data.endswith(b"PAR1") and not source.path.endswith("block.bin"):
             return Reading()
-        found = _Found(source.path)
+        found = _Names(source.path)
         try:
             block = block_footer(data, found.damaged)
         except NoFooter as error:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from engine.core.problems import Problem
+from engine.core.problems import Problem, Problems
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 
@@ -23,6 +23,17 @@ class Document:
     append = False
     version = 1
     tables: ClassVar[tuple[Table, ...]]
+
+
+class Found:
+    """What is found in one file: its problems, after those of its document."""
+
+    def __init__(self, path: str, problems: Iterable[Problem] = ()) -> None:
+        self.path, self.problems = path, Problems(problems)
+
+    def problem(self, kind: str, reason: str, line: int | None = None, byte: int | None = None) -> None:
+        """Record a problem of this file; ``line`` is 1-based."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
 
 
 def columns_of(table: Table, rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:

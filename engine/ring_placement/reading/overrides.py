@@ -14,7 +14,7 @@ from engine.core.units import duration_ns
 from engine.formats.yaml_tree import BadYaml, Node, documents
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.limits import KEYS, parse_value
-from engine.ring_placement.reading.document import Document, columns_of, unreadable
+from engine.ring_placement.reading.document import Document, Found, columns_of, unreadable
 
 OTHER_LIMITS = frozenset(
     """ingestion_rate_mb ingestion_burst_size_mb ingestion_limit ingestion_body_limit_mb max_label_name_length
@@ -127,19 +127,15 @@ class Overrides(Document):
         return Reading({"overrides": columns_of(tables.OVERRIDES, rows.rows)}, rows.problems)
 
 
-class _OverrideRows:
+class _OverrideRows(Found):
     """Collects the tenants of one override file and the problems found on the way."""
 
     def __init__(self, path: str, is_pyroscope: bool) -> None:
-        self.path, self.is_pyroscope = path, is_pyroscope
-        self.problems = Problems()
+        super().__init__(path)
+        self.is_pyroscope = is_pyroscope
         self.rows: list[tuple[Any, ...]] = []
         self._own: dict[Node, dict[str, Any]] = {}
         """Limits by the mapping that sets them: tenants may share one by aliases and merges."""
-
-    def problem(self, kind: str, reason: str, line: int | None = None) -> None:
-        """Record a problem of this file; ``line`` is 1-based."""
-        self.problems.append(Problem.at(self.path, kind, reason, line=line))
 
     def read_documents(self, content: str, base: int = 0, in_configmap: bool = False) -> bool:
         """Read all documents of one YAML text that begins ``base`` lines into the file.

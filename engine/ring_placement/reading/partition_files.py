@@ -10,37 +10,31 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.core.compression import TooBig
-from engine.core.problems import Problem, Problems
+from engine.core.problems import Problem
 from engine.core.reading import Reading, Source, from_first_character
-from engine.core.tables import Rows
 from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from engine.ring_placement import tables
-from engine.ring_placement.reading.document import Document, columns_of, unreadable
-from engine.ring_placement.reading.ring_files import key_of_name, repeated_keys, token_values, tokens_of
-
-STATES = ("Unknown", "Pending", "Active", "Inactive", "Deleted")
-"""States of a partition by number; a Deleted one is a tombstone."""
+from engine.ring_placement.dskit.partition_ring import STATES
+from engine.ring_placement.reading.document import Document, unreadable
+from engine.ring_placement.reading.ring_files import ListedRing, key_of_name, repeated_keys, token_values, tokens_of
 
 MAX_PARTITION = 1 << 31
 """Largest ID of a partition that is believed."""
 
 
-class PartitionRows:
-    """Collects the partitions of one ring (``key``: its name in its store) and its problems, after those of its document."""
+class PartitionRows(ListedRing):
+    """Collects the partitions of a ring."""
+
+    table = tables.PARTITION_RINGS
+    what = "partition"
 
     def __init__(self, path: str, key: str = "", problems: Iterable[Problem] = ()) -> None:
-        self.path, self.key = path, key
-        self.problems = Problems(problems)
-        self._rows: dict[int, tuple[int, int, bool, list[int] | None]] = {}
+        super().__init__(path, key, problems)
         self._owners: dict[int, list[str]] = {}
-
-    def problem(self, kind: str, reason: str) -> None:
-        """Record a problem of this file."""
-        self.problems.append(Problem.at(self.path, kind, reason))
 
     def add(self, number: Any, state: Any, changed_s: int, locked: Any, tokens: Any) -> None:
         """Add one partition as read; ``tokens`` None where the file gives their number only."""
@@ -66,21 +60,12 @@ class PartitionRows:
         else:
             self.problem("bad-member", "an owner without an ID or partition is left out")
 
-    def rows(self, kind: str, now_ns: int | None) -> dict[str, Rows]:
-        """Return the rows of the input tables; ``now_ns`` is the file's own time (epoch ns), None without one."""
-        listed = [
+    def listed(self) -> list[tuple[Any, ...]]:
+        """Return the partitions with their owners."""
+        return [
             (number, state, changed, locked, sorted(set(self._owners.get(number, ()))), self.key, tokens)
             for number, (state, changed, locked, tokens) in sorted(self._rows.items())
         ]
-        ring: dict[str, list[Any]] = {"kind": [kind], "now_ns": [now_ns], "members": [len(listed)], "key": [self.key],
-                                      "partitions": [True]}  # fmt: skip
-        return {"rings": ring, "partition_rings": columns_of(tables.PARTITION_RINGS, listed)}
-
-    def reading(self, kind: str, now_ns: int | None) -> Reading:
-        """Return all rows and problems of the file."""
-        if not self._rows:
-            self.problem("empty-ring", "the ring lists no usable partition")
-        return Reading(self.rows(kind, now_ns), self.problems)
 
 
 class PartitionPage(Document):

@@ -20,10 +20,10 @@ from engine.formats import json_text
 from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import snappy_block
 from engine.ring_placement import tables
+from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import Document, unreadable
 from engine.ring_placement.reading.partition_files import (
-    STATES,
     PartitionRows,
     add_partition_desc,
     looks_like_partitions,

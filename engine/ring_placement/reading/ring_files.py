@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from engine.core.compression import TooBig
-from engine.core.problems import Problem, Problems
+from engine.core.problems import Problem
 from engine.core.reading import Reading, Source, from_first_character
-from engine.core.tables import Rows
+from engine.core.tables import Rows, Table
 from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.protobuf import (
@@ -35,7 +35,7 @@ from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
-from engine.ring_placement.reading.document import Document, KeyLines, columns_of, line_of, unreadable
+from engine.ring_placement.reading.document import Document, Found, KeyLines, columns_of, line_of, unreadable
 
 STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
 """Names of the memberlist's state numbers 0 to 4."""
@@ -50,17 +50,39 @@ _MAX_EPOCH_S = (2**63 - 1) // 10**9
 """Largest epoch seconds whose nanoseconds fit in 64 bits."""
 
 
-class RingRows:
-    """Collects the members of one ring (``key``: its name in its store) and its problems, after those of its document."""
+class ListedRing(Found):
+    """Collects a ring of one file (``key``: its name in its store) and its problems."""
+
+    table: ClassVar[Table]
+    what: ClassVar[str]
 
     def __init__(self, path: str, key: str = "", problems: Iterable[Problem] = ()) -> None:
-        self.path, self.key = path, key
-        self.problems = Problems(problems)
-        self._members: dict[str, Member] = {}
+        super().__init__(path, problems)
+        self.key = key
+        self._rows: dict[Any, Any] = {}
 
-    def problem(self, kind: str, reason: str, line: int | None = None, byte: int | None = None) -> None:
-        """Record a problem of this file."""
-        self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
+    def listed(self) -> list[tuple[Any, ...]]:
+        """Return the rows of ``table``."""
+        raise NotImplementedError
+
+    def rows(self, kind: str, now_ns: int | None) -> dict[str, Rows]:
+        """Return the rows of the input tables; ``now_ns`` is the file's own time (epoch ns), None without one."""
+        listed = self.listed()
+        ring = [(kind, now_ns, len(listed), self.key, self.what == "partition")]
+        return {"rings": columns_of(tables.RINGS, ring), self.table.name: columns_of(self.table, listed)}
+
+    def reading(self, kind: str, now_ns: int | None) -> Reading:
+        """Return all rows and problems of the file."""
+        if not self._rows:
+            self.problem("empty-ring", f"the ring lists no usable {self.what}")
+        return Reading(self.rows(kind, now_ns), self.problems)
+
+
+class RingRows(ListedRing):
+    """Collects the members of a ring."""
+
+    table = tables.MEMBERS
+    what = "member"
 
     def with_tokens(self, member: Member, tokens: Any, line: int | None = None) -> Member:
         """Return ``member`` with the ``tokens`` of a JSON entry; anything but a list is a problem and counts as none."""
@@ -80,7 +102,7 @@ class RingRows:
         name, state = clean(member.id), member.state
         if name != member.id:
             self.problem("odd-id", f"the ID {member.id!r} is shown and sorted as {name}", line, byte)
-        if name in self._members:
+        if name in self._rows:
             self.problem("duplicate-id", f"member {name} is listed more than once; the first one is used", line, byte)
             return
         if state not in KNOWN_STATES:
@@ -96,29 +118,18 @@ class RingRows:
             if value is not None and not isinstance(value, str):
                 self.problem("bad-member", f"{name}: {what} is not a text", line, byte)
                 texts[what] = ""
-        self._members[name] = replace(
+        self._rows[name] = replace(
             member, id=name, state=state, zone=clean(texts["zone"] or "", 256),
             address=clean(texts["address"] or "", 256), read_only=member.read_only is True,
         )  # fmt: skip
 
-    def rows(self, kind: str, now_ns: int | None) -> dict[str, Rows]:
-        """Return the rows of the input tables; ``now_ns`` is the file's own time (epoch ns), None without one."""
-        members = list(self._members.values())
-        rows = [
+    def listed(self) -> list[tuple[Any, ...]]:
+        """Return the members."""
+        return [
             (m.id, m.state, m.zone, m.tokens, m.address, m.heartbeat_s, m.registered_s, m.read_only, self.key,
              m.read_only_s, None if m.values is None else m.values.tolist(), m.owned)
-            for m in members
+            for m in self._rows.values()
         ]  # fmt: skip
-        ring: dict[str, list[Any]] = {"kind": [kind], "now_ns": [now_ns], "members": [len(members)], "key": [self.key],
-                                      "partitions": [False]}  # fmt: skip
-        return {"rings": ring, "members": columns_of(tables.MEMBERS, rows)}
-
-    def reading(self, kind: str, now_ns: int | None) -> Reading:
-        """Return all rows and problems of the file."""
-        rows = self.rows(kind, now_ns)
-        if not self._members:
-            self.problem("empty-ring", "the ring lists no usable member")
-        return Reading(rows, self.problems)
 
 
 def token_values(tokens: list[Any]) -> np.ndarray | None:
