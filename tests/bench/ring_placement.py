@@ -157,7 +157,7 @@ def _token_ring_lines() -> Iterator[Line]:
         weight = planned.weight if name else planned.rows.length / 2**32
 
         def pairs(planned: Any = planned, weight: Any = weight) -> None:
-            PairSums(planned, weight)
+            PairSums.of(planned, weight)
 
         pairs_s = KEYS * 44_850 * GET_S if name else 0.1
         yield Line(f"token ring: all 44,850 pairs{name}", best(pairs), "s", pairs_s, None,

@@ -22,6 +22,7 @@ from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions, subrings
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
+from engine.ring_placement.scenarios.replica_sweeps import PairSums
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, SegmentScenario, replicated_ring
 
 UNKNOWN_SERVICE = "unknown_service"
@@ -420,7 +421,7 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
         sets = replica_sets(subring, strategy.writing)
         healthy = np.ones(len(chosen), dtype=bool)
         spare = sets.live(healthy) - sets.needed
-        lost, pair = _worst_pair(sets.members, subring.lengths, spare, len(chosen))
+        lost, pair = _worst_pair(PairSums(sets.members, spare, subring.lengths / SPACE, healthy), len(chosen))
         owned = subring.ownership
         spread = float(owned.max() / owned.mean()) if len(owned) and owned.mean() > 0 else 1.0
         names = [subring.ids[k] for k in pair]
@@ -428,27 +429,11 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
     return tables.SIZES.frame(columns_of(tables.SIZES, rows))
 
 
-def _worst_pair(members: np.ndarray, length: np.ndarray, spare: np.ndarray, count: int) -> tuple[float, list[int]]:
-    """Return the largest share of keys that two members lose together, all healthy before, and these two."""
-    single = np.zeros(count)
-    both = np.zeros(count * count)
-    weight = length / SPACE
-    for critical, sign in ((0, -1.0), (1, 1.0)):
-        at = np.flatnonzero(spare == critical)
-        own = members[at]
-        for k, column in enumerate(own.T):
-            here = column >= 0
-            if critical == 0:
-                single += np.bincount(column[here], weight[at][here], count)
-            for other in own.T[k + 1 :]:
-                two = here & (other >= 0)
-                both += sign * np.bincount(
-                    column[two].astype(np.int64) * count + other[two], weight[at][two], count * count
-                )
-    matrix = both.reshape(count, count)
-    lost = single[:, None] + single[None, :] + matrix + matrix.T + float(weight[spare < 0].sum())
-    np.fill_diagonal(lost, -1.0)
+def _worst_pair(sums: PairSums, count: int) -> tuple[float, list[int]]:
+    """Return the largest share of keys that two of ``count`` members lose together, and these two."""
     if count < 2:
-        return float(single.sum()), list(range(count))
+        return float(sums.single.sum()), list(range(count))
+    lost = sums.matrix()
+    np.fill_diagonal(lost, -1.0)
     worst = int(lost.argmax())
     return max(float(lost.ravel()[worst]), 0.0), sorted((worst // count, worst % count))

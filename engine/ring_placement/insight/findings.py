@@ -12,7 +12,6 @@ from engine.core.problems import Problem
 from engine.core.result import Finding, Level
 from engine.core.tables import Kind
 from engine.core.view import Context
-from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.insight.drift import MAX_NAMED, drift_findings
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring
@@ -74,10 +73,13 @@ def _unhealthy(s: SegmentScenario) -> list[Finding]:
     names = [m.id for m in s.live.members if m.state == "UNHEALTHY"] if s.live.placement.ring.members else []
     text = "its heartbeat is too old: nothing is placed on it, the other nodes have its shards"
     findings = [Finding("moderate", name, text, ("nodes", (name,))) for name in names[:MAX_NAMED]]
-    rest = len(names) - MAX_NAMED
-    if rest > 0:
-        findings.append(Finding("moderate", "nodes", f"{rest} more nodes whose heartbeat is too old", rest=rest))
-    return findings
+    return _with_rest(findings, len(names), "nodes", "nodes whose heartbeat is too old")
+
+
+def _with_rest(findings: list[Finding], count: int, subject: str, what: str) -> list[Finding]:
+    """Return ``findings`` and, where they are only the first of ``count``, one that stands for the rest."""
+    rest = count - MAX_NAMED
+    return [*findings, Finding(findings[0].level, subject, f"{rest} more {what}", rest=rest)] if rest > 0 else findings
 
 
 def overloads(s: Scenario[Any], kind: Kind) -> list[Finding]:
@@ -111,10 +113,7 @@ def _drift_findings(observed: pl.DataFrame, ring: Ring) -> list[Finding]:
             "unknown-instance": f"{where} is written by {row['instance']}, which is no healthy member",
         }[row["drift"]]
         findings.append(Finding("severe", f"drift {row['source']}", text))
-    rest = drifted.height - MAX_NAMED
-    if rest > 0:
-        findings.append(Finding("severe", "drift", f"{rest} more pairs differ from the ring", rest=rest))
-    return findings
+    return _with_rest(findings, drifted.height, "drift", "pairs differ from the ring")
 
 
 def survival_findings(s: SegmentScenario, p: RingParameters, context: Context) -> list[Finding]:
@@ -145,10 +144,7 @@ def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str
                 text = f"if {subjects[k]} fails (first minute): {'; '.join(reasons)}"
                 row = ("nodes", (subjects[k],)) if kind == "node" else None
                 findings.append(Finding(level, subjects[k], text, row))
-    rest = count - MAX_NAMED
-    if rest > 0:
-        findings.append(Finding(level, kind, f"{rest} more single {kind} failures would not be survived", rest=rest))
-    return findings
+    return _with_rest(findings, count, kind, f"single {kind} failures would not be survived")
 
 
 def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
@@ -218,10 +214,7 @@ def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
 
 def key_pairs(s: ReplicatedScenario, context: Context) -> PairSums:
     """Sum up the share of all keys that each node and each pair loses."""
-    rows = s.planned.rows
-    return context.memo.value(
-        "key pairs", s.planned_key, lambda: PairSums(s.planned, rows.length / SPACE, rows.shard == 0), keep=KEEP
-    )
+    return context.memo.value("key pairs", s.planned_key, lambda: PairSums.of_keys(s.planned), keep=KEEP)
 
 
 def _names(s: ReplicatedScenario, hit: np.ndarray) -> str:
@@ -248,16 +241,12 @@ def _now(s: ReplicatedScenario) -> list[Finding]:
     return findings
 
 
-def _counts(s: ReplicatedScenario, context: Context) -> TenantCounts:
-    return context.memo.value("tenant counts", s.planned_key, lambda: TenantCounts(s.planned), keep=KEEP)
-
-
 def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return how many more tenants lose writes and queries if a node fails, and the share of keys that cannot be written then."""
-    planned, rows, counts = s.planned, s.planned.rows, _counts(s, context)
-    writes_now = int((planned.lost_share[rows.shard_of] > 0).sum())
-    reads_now = int((~planned.reads_ok[rows.read_of]).sum())
-    return counts.writes_one - writes_now, counts.reads_one - reads_now, key_pairs(s, context).single
+    planned = s.planned
+    counts = context.memo.value("tenant counts", s.planned_key, lambda: TenantCounts(planned), keep=KEEP)
+    writes, reads = counts.writes_one - planned.tenants_write_lost, counts.reads_one - planned.tenants_read_lost
+    return writes, reads, key_pairs(s, context).single
 
 
 def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
@@ -292,10 +281,7 @@ def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
                 parts.append(f"queries of {reads} tenant{'s' if reads > 1 else ''} fail ({names})")
             name = planned.ring.ids[k]
             findings.append(Finding("severe", name, f"if it fails: {'; '.join(parts)}", ("nodes", (name,))))
-    rest = hit - MAX_NAMED
-    if rest > 0:
-        findings.append(Finding("severe", "node", f"{rest} more single failures would not be survived", rest=rest))
-    return findings
+    return _with_rest(findings, hit, "node", "single failures would not be survived")
 
 
 def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:

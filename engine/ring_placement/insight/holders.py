@@ -165,13 +165,6 @@ def lost_load(placement: ReplicatedPlacement) -> np.ndarray:
     return out
 
 
-def tenants_hit(placement: ReplicatedPlacement) -> tuple[int, int]:
-    """Count the tenants that lose some writes, and those whose queries fail."""
-    rows = placement.rows
-    writes = int((placement.lost_share > 0)[rows.shard_of].sum())
-    return writes, int((~placement.reads_ok)[rows.read_of].sum())
-
-
 def spreads(placement: ReplicatedPlacement) -> np.ndarray:
     """Return the largest share of each shard's members over the mean; 1 where nothing is placed."""
     shares = placement.rows.shares

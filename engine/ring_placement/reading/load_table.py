@@ -37,7 +37,8 @@ class LoadTable(Document):
         """Whether its first line names the required columns, or it is a Parquet file that is not a block."""
         if head.startswith(b"PAR1"):
             return not name.endswith("block.bin")
-        return is_header(head.split(b"\n", 1)[0])
+        line = head.split(b"\n", 1)[0]
+        return len(line) < 4096 and set(REQUIRED) <= set(_column_names(line))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per line, keys without a fingerprint added up by dataset."""
@@ -51,11 +52,6 @@ class LoadTable(Document):
 def _column_names(line: bytes) -> list[str]:
     text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip("\r\n")
     return [part.strip().strip('"').strip().lower() for part in text.split(",")]
-
-
-def is_header(line: bytes) -> bool:
-    """Whether ``line`` names the required columns."""
-    return len(line) < 4096 and set(REQUIRED) <= set(_column_names(line))
 
 
 BLOCK = 16 << 20

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.core.view import Context
 from engine.ring_placement.insight.findings import key_pairs
-from engine.ring_placement.insight.holders import fates_of, stored_by, tenants_hit
+from engine.ring_placement.insight.holders import fates_of, stored_by
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.failover import (
     fail_members,
@@ -167,7 +167,8 @@ def _replica_timeline(s: ReplicatedScenario, p: RingParameters, context: Context
             continue
         ratio, _ = imbalance(after.loads[after.alive])
         yield RegimeTotals(
-            regime, letter, ratio, after.rejected, moved, float(after.lost_share[0]), *tenants_hit(after),
+            regime, letter, ratio, after.rejected, moved, float(after.lost_share[0]),
+            after.tenants_write_lost, after.tenants_read_lost,
             bool(after.reads_ok[0]),
         )  # fmt: skip
 

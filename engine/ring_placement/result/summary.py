@@ -12,7 +12,7 @@ from engine.core.result import Headline, Level
 from engine.core.view import Context
 from engine.output.exposition import Gauge
 from engine.ring_placement.insight.findings import minimum_capacity, not_survivable
-from engine.ring_placement.insight.holders import alive_loads, mean_of, tenants_hit
+from engine.ring_placement.insight.holders import alive_loads, mean_of
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.member_ids import best_next_id
@@ -162,14 +162,13 @@ def replica_summary(
     """Sum up the scenario on a ring with replicas. ``observed``: the table of that name, None where nothing was observed."""
     o, after, strategy, cluster = s.outcome, s.after, replicated_ring(s.live), s.live.cluster
     even, even_variation = imbalance(after.share[after.alive])
-    writes, reads = tenants_hit(after)
     summary = {
         **_totals(s),
         "strategy": strategy.kind,
         "write_lost_share": o.write_lost_share,
         "reads_ok": o.reads_ok,
-        "tenants_write_lost": writes,
-        "tenants_read_lost": reads,
+        "tenants_write_lost": after.tenants_write_lost,
+        "tenants_read_lost": after.tenants_read_lost,
         "moved_share": o.moved_share,
         **_evenness(after.loads[after.alive]),
         "share_max_over_mean": even,

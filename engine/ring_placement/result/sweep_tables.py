@@ -12,6 +12,7 @@ from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.document import columns_of
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, Scenario, replicated_ring
 from engine.ring_placement.scenarios.segment_sweeps import random_sets
 from engine.ring_placement.scenarios.strategy import TOTALS, P, Sweep
@@ -97,23 +98,21 @@ def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
         sweep = strategy.sweep(planned, "zones", [members for _, members in zones], "transient", None, step)
         units.append(("zone", sweep, tuple(name for name, _ in zones)))
     answers = "LEAVING" in strategy.reading.healthy
-    base_reads = int((~planned.reads_ok[planned.rows.read_of]).sum())
     writes_stay = "LEAVING" in strategy.writing.healthy
     for unit, sweep, names in units:
         if not sweep.down:
             continue
-        worst = _worst(sweep)
+        worst = int(sweep.order()[0])
         lost = sweep.write_lost_share[worst], sweep.tenants_write_lost[worst], sweep.tenants_read_lost[worst]
-        base = float(planned.lost_share[0]), int((planned.lost_share > 0)[planned.rows.shard_of].sum()), base_reads
-        leaving = (*(base[:2] if writes_stay else lost[:2]), base_reads if answers else lost[2])
+        base = _lost(planned)
+        leaving = (*(base if writes_stay else lost)[:2], (base if answers else lost)[2])
         gone = frozenset(planned.ring.ids[m] for m in sweep.down[worst])
         later = strategy.without(planned, gone, context.check)
-        away = (float(later.lost_share[0]), int((later.lost_share > 0)[later.rows.shard_of].sum()),
-                int((~later.reads_ok[later.rows.read_of]).sum()))  # fmt: skip
-        for state, totals in (("LEAVING", leaving), ("gone", away), ("JOINING", lost)):
+        for state, totals in (("LEAVING", leaving), ("gone", _lost(later)), ("JOINING", lost)):
             rows.append((len(rows) + 1, unit, state, names[worst], *totals))
     return tables.RESTART.frame(columns_of(tables.RESTART, rows))
 
 
-def _worst(sweep: Sweep) -> int:
-    return int(sweep.order()[0])
+def _lost(placement: ReplicatedPlacement) -> tuple[float, int, int]:
+    """Return the share of all keys that cannot be written, and how many tenants lose writes and queries."""
+    return float(placement.lost_share[0]), placement.tenants_write_lost, placement.tenants_read_lost

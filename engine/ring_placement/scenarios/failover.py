@@ -152,7 +152,7 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     return changed
 
 
-def all_members(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+def all_members(before: Layout, after: Layout) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Return the IDs of both rings in byte order, and the index among them of each member of the one and the other."""
     ids = sorted({*before.ids, *after.ids})
     at = {name: i for i, name in enumerate(ids)}

@@ -428,6 +428,16 @@ class ReplicatedPlacement:
         readers = self.partition_readers
         return np.array([len(chosen) > 0 and bool((readers[chosen] > 0).all()) for chosen in self.rows.reads])
 
+    @property
+    def tenants_write_lost(self) -> int:
+        """Number of tenants that lose some writes."""
+        return int((self.lost_share > 0)[self.rows.shard_of].sum())
+
+    @property
+    def tenants_read_lost(self) -> int:
+        """Number of tenants whose queries fail."""
+        return int((~self.reads_ok)[self.rows.read_of].sum())
+
     def outcome_totals(self) -> dict[str, Any]:
         """Return the totals that belong to this placement alone."""
         return {

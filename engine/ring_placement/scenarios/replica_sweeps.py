@@ -17,31 +17,38 @@ from engine.ring_placement.scenarios.strategy import Step, Sweep
 
 
 class PairSums:
-    """Sums of a weight per row over failing members: ``base`` is lost already, ``single`` (n) is lost when a member fails,
-    ``pair(i, j)`` when both do."""
+    """Sums of a weight per replica set over failing members: ``base`` is lost already, ``single`` (n) is lost when a member
+    fails, ``pair(i, j)`` when both do. ``spare``: how many more members of each set may fail; ``alive``: bool per member."""
 
-    def __init__(self, placement: ReplicatedPlacement, weight: np.ndarray, rows: np.ndarray | None = None) -> None:
-        n = len(placement.ring.members)
-        chosen = np.ones(len(weight), dtype=bool) if rows is None else rows
-        self.base = float(weight[chosen & placement.lost].sum())
-        members, alive = placement.rows.members, np.append(placement.alive, False)
-        spare = placement.spare
+    def __init__(self, members: np.ndarray, spare: np.ndarray, weight: np.ndarray, alive: np.ndarray) -> None:
+        n, flags = len(alive), np.append(alive, False)
+        self.base = float(weight[spare < 0].sum())
         self.single = np.zeros(n)
         both = np.zeros(n * n)
-        if placement.partitions is None:
-            for critical, sign in ((0, -1.0), (1, 1.0)):
-                at = np.flatnonzero(chosen & (spare == critical))
-                own = members[at]
-                for k, column in enumerate(own.T):
-                    here = alive[column]
-                    if critical == 0:
-                        self.single += np.bincount(column[here], weight[at][here], n)
-                    for other in own.T[k + 1 :]:
-                        two = here & alive[other]
-                        cell = column[two].astype(np.int64) * n + other[two]
-                        both += sign * np.bincount(cell, weight[at][two], n * n)
+        for critical, sign in ((0, -1.0), (1, 1.0)):
+            at = np.flatnonzero(spare == critical)
+            own = members[at]
+            for k, column in enumerate(own.T):
+                here = flags[column]
+                if critical == 0:
+                    self.single += np.bincount(column[here], weight[at][here], n)
+                for other in own.T[k + 1 :]:
+                    two = here & flags[other]
+                    cell = column[two].astype(np.int64) * n + other[two]
+                    both += sign * np.bincount(cell, weight[at][two], n * n)
         matrix = both.reshape(n, n)
         self.both = matrix + matrix.T
+
+    @classmethod
+    def of(cls, placement: ReplicatedPlacement, weight: np.ndarray, rows: slice | np.ndarray = slice(None)) -> PairSums:
+        """Sum up ``weight`` over the ``rows`` of a placement. On a partition ring writes do not depend on members."""
+        spare = placement.spare if placement.partitions is None else np.where(placement.lost, -1, 2)
+        return cls(placement.rows.members[rows], spare[rows], weight[rows], placement.alive)
+
+    @classmethod
+    def of_keys(cls, placement: ReplicatedPlacement) -> PairSums:
+        """Sum up the share of all keys."""
+        return cls.of(placement, placement.rows.length / SPACE, placement.rows.shard == 0)
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Return what is lost when members ``i`` and ``j`` fail together."""
@@ -171,8 +178,8 @@ def sweep_replicas(
     sets = np.array(sweep.down, dtype=np.int64)
     i, j = sets[:, 0], sets[:, -1]
     step(0.1)
-    load = PairSums(placement, placement.weight)
-    keys = PairSums(placement, placement.rows.length / SPACE, placement.rows.shard == 0)
+    load = PairSums.of(placement, placement.weight)
+    keys = PairSums.of_keys(placement)
     step(0.3)
     counts = TenantCounts(placement, reads_fail)
     step(0.6)
@@ -187,7 +194,7 @@ def sweep_replicas(
             counts.writes_two[i, j].tolist(), counts.reads_two[i, j].tolist(),
         )  # fmt: skip
     if kind == "leaving" and not reads_fail:
-        sweep.tenants_read_lost = [int((~placement.reads_ok[placement.rows.read_of]).sum())] * len(sets)
+        sweep.tenants_read_lost = [placement.tenants_read_lost] * len(sets)
     _fill_loads(sweep, placement, sets, limits)
     return sweep
 
@@ -196,10 +203,6 @@ def _fill_loads(sweep: Sweep, placement: ReplicatedPlacement, sets: np.ndarray, 
     """Fill in what follows from the loads of those that are left, and the totals that are always 0."""
     loads, alive = placement.loads, placement.alive
     count = len(sets)
-    zeros = [0] * count
-    for name in ("rerouted_bytes", "moved_bytes", "needless_moved_bytes", "shards_with_changed_owner",
-                 "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down"):  # fmt: skip
-        setattr(sweep, name, zeros)
     shards = placement.rows
     shares = shards.shares
     holds = None if shares is None else (shares > 0)[shards.shard_of]
@@ -210,8 +213,7 @@ def _fill_loads(sweep: Sweep, placement: ReplicatedPlacement, sets: np.ndarray, 
         single = np.diag(together)
         touched = single[one] if sets.shape[1] == 1 else single[one] + single[two] - together[one, two]
         sweep.tenants_touched = touched.tolist()
-    else:
-        sweep.tenants_touched = zeros
+    sweep.fill()
     order = np.argsort(-np.where(alive, loads, -1.0), kind="stable")[:3]
     worst = np.full(count, -1)
     for candidate in order[::-1]:
@@ -247,11 +249,9 @@ def _one_by_one(
         sweep.add_loads(down, after.loads, after.alive, limits)
         sweep.rejected_bytes.append(after.rejected)
         sweep.write_lost_share.append(float(after.lost_share[0]))
-        sweep.tenants_write_lost.append(int((after.lost_share > 0)[rows.shard_of].sum()))
-        sweep.tenants_read_lost.append(int((~after.reads_ok)[rows.read_of].sum()))
+        sweep.tenants_write_lost.append(after.tenants_write_lost)
+        sweep.tenants_read_lost.append(after.tenants_read_lost)
         hit = np.zeros(1, dtype=bool) if shares is None else np.any(shares[:, list(down)] > 0, axis=1)
         sweep.tenants_touched.append(0 if shares is None else int(np.asarray(hit)[rows.shard_of].sum()))
-        for name in ("rerouted_bytes", "moved_bytes", "needless_moved_bytes", "shards_with_changed_owner",
-                     "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down"):  # fmt: skip
-            getattr(sweep, name).append(0)
+    sweep.fill()
     return sweep

@@ -9,7 +9,7 @@ from hashlib import blake2b, md5
 import numpy as np
 import polars as pl
 
-from engine.ring_placement.dskit.partition_ring import ACTIVE, Partition, PartitionRing
+from engine.ring_placement.dskit.partition_ring import ACTIVE, PartitionRing
 from engine.ring_placement.dskit.shuffle_shards import ShardRing
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, TokenRing
 from engine.ring_placement.dskit.tokens import (
@@ -22,6 +22,7 @@ from engine.ring_placement.dskit.tokens import (
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import PLACED_STATES, Member, in_byte_order
 from engine.ring_placement.scenarios.cluster import Cluster
+from engine.ring_placement.scenarios.failover import all_members, member_mask
 from engine.ring_placement.scenarios.member_ids import ordinal
 from engine.ring_placement.scenarios.replica_rows import (
     Registered,
@@ -89,7 +90,8 @@ class ReplicatedRing:
             words = f"{ring.label} {loads.unit} {' '.join(m.id for m in ring.members[:3])}".lower()
             reads = "read" if any(word in words for word in ("loki", "tempo", "stream", "span")) else "mimir"
         without_le = p.exclude_le == "on" or (p.exclude_le == "auto" and bool(settings.exclude_le))
-        copies = _copies(ring.partitions) if is_partition else replication
+        owners = [len(p.owners) for p in ring.partitions if p.state == ACTIVE and p.owners]
+        copies = replication if not is_partition else sum(owners) / len(owners) if owners else 1.0
         tenants, partition_sizes = _tenants(cluster, sizes, copies, without_le)
         spread_zones = tuple(sorted(settings.zones)) if set(zones) <= set(settings.zones) else zones
         is_spread = _is_spread(present, zones) if settings.tokens is None else settings.tokens == "spread-minimizing"
@@ -180,17 +182,14 @@ class ReplicatedRing:
         self, before: ReplicatedPlacement, after: ReplicatedPlacement, gone: frozenset[str] = frozenset()
     ) -> Outcome:
         """Compute the effect of another layout. What moves is counted tenant by tenant, as what members have more."""
-        ids = tuple(sorted({*before.ring.ids, *after.ring.ids}))
-        number = {name: n for n, name in enumerate(ids)}
-        old = np.array([number[i] for i in before.ring.ids], dtype=np.int64)
-        new = np.array([number[i] for i in after.ring.ids], dtype=np.int64)
+        ids, old, new = all_members(before.ring, after.ring)
         loads, later = np.zeros(len(ids)), np.zeros(len(ids))
         loads[old], later[new] = before.loads, after.loads
         share = np.zeros(len(ids))
         share[new] += after.share
         share[old] -= before.share
         moved = _moved(before, after, old, new, len(ids))
-        down = np.array([name in gone for name in before.ring.ids], dtype=bool)
+        down = member_mask(before.ring, gone)
         return Outcome(
             ids, loads, later, rejected_before=before.rejected, moved_bytes=moved,
             needless_moved_bytes=max(0.0, moved - float(before.loads[down].sum())) if down.any() else 0.0,
@@ -244,12 +243,6 @@ def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
     return bool(with_tokens) and len(zones) <= MAX_ZONES and all(
         m.values is not None and bool((m.values % MAX_ZONES == zones.index(m.zone)).all()) for m in with_tokens
     )  # fmt: skip
-
-
-def _copies(partitions: Sequence[Partition]) -> float:
-    """Return how many owners have the data of an Active partition, on average."""
-    owners = [len(p.owners) for p in partitions if p.state == ACTIVE and p.owners]
-    return sum(owners) / len(owners) if owners else 1.0
 
 
 def _tenants(cluster: Cluster, sizes: dict[str, int], copies: float, without_le: bool) -> tuple[Tenants, np.ndarray]:

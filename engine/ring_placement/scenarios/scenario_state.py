@@ -62,7 +62,17 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
     timeout_s = p.heartbeat_timeout
     if timeout_s is None:
         timeout_s = HEARTBEAT_TIMEOUT_S if cluster.settings.timeout_s is None else cluster.settings.timeout_s
-    key = (*cluster_key, now_ns, timeout_s, *ring_settings(p))
+    key = (
+        *cluster_key,
+        now_ns,
+        timeout_s,
+        p.replication_factor,
+        p.zone_awareness,
+        p.operation,
+        p.read_operation,
+        p.lookback,
+        p.exclude_le,
+    )
 
     def make() -> LiveState[Any]:
         context.check()
@@ -84,11 +94,6 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
         return LiveState(cluster, members, now_ns, strategy, placement, key)
 
     return memo.value("live", key, make, keep=KEEP)
-
-
-def ring_settings(p: RingParameters) -> tuple[Hashable, ...]:
-    """Return the parameters that say how a ring with replicas is laid out."""
-    return (p.replication_factor, p.zone_awareness, p.operation, p.read_operation, p.lookback, p.exclude_le)
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,11 +120,9 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
 
 def _finish(sweep: Sweep, counts: TouchCounts) -> None:
     """Fill in what is touched, and that nothing changes its shard while the layout stays."""
-    count = len(sweep.down)
-    sweep.needless_moved_bytes = [0] * count
-    sweep.shards_with_changed_owner = sweep.datasets_with_changed_shard_set = [0] * count
-    if count:
+    if sweep.down:
         sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = counts.of(np.array(sweep.down))
+    sweep.fill()
 
 
 _BLOCK_CELLS = 8_000_000
@@ -206,12 +204,6 @@ def _together(rows: np.ndarray, nodes: np.ndarray, count: int, n: int) -> np.nda
         # Products of 0 and 1 stay exact in single precision up to 2^24 rows, and a block is smaller than that.
         out += dense.T @ dense
     return out.astype(np.int64)
-
-
-def is_regular(placement: Placement) -> bool:
-    """Whether any k departures leave the same layout up to names: all members ACTIVE, with as many tokens each."""
-    members = placement.ring.members
-    return bool(placement.ring.active.all()) and len({m.tokens for m in members}) == 1 and members[0].tokens > 0
 
 
 def departures(
@@ -380,8 +372,11 @@ def _departures(
     placement: Placement, downs: Sequence[tuple[int, ...]], regime: str, capacity: np.ndarray | None, step: Step
 ) -> Sweep:
     """Compute departures at once where the ring allows it and some member stays, else one by one."""
-    some_stay = len(downs) > 0 and len(placement.ring.members) > len(downs[0])
-    if some_stay and regime == "left" and _has_load(placement) and is_regular(placement):
+    members = placement.ring.members
+    some_stay = len(downs) > 0 and len(members) > len(downs[0])
+    # With as many tokens each and all ACTIVE, any k departures leave the same layout up to names.
+    is_regular = bool(placement.ring.active.all()) and len({m.tokens for m in members}) == 1
+    if some_stay and regime == "left" and _has_load(placement) and is_regular:
         return departures(placement, downs, capacity, step)
     return one_by_one(placement, downs, regime, capacity, step)
 

@@ -76,6 +76,12 @@ class Sweep:
         self.coefficient_of_variation.append(variation)
         self.nodes_over_capacity.append(int((alive > capacity[survivors]).sum()) if capacity is not None else -1)
 
+    def fill(self) -> None:
+        """Set the totals that have no values to 0: no scenario changes them."""
+        for name in TOTALS:
+            if not getattr(self, name):
+                setattr(self, name, [0] * len(self.down))
+
     def order(self) -> np.ndarray:
         """Return scenario numbers from worst to best: by rejected load, then the hottest node, then movement, then as listed."""
         keys = [np.arange(len(self.down)), -np.array(self.moved_bytes, dtype=np.float64),
@@ -100,26 +106,21 @@ class Layout(Protocol):
     @property
     def members(self) -> tuple[Member, ...]:
         """The members that take part."""
-        ...
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Their IDs."""
-        ...
 
     @property
     def active(self) -> np.ndarray:
         """Per member, whether it may receive data (bool)."""
-        ...
 
     @property
     def total(self) -> int:
         """Number of shards, or of tokens."""
-        ...
 
     def names(self, index: np.ndarray) -> pl.Series:
         """Return the IDs of the members at ``index``, null where it is negative."""
-        ...
 
 
 class Placed(Protocol):
@@ -128,17 +129,14 @@ class Placed(Protocol):
     @property
     def ring(self) -> Layout:
         """The ring."""
-        ...
 
     @property
     def loads(self) -> np.ndarray:
         """Load of each member."""
-        ...
 
     @property
     def rejected(self) -> Any:
         """Load that no member takes."""
-        ...
 
 
 P = TypeVar("P", bound=Placed)
@@ -179,28 +177,22 @@ class Strategy(Protocol[P]):
     @property
     def kind(self) -> str:
         """``segment-writer``, ``token-ring`` or ``partition-ring``."""
-        ...
 
     def place(self, members: Sequence[Member], p: RingParameters, like: P | None, check: Check) -> P:
         """Lay out the ring of ``members`` and place the load. ``like``: a placement of the same load, to save work; ``check``
         is called during long work and may raise."""
-        ...
 
     def fail(self, placement: P, failed: np.ndarray, regime: str) -> tuple[Outcome, P]:
         """Let members (bool per ring member) fail while they stay registered. Returns the outcome and what is left."""
-        ...
 
     def without(self, placement: P, gone: frozenset[str], check: Check) -> P:
         """Place the load on the ring laid out again without the members ``gone``."""
-        ...
 
     def compare(self, before: P, after: P, gone: frozenset[str] = frozenset()) -> Outcome:
         """Compute the effect of another layout; ``gone``: members whose loss causes it."""
-        ...
 
     def touched(self, placement: P, down: np.ndarray) -> tuple[int, int, int]:
         """Count datasets and datasets wholly on the members ``down`` (bool), and tenants with a part there."""
-        ...
 
     def sweep(
         self,
@@ -213,4 +205,3 @@ class Strategy(Protocol[P]):
     ) -> Sweep:
         """Sweep every node, every pair, every node ``leaving``, or (any other ``kind``) the sets ``downs`` of members, one
         by one. ``limits``: capacity per ring member, or None."""
-        ...
