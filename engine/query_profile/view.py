@@ -25,8 +25,8 @@ from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
 from engine.query_profile.result import listing, messages, result_tables
 from engine.query_profile.result.detail import Detail
-from engine.query_profile.result.summary import FIRST, GAUGES, scores, summary
-from engine.query_profile.wlr import printout
+from engine.query_profile.result.messages import FIRST, GAUGES, scores, summary
+from engine.query_profile.wlr import regression
 from engine.query_profile.wlr.regression import Sums
 from engine.query_profile.workloads import workload
 from engine.query_profile.workloads.sources import Sources, find_sources
@@ -72,10 +72,10 @@ class QueryProfile:
         if detail is None and any(problem.kind == "missing-target" for problem in result.problems):
             learned = prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
             actual, predicted = (learned.frame[name].to_numpy() for name in ("actual", "predicted"))
-            return printout.text([], Sums.zero(0).lines(), actual, predicted, learned.quality)
+            return regression.text([], Sums.zero(0).lines(), actual, predicted, learned.quality)
         if not isinstance(detail, Detail):
             return None
-        return printout.text([info.name for info in detail.profile.work.classes], *detail.exact())
+        return regression.text([info.name for info in detail.profile.work.classes], *detail.exact())
 
 
 VIEW = QueryProfile()

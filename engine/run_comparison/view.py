@@ -16,8 +16,13 @@ from engine.core.tables import Table
 from engine.core.view import Context, NoInput
 from engine.output.junit import Suite
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
-from engine.run_comparison.perf_tests.comparison import Row, printed
-from engine.run_comparison.perf_tests.pool import BenchmarkKey, has_readable_report, pool_as_benchmark_tool
+from engine.run_comparison.perf_tests.benchmark_tool import (
+    BenchmarkKey,
+    Row,
+    has_readable_report,
+    pool_as_benchmark_tool,
+    printed,
+)
 from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.result.comparison_rows import (
     Comparison,
@@ -25,11 +30,10 @@ from engine.run_comparison.result.comparison_rows import (
     published_comparison,
     statistical_comparison,
 )
-from engine.run_comparison.result.findings import junit_suite
-from engine.run_comparison.result.result_tables import GAUGES, build_result
+from engine.run_comparison.result.result_tables import GAUGES, build_result, junit_suite
 from engine.run_comparison.runs.measurements import Measurements, read_measurements
-from engine.run_comparison.runs.pooling import pool_by_unit
 from engine.run_comparison.runs.runs import Runs, find_runs, name_problems, unread_by_upstream
+from engine.run_comparison.runs.samples import pool_by_unit
 from engine.run_comparison.runs.selection import Sides, choose_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.core.reading import Source
-from engine.query_profile.estimators import attribution, estimate, posterior, shrinkage
+from engine.query_profile.estimators import attribution, estimate, posterior
 from engine.query_profile.estimators.attribution import Attribution, attribute
 from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.reading.wlr_csv import WlrCsv
@@ -169,13 +169,13 @@ def ideal() -> list[Line]:
     """What the posterior reaches when spread and noise are told."""
     names = ("_LOG_TAU", "_LOG_NOISE", "ASLEEP", "GUESSES", "ALL_TAILS", "_LOG_PEAK", "WARM_UP")
     kept = {name: getattr(posterior, name) for name in names}
-    wider, normal = attribution.WIDER, shrinkage.NORMAL
+    wider, normal = attribution.WIDER, estimate.NORMAL
     lines = []
     try:
         posterior.ASLEEP, posterior.GUESSES, posterior.WARM_UP, attribution.WIDER = 1e-9, 1e9, 100, 1.0
         posterior.ALL_TAILS = np.array([1e3, 1e3, 1e3])
         posterior._LOG_PEAK = np.full(3, -0.5 * math.log(2 * math.pi))
-        shrinkage.NORMAL = ((0.0, 1.0), (0.0, 0.0))
+        estimate.NORMAL = ((0.0, 1.0), (0.0, 0.0))
         for name, (spread, noise) in KNOWN.items():
             posterior._LOG_TAU = np.log(spread) + np.array([0.0, 1e-9])
             posterior._LOG_NOISE = np.log(noise) + np.array([0.0, 1e-9])
@@ -190,7 +190,7 @@ def ideal() -> list[Line]:
     finally:
         for name, value in kept.items():
             setattr(posterior, name, value)
-        attribution.WIDER, shrinkage.NORMAL = wider, normal
+        attribution.WIDER, estimate.NORMAL = wider, normal
     return lines
 
 

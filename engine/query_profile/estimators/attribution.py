@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.query_profile.estimators import design, elbow, estimate, remedies, residuals
+from engine.query_profile.estimators import design, estimate, remedies
 from engine.query_profile.estimators.design import Costs, FitOptions
-from engine.query_profile.estimators.elbow import Elbow
-from engine.query_profile.estimators.remedies import NO_CHANGE, NO_LAG, ChangePoint, Lag, find_change_point
+from engine.query_profile.estimators.remedies import NO_CHANGE, NO_LAG, ChangePoint, Elbow, Lag, find_change_point
 from engine.stats import resampling
 
 WIDER, WIDER_BLOCKS = 1.12, 1.2
@@ -55,11 +54,11 @@ def attribute(
 ) -> Attribution:
     """Attribute ``y`` (T,) to classes by their times ``x`` and ``calls`` (T, J), with the remedies that are needed.
 
-    Elbow: waiting is taken out of the times (``elbow.without_waiting``). Lag: times are mixed with their neighbours'.
+    Elbow: waiting is taken out of the times (``remedies.without_waiting``). Lag: times are mixed with their neighbours'.
     Change of costs: each side is fitted alone. ``level``: nominal coverage of the intervals.
     """
     rows, classes = x.shape
-    bent = elbow.find_elbow(x, y, seconds, options) if calls is None else None
+    bent = remedies.find_elbow(x, y, seconds, options) if calls is None else None
     past_elbow = bent is not None and bent.found
     lag = NO_LAG if past_elbow else remedies.find_lag(x, calls, y, seconds)
     if lag.share:
@@ -78,7 +77,7 @@ def attribute(
         part_options = replace(options, seed=options.seed + part)
         part_x, part_calls = np.maximum(x[here], 0), calls[here] if calls is not None else None
         if bent is not None and bent.found:
-            costs, part_x, curve = elbow.without_waiting(x[here], y[here], seconds[here], part_options)
+            costs, part_x, curve = remedies.without_waiting(x[here], y[here], seconds[here], part_options)
             bent = replace(bent, curve=curve)
         else:
             costs = estimate.fit(x[here], part_calls, y[here], seconds[here], part_options)
@@ -121,6 +120,6 @@ def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray)
     lag = resampling.block_length(len(y))
     rho = 0.0
     if len(residual) > 3 * lag:
-        rho = float(np.clip(np.nan_to_num(residuals.correlation(residual[lag:], residual[:-lag])), 0.0, 0.8))
+        rho = float(np.clip(np.nan_to_num(design.correlation(residual[lag:], residual[:-lag])), 0.0, 0.8))
     factor = (WIDER if costs.predictive is not None else WIDER_BLOCKS) * np.sqrt((1 + rho) / (1 - rho))
     return np.asarray(deviation * factor)

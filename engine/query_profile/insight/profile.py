@@ -11,8 +11,7 @@ import numpy as np
 
 from engine.core.view import Context
 from engine.query_profile.estimators.attribution import Attribution
-from engine.query_profile.insight.all_methods import Fits
-from engine.query_profile.insight.trust import NO_TRUST, UNTESTED, Trust
+from engine.query_profile.insight.all_methods import NO_TRUST, UNTESTED, Fits, Trust
 from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import HUGE, Lines, plausible
 from engine.query_profile.workloads.workload import Workload

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from engine.core.reading import FileKind
-from engine.query_profile.reading.counter_readers import CumulativeCsv, PidStat, ProcStat
+from engine.query_profile.reading.cpu_readers import (
+    CumulativeCsv,
+    DockerStats,
+    PidStat,
+    ProcStat,
+    SadfCsv,
+    Sysstat,
+    Vmstat,
+)
 from engine.query_profile.reading.exporter_series import ExporterSeries
 from engine.query_profile.reading.mysql import MysqlDigest, PtQueryDigest, SlowLog
-from engine.query_profile.reading.percent_readers import DockerStats, SadfCsv, Sysstat, Vmstat
 from engine.query_profile.reading.pgss import KcacheCsv, PgNames, PgssCsv, PgssInfo, PgssJson
 from engine.query_profile.reading.wlr_csv import WlrCsv
 

@@ -20,7 +20,7 @@ from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.pgss import KCACHE
 from engine.query_profile.tables import SNAPSHOTS
-from engine.query_profile.workloads import deltas, log_workloads, matrices, resources, snapshot_runs
+from engine.query_profile.workloads import deltas, log_workloads, matrices, resources
 from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
 from engine.query_profile.workloads.workload import Origin, Workload, depth, folder, label, of_files
 
@@ -137,7 +137,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         key=most,
     )
     runs = {
-        server: snapshot_runs.in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
+        server: deltas.in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
         for server, run in _servers(by_file, inputs.files).items()
     }
     lengths = {server: len(run) - 1 for server, run in runs.items()}
@@ -148,7 +148,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     statistics = _statistics(inputs)
     counted = {server: run for server, run in runs.items() if server[0] == KCACHE}
     runs = {
-        server: snapshot_runs.with_cpu(run, _nearest_counted(counted, server)) if server[0] in _POSTGRES else run
+        server: deltas.with_cpu(run, _nearest_counted(counted, server)) if server[0] in _POSTGRES else run
         for server, run in runs.items()
         if run and server[0] != KCACHE
     }
@@ -163,7 +163,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
             pairs[after.key] = (before, after, ask(before.at_ms), ask(after.at_ms))
             stamps[after.key] = (before.key, by_file.revisions[before.file], by_file.revisions[after.file],
                                  ask(before.at_ms), ask(after.at_ms), carried,
-                                 *(snapshot_runs.fingerprint(one) for one in (before, after) if counted))  # fmt: skip
+                                 *(deltas.fingerprint(one) for one in (before, after) if counted))  # fmt: skip
     intervals: Partials[tuple[int, int, str], Interval] = context.memo.state("intervals", Partials)
     intervals.update(
         stamps,
@@ -178,7 +178,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         between = [intervals[snapshot.key] for snapshot in run[1:]]
         work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
         if run[0].listed:
-            work = replace(work, notes=(*work.notes, snapshot_runs.NOTE))
+            work = replace(work, notes=(*work.notes, deltas.NOTE))
         if gone := lengths[server] - len(between):
             why = "max-intervals" if len(between) == most else "memory-mb"
             work = replace(work, notes=(*work.notes, log_workloads.left_out(gone, lengths[server], why)))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.incremental import Memo
-from engine.run_comparison.insight.evidence import Evidence, limits, transform
+from engine.run_comparison.insight.statistical import Evidence, limits, transform
 from engine.run_comparison.runs.measurements import Floats, Ints
 from engine.run_comparison.runs.samples import Samples, Side, cell_means
 from engine.stats.resampling import draw_counts, percentile_interval

@@ -15,18 +15,16 @@ from engine.core.incremental import Memo
 from engine.core.problems import Problem
 from engine.run_comparison.insight import change_points, regressions, resampling, statistical
 from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
-from engine.run_comparison.insight.evidence import Evidence, as_ratio, gather
 from engine.run_comparison.insight.regressions import muted
 from engine.run_comparison.insight.resampling import RunScores
+from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.perf_tests import comparison, published
-from engine.run_comparison.perf_tests.pool import BenchmarkKey
+from engine.run_comparison.perf_tests import benchmark_tool, published
+from engine.run_comparison.perf_tests.benchmark_tool import BenchmarkKey
 from engine.run_comparison.reading.series import Direction, Series
-from engine.run_comparison.runs.directions import directions_of
-from engine.run_comparison.runs.measurements import Floats, Ints, Measurements, MetricKey, own_name
-from engine.run_comparison.runs.pooling import Pool, UnitAwarePool
+from engine.run_comparison.runs.measurements import Floats, Ints, Measurements, MetricKey, directions_of, own_name
 from engine.run_comparison.runs.runs import Runs
-from engine.run_comparison.runs.samples import Samples
+from engine.run_comparison.runs.samples import Pool, Samples, UnitAwarePool
 from engine.run_comparison.runs.selection import Sides
 
 
@@ -188,7 +186,7 @@ def benchmark_comparison(
 
     Share and PASS follow the published description's rule, which the tool does not have.
     """
-    answer, left, right = comparison.compare(
+    answer, left, right = benchmark_tool.compare(
         pool, parameters.scheme, parameters.threshold, parameters.min_average, memo
     )
     names = memo.value(
@@ -338,7 +336,9 @@ def statistical_comparison(
     )
     check()
     scores = resampling.score_runs(resamples, evidence, statistical.usable_margin(parameters.threshold))
-    benchmark, _, _ = comparison.compare(pool, parameters.scheme, parameters.threshold, parameters.min_average, memo)
+    benchmark, _, _ = benchmark_tool.compare(
+        pool, parameters.scheme, parameters.threshold, parameters.min_average, memo
+    )
     answer = _judge(rows, pooled, part, counted, evidence, resamples, scores, axis, changes, benchmark, parameters)
     return replace(answer, by_job=by_job)
 
@@ -353,7 +353,7 @@ def _judge(
     scores: tuple[RunScores, RunScores],
     axis: Axis,
     changes: Changes,
-    benchmark: comparison.Answer,
+    benchmark: benchmark_tool.Answer,
     parameters: ComparisonParameters,
 ) -> Comparison:
     """Return the answer for one threshold: verdicts of all rows, the share matched and its interval.

@@ -1,15 +1,21 @@
-"""Samples of both sides: per metric the values of the left and of the right runs, the newest run first."""
+"""Pool the values of the runs of each side into samples by metric, the newest run first.
+
+Units are converted (docs/models/run-comparison.md, Metrics).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.run_comparison.runs.measurements import Floats, Ints
+from engine.core.incremental import Memo, Partials
+from engine.run_comparison.runs.measurements import Codes, Floats, Ints, Measurements, MetricKey, canonical_unit
+from engine.run_comparison.runs.runs import Run
 
 Places = NDArray[np.int32]
 
@@ -154,3 +160,189 @@ def pool(parts: Sequence[tuple[int, Ints, Floats]], metrics: int, n_runs: int) -
     offsets = np.zeros(metrics + 1, dtype=np.int64)
     np.cumsum(np.bincount(which, minlength=metrics), out=offsets[1:])
     return Side(values[order], runs[order], offsets, n_runs)
+
+
+Key = TypeVar("Key", bound=tuple[str, ...])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunValues:
+    """What one run gives to its side, in sample order: number of the metric of each value, and the values.
+
+    ``links``: every pair of metric number and series code in the run as ``number << 32 | code``, sorted; also of values
+    that are left out.
+    """
+
+    metrics: Ints
+    values: Floats
+    links: Ints
+
+    @classmethod
+    def of(cls, metrics: Ints, codes: Codes, values: Floats, taken: NDArray[np.bool_]) -> RunValues:
+        """Return the values that are ``taken``, and the links of all."""
+        return cls(metrics[taken], values[taken], np.unique(metrics << 32 | codes))
+
+    def has_link(self, metric: int, code: int) -> bool:
+        """Whether the run holds the series ``code`` of ``metric``."""
+        link = metric << 32 | code
+        at = int(np.searchsorted(self.links, link))
+        return at < self.links.size and int(self.links[at]) == link
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool(Generic[Key]):
+    """Samples of both sides: keys of the metrics in order, and codes of the series behind each of them.
+
+    ``numbers``: the number of each metric in the runs' values. A pool of the same runs stays the same object, so that it
+    can be a key.
+    """
+
+    keys: tuple[Key, ...]
+    samples: Samples
+    codes: tuple[frozenset[int], ...]
+    numbers: Ints
+
+
+def pool_runs(
+    name: str, left: Sequence[RunValues], right: Sequence[RunValues], keys: Sequence[Key], memo: Memo
+) -> Pool[Key]:
+    """Return the samples of both sides, their runs the newest first. ``keys[number]``: the key of a metric number.
+
+    Metrics are in the order of their keys, so that a pool does not depend on the order in which runs arrived. ``name`` of
+    the pool: a side whose runs and metrics did not change since the last call stays the same object.
+    """
+    used = np.zeros(len(keys), dtype=bool)
+    for part in (*left, *right):
+        used[part.metrics] = True
+    order = memo.value(f"{name}, order", np.flatnonzero(used).tobytes(), lambda: _key_order(used, keys))
+    sides = [
+        memo.value(f"{name}, {word}", (tuple(parts), order), partial(_pool_side, parts, order))
+        for word, parts in (("left", left), ("right", right))
+    ]
+    # Most runs hold the same series: equal arrays of links are looked at once.
+    links = {part.links.tobytes(): part.links for part in (*left, *right)}
+    codes = memo.value(f"{name}, codes", (order, frozenset(links)), lambda: _codes_by_metric(links.values(), order))
+    return Pool(order.keys, Samples(*sides), codes, order.numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order(Generic[Key]):
+    """Metrics of a pool in the order of their keys: keys, numbers in the runs' values, and the row of each number."""
+
+    keys: tuple[Key, ...]
+    numbers: Ints
+    row_of: Ints
+
+
+def _key_order(used: NDArray[np.bool_], keys: Sequence[Key]) -> _Order[Key]:
+    numbers = sorted(np.flatnonzero(used).tolist(), key=keys.__getitem__)
+    row_of = np.full(len(keys), -1, dtype=np.int64)
+    row_of[numbers] = np.arange(len(numbers))
+    return _Order(tuple(keys[number] for number in numbers), np.array(numbers, dtype=np.int64), row_of)
+
+
+def _codes_by_metric(links: Iterable[Ints], order: _Order[Key]) -> tuple[frozenset[int], ...]:
+    """Return the series codes behind each metric that has values."""
+    codes: list[set[int]] = [set() for _ in order.keys]
+    for each in links:
+        # A metric number beyond the table has no values: it came after the order was made.
+        known = each[each >> 32 < order.row_of.size]
+        for row, code in zip(order.row_of[known >> 32].tolist(), (known & 0xFFFFFFFF).tolist(), strict=True):
+            if row >= 0:
+                codes[row].add(code)
+    return tuple(map(frozenset, codes))
+
+
+def _pool_side(parts: Sequence[RunValues], order: _Order[Key]) -> Side:
+    count, n_runs = len(order.keys), len(parts)
+    metrics = parts[0].metrics if parts else order.numbers
+    rows = order.row_of[metrics]
+    each_once = np.array_equal(np.sort(rows), np.arange(count))
+    if parts and each_once and all(np.array_equal(part.metrics, metrics) for part in parts):
+        # Every run has every metric once, in the same order: the samples are one matrix.
+        values = np.stack([part.values for part in parts], axis=1)[np.argsort(rows)].ravel()
+        runs = np.tile(np.arange(n_runs, dtype=np.int32), count)
+        return Side(values, runs, np.arange(count + 1) * n_runs, n_runs)
+    placed = [(place, order.row_of[part.metrics], part.values) for place, part in enumerate(parts)]
+    return pool(placed, count, n_runs)
+
+
+def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """Return each metric that occurs among one run's ``values`` once, with the median of its values."""
+    order = np.lexsort((values, metrics))
+    metrics, values = metrics[order], values[order]
+    starts = np.flatnonzero(np.concatenate([[True], metrics[1:] != metrics[:-1]])[: metrics.size])
+    sizes = np.diff(np.concatenate([starts, [metrics.size]]))
+    return metrics[starts], (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedUnits:
+    """A metric (row of the pool) written in several units, and one file, as job/run/path, that has the rarest of them."""
+
+    row: int
+    units: tuple[str, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitAwarePool(Pool[MetricKey]):
+    """Samples by metric with its unit converted, and the metrics that are written in several units."""
+
+    mixed: tuple[MixedUnits, ...]
+
+
+def pool_by_unit(
+    measurements: Measurements, left: tuple[Run, ...], right: tuple[Run, ...], min_count: int, by_run: bool, memo: Memo
+) -> UnitAwarePool:
+    """Return the samples of all metrics. Null values and items with fewer than ``min_count`` requests are left out.
+
+    ``by_run``: a run gives one value per metric, its median, instead of all values.
+    """
+
+    def make() -> UnitAwarePool:
+        parts: Partials[Run, RunValues] = memo.state("values by unit", Partials)
+
+        def read(runs: Collection[Run]) -> dict[Run, RunValues]:
+            return {run: _values_of_run(run, measurements, min_count, by_run) for run in runs}
+
+        parts.update(dict.fromkeys((*left, *right)), read, key=(min_count, by_run))
+        sides = [[parts[run] for run in runs] for runs in (left, right)]
+        pooled = pool_runs("unit-aware pool", sides[0], sides[1], measurements.table.keys, memo)
+        mixed = _mixed_units(pooled, measurements, (*left, *right), [*sides[0], *sides[1]])
+        return UnitAwarePool(pooled.keys, pooled.samples, pooled.codes, pooled.numbers, mixed)
+
+    return memo.value("unit-aware pool", (left, right, min_count, by_run), make)
+
+
+def _values_of_run(run: Run, measurements: Measurements, min_count: int, by_run: bool) -> RunValues:
+    chunks = [chunk for _, chunk in run.chunks]
+    codes = np.concatenate([chunk.codes for chunk in chunks] or [np.zeros(0, dtype=np.int32)])
+    counts = np.concatenate([chunk.counts for chunk in chunks] or [np.zeros(0, dtype=np.int64)])
+    written = np.concatenate([chunk.values for chunk in chunks] or [np.zeros(0)])
+    metrics = measurements.table.key_of[codes].astype(np.int64)
+    values = written * measurements.table.factors[codes]
+    part = RunValues.of(metrics, codes, values, (counts >= min_count) & np.isfinite(values))
+    return RunValues(*medians(part.metrics, part.values), part.links) if by_run else part
+
+
+def _mixed_units(
+    pooled: Pool[MetricKey], measurements: Measurements, runs: Sequence[Run], parts: Sequence[RunValues]
+) -> tuple[MixedUnits, ...]:
+    mixed = []
+    for row, codes in enumerate(pooled.codes):
+        if len(codes) < 2:
+            continue
+        code_of_unit = {measurements.table.series[code].unit: code for code in sorted(codes)}
+        if len({canonical_unit(unit) for unit in code_of_unit}) < 2:
+            continue
+        number = int(pooled.numbers[row])
+        holders = {
+            unit: [run for run, part in zip(runs, parts, strict=True) if part.has_link(number, code)]
+            for unit, code in code_of_unit.items()
+        }
+        rarest = min(holders, key=lambda unit: (len(holders[unit]), unit))
+        run = holders[rarest][0]
+        path = next(path for path, chunk in run.chunks if (chunk.codes == code_of_unit[rarest]).any())
+        mixed.append(MixedUnits(row, tuple(sorted(code_of_unit)), f"{run.job}/{run.name}/{path}"))
+    return tuple(mixed)

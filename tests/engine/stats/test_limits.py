@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy
 
-from engine.stats import edivisive, nonnegative, ranks, shift, significance
+from engine.stats import edivisive, nonnegative, ranks, significance
 from engine.stats.edivisive import ChangePoint
 from engine.stats.natural_break import Split, natural_break
 
@@ -109,7 +109,7 @@ def test_a_bracket_without_the_rank_proves_nothing() -> None:
     x, y = np.zeros((1, 3)), np.arange(9.0)[None]
     for low, high, proven in ((1.5, 4.5, True), (2.5, 4.5, False), (-1.0, 1.5, False)):
         rank = np.array([7])  # of the 27 differences, three of each: 2
-        found = shift._select_between(x, y, np.array([[low]]), np.array([[high]]), rank, rank)
+        found = ranks._select_between(x, y, np.array([[low]]), np.array([[high]]), rank, rank)
         assert found[1].tolist() == [proven] and (not proven or found[0].tolist() == [[2.0, 2.0]])
 
 
@@ -121,7 +121,7 @@ def test_a_bracket_of_one_value_holds_it_however_sums_are_rounded(largest: float
     pairs = np.sort((y[0] - x[0][:, None]).ravel())
     for number in range(0, pairs.size, 5):
         rank, limit = np.array([number]), pairs[number].reshape(1, 1)
-        found, proven = shift._select_between(x, y, limit, limit, rank, rank)
+        found, proven = ranks._select_between(x, y, limit, limit, rank, rank)
         assert proven.all() and found.tolist() == [[pairs[number]] * 2]
 
 
@@ -253,7 +253,7 @@ def _counted(left: np.ndarray, right: np.ndarray, side: str) -> float:
 def test_no_values_have_no_tails_and_no_shift() -> None:
     none, two = np.empty((2, 0)), np.ones((2, 3))
     for left, right in ((none, two), (two, none)):
-        tails, moved = ranks.mann_whitney(left, right), shift.hodges_lehmann(left, right, 0.05)
+        tails, moved = ranks.mann_whitney(left, right), ranks.hodges_lehmann(left, right, 0.05)
         assert all(np.isnan(each).tolist() == [True, True] for each in (tails.below, tails.above))
         assert all(np.isnan(each).tolist() == [True, True] for each in (moved.estimate, moved.low, moved.high))
     assert ranks.critical_rank(0, 4, 0.05) == 0
@@ -273,7 +273,7 @@ def test_the_critical_rank_is_the_largest_whose_tail_is_small_enough(n1: int, n2
 def test_predicted_brackets_hold_and_are_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(9)
     x, y = np.sort(rng.normal(0, 1, (60, 150)), axis=1), np.sort(rng.normal(0.3, 1, (60, 170)), axis=1)
-    select, proven, inside = shift._select_between, [], []
+    select, proven, inside = ranks._select_between, [], []
 
     def watched(x, y, low, high, first, last):
         found = select(x, y, low, high, first, last)
@@ -284,9 +284,9 @@ def test_predicted_brackets_hold_and_are_narrow(monkeypatch: pytest.MonkeyPatch)
         proven.append(found[1])
         return found
 
-    monkeypatch.setattr(shift, "_select_between", watched)
+    monkeypatch.setattr(ranks, "_select_between", watched)
     checks: list[int] = []
-    shift.hodges_lehmann(x, y, 0.05, lambda: checks.append(1))
+    ranks.hodges_lehmann(x, y, 0.05, lambda: checks.append(1))
     assert [found.size for found in proven] == [48, 12] and len(checks) == 2
     assert all(found.all() for found in proven)
     assert max(inside) < 0.01
@@ -299,18 +299,18 @@ def test_missed_predictions_are_selected_from_the_grid(monkeypatch: pytest.Monke
     if ordered:
         x, y = np.sort(x, axis=1), np.sort(y, axis=1)
     pairs = np.sort((y[:, None, :] - x[:, :, None]).reshape(4, -1), axis=1)
-    select, sizes = shift._select_between, []
+    select, sizes = ranks._select_between, []
 
     def missing(x, *more):
         sizes.append(len(x))
         found, proven = select(x, *more)
         return (found, proven) if len(sizes) > 1 else (found * 0, proven & False)
 
-    monkeypatch.setattr(shift, "_select_between", missing)
-    monkeypatch.setattr(shift, "_MARGIN", 1)
+    monkeypatch.setattr(ranks, "_select_between", missing)
+    monkeypatch.setattr(ranks, "_MARGIN", 1)
     for alpha in (0.05, 2e-29, 1e-300):  # the second one selects among the smallest and the largest differences
         sizes.clear()
-        found, c = shift.hodges_lehmann(x, y, alpha, ordered=ordered), ranks.critical_rank(90, 80, alpha)
+        found, c = ranks.hodges_lehmann(x, y, alpha, ordered=ordered), ranks.critical_rank(90, 80, alpha)
         assert np.array_equal(found.estimate, (pairs[:, 3599] + pairs[:, 3600]) / 2)
         assert np.array_equal(found.low, pairs[:, c - 1] if c else np.full(4, -np.inf))
         assert np.array_equal(found.high, pairs[:, -c] if c else np.full(4, np.inf))

@@ -12,7 +12,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.stats import edivisive, ranks, shift, significance
+from engine.stats import edivisive, ranks, significance
 from engine.stats.edivisive import ChangePoint
 from engine.stats.significance import t_quantile
 from tests.chance import tries
@@ -44,9 +44,9 @@ def test_stored_statistics() -> None:
         assert ranks.mann_whitney(left, right).two_sided[0] == pytest.approx(wanted["mwu_p_exact"], rel=1e-9)
         p = significance.ks_p_values(merged.distance, left.size, right.size)[0]
         assert p == pytest.approx(wanted["ks_p_scipy_auto"], rel=1e-7)
-        ratio = np.exp(shift.hodges_lehmann(np.log(left), np.log(right), 0.05).estimate[0])
+        ratio = np.exp(ranks.hodges_lehmann(np.log(left), np.log(right), 0.05).estimate[0])
         assert ratio == pytest.approx(wanted["hodges_lehmann_ratio_right_over_left"], rel=1e-9)
-        moved = shift.hodges_lehmann(left, right, 0.05).estimate[0]
+        moved = ranks.hodges_lehmann(left, right, 0.05).estimate[0]
         assert moved == pytest.approx(wanted["hodges_lehmann_shift_right_minus_left"], rel=1e-9)
     q = significance.benjamini_hochberg(np.array([e["mwu_p_auto"] for e in expected]))
     assert q == pytest.approx([e["bh_q_of_mwu_p_auto"] for e in expected])
@@ -127,7 +127,7 @@ def test_equal_values_are_no_difference() -> None:
     same = np.full((1, 40), 7.0)
     assert ranks.mann_whitney(same, same).two_sided[0] == 1.0
     assert ranks.merge(same, same).distance[0] == 0.0
-    found = shift.hodges_lehmann(same, same, 0.05)
+    found = ranks.hodges_lehmann(same, same, 0.05)
     assert (found.estimate[0], found.low[0], found.high[0]) == (0.0, 0.0, 0.0)
 
 
@@ -138,7 +138,7 @@ def test_selected_ranks_equal_all_pairs(n1: int, n2: int, seed: int, tied: bool)
     left, right = rng.standard_t(2, (2, n1)), rng.standard_t(2, (2, n2))
     if tied:
         left, right = np.round(left), np.round(right)
-    found = shift.hodges_lehmann(left, right, 0.05)
+    found = ranks.hodges_lehmann(left, right, 0.05)
     c = ranks.critical_rank(n1, n2, 0.05)
     for row in range(2):
         pairs = np.sort((right[row][:, None] - left[row][None, :]).ravel())
@@ -148,7 +148,7 @@ def test_selected_ranks_equal_all_pairs(n1: int, n2: int, seed: int, tied: bool)
 
 
 def test_interval_needs_enough_values() -> None:
-    two = shift.hodges_lehmann(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), 0.05)
+    two = ranks.hodges_lehmann(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]), 0.05)
     assert two.low[0] == -np.inf
     assert two.high[0] == np.inf
     assert ranks.critical_rank(3, 3, 0.05) == 1
@@ -226,7 +226,7 @@ def test_selected_differences_are_those_of_all_pairs(kind: str) -> None:
             x[:], y[:, : n2 // 2] = 1.0, 1.0
         pairs = np.sort((y[:, None, :] - x[:, :, None]).reshape(3, -1), axis=1)
         total, c = pairs.shape[1], ranks.critical_rank(n1, n2, 0.05)
-        found = shift.hodges_lehmann(x, y, 0.05)
+        found = ranks.hodges_lehmann(x, y, 0.05)
         assert np.array_equal(found.low, pairs[:, c - 1])
         assert np.array_equal(found.high, pairs[:, total - c])
         assert np.array_equal(found.estimate, (pairs[:, (total - 1) // 2] + pairs[:, total // 2]) / 2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.query_profile.estimators import elbow, shrinkage
+from engine.query_profile.estimators import estimate, remedies
 from engine.query_profile.estimators.attribution import attribute
 from engine.query_profile.estimators.design import FitOptions
 from tests.bench._query_scenarios import Draw, error, workload
@@ -40,7 +40,7 @@ def test_waiting_is_taken_out_whatever_the_queue(queue: str) -> None:
     found = attribute(x, None, y, UNKNOWN, FitOptions(draws=24))
     assert found.elbow is not None
     assert found.elbow.curve is not None
-    straight = shrinkage.fit_times(x, y, UNKNOWN, FitOptions(sample=False))
+    straight = estimate.fit_times(x, y, UNKNOWN, FitOptions(sample=False))
     assert error(found.total, truth) < 0.2
     assert error(found.total, truth) < 0.6 * error(straight.time * x.sum(axis=0), truth)
     assert found.background == 0
@@ -55,13 +55,13 @@ def test_a_background_is_no_elbow() -> None:
     x, cost = workload(Draw(), rng)
     work = x @ cost
     y = (work + 0.5 * work.mean()) * (1 + 0.05 * rng.normal(size=720))
-    assert not elbow.find_elbow(x, y, UNKNOWN, FitOptions()).found
+    assert not remedies.find_elbow(x, y, UNKNOWN, FitOptions()).found
 
 
 def test_few_intervals_and_empty_ones_are_no_elbow() -> None:
-    assert not elbow.find_elbow(np.ones((19, 2)), np.ones(19), np.full(19, np.nan), FitOptions()).found
-    assert not elbow.find_elbow(np.zeros((50, 2)), np.arange(50.0), np.full(50, np.nan), FitOptions()).found
-    assert elbow.bend(np.zeros(50), np.arange(50.0)) == (0.0, 0.0)
+    assert not remedies.find_elbow(np.ones((19, 2)), np.ones(19), np.full(19, np.nan), FitOptions()).found
+    assert not remedies.find_elbow(np.zeros((50, 2)), np.arange(50.0), np.full(50, np.nan), FitOptions()).found
+    assert remedies.bend(np.zeros(50), np.arange(50.0)) == (0.0, 0.0)
 
 
 @given(
@@ -73,7 +73,7 @@ def test_the_curve_never_falls_and_never_outruns_the_work(
     slopes: list[float], steps: list[float], work: list[float]
 ) -> None:
     knots = np.cumsum([0.0, *steps[: len(slopes)]])
-    curve = elbow.Curve(knots, np.array(slopes), 0.0)
+    curve = remedies.Curve(knots, np.array(slopes), 0.0)
     z = np.sort(np.array(work))
     cpu = curve.cpu(z)
     assert (np.diff(cpu) >= -1e-12 * cpu[1:]).all()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.query_profile.estimators import residuals
+from engine.query_profile.estimators import design
 from engine.query_profile.estimators.attribution import attribute
 from engine.query_profile.estimators.design import FitOptions
 from tests.bench._query_scenarios import with_calls
@@ -107,7 +107,7 @@ def test_few_rows_give_a_finite_result(rows: int) -> None:
 
 
 def test_weights_of_a_constant_zero_resource_are_finite() -> None:
-    assert np.isfinite(residuals.weights(np.zeros(4))).all()
+    assert np.isfinite(design.weights(np.zeros(4))).all()
 
 
 def test_equal_intervals_give_a_result() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.query_profile.estimators import posterior, remedies, shrinkage
+from engine.query_profile.estimators import estimate, posterior, remedies
 from engine.query_profile.estimators.attribution import attribute
 from engine.query_profile.estimators.design import FitOptions
 from tests.bench._query_scenarios import error, plain_methods, scenario
@@ -35,7 +35,7 @@ def test_a_lag_is_found_and_removed() -> None:
     case = scenario("background and lag", 32)
     found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=20))
     assert found.lag.share == pytest.approx(0.25, abs=0.06)
-    straight = shrinkage.fit_times(case.x, case.y, UNKNOWN, FitOptions(sample=False))
+    straight = estimate.fit_times(case.x, case.y, UNKNOWN, FitOptions(sample=False))
     assert error(found.total, case.truth) < 0.9 * error(straight.time * case.x.sum(axis=0), case.truth)
 
 
@@ -54,7 +54,7 @@ def test_past_the_elbow_waiting_does_not_count_as_work() -> None:
     found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=20))
     assert found.elbow is not None
     assert found.elbow.found
-    plain = shrinkage.fit_times(case.x, case.y, UNKNOWN, FitOptions(sample=False))
+    plain = estimate.fit_times(case.x, case.y, UNKNOWN, FitOptions(sample=False))
     assert error(found.total, case.truth) < 0.5 * error(plain.time * case.x.sum(axis=0), case.truth)
 
 
@@ -100,14 +100,14 @@ def test_draws_of_a_known_posterior_have_its_mean_and_spread() -> None:
 def test_very_large_times_do_not_overflow() -> None:
     rng = np.random.default_rng(8)
     x = rng.gamma(2, 1e150, (40, 3))
-    found = shrinkage.fit_times(x, x.sum(axis=1) * 1e-140, np.full(40, np.nan), FitOptions(draws=24))
+    found = estimate.fit_times(x, x.sum(axis=1) * 1e-140, np.full(40, np.nan), FitOptions(draws=24))
     assert np.isfinite(found.time).all()
     assert found.time == pytest.approx(1e-140, rel=0.1)
 
 
 def test_predictions_of_totals_come_near_the_measured() -> None:
     case = scenario("costs log-sd 1", 37)
-    costs = shrinkage.fit_times(case.x[:500], case.y[:500], UNKNOWN[:500], FitOptions(sample=False))
+    costs = estimate.fit_times(case.x[:500], case.y[:500], UNKNOWN[:500], FitOptions(sample=False))
     predicted = costs.predict(case.x[500:], None, np.ones(220))
     assert np.abs(predicted / case.y[500:] - 1).mean() < 0.06
 

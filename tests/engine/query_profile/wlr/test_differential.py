@@ -14,7 +14,7 @@ from engine.core.parameters import Attachment, parse
 from engine.core.reading import Source
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
-from engine.query_profile.wlr import printout
+from engine.query_profile.wlr import regression
 from engine.query_profile.wlr.regression import Lines, Quality, Sums, quality
 from tests.engine.query_profile.builders import compute
 from tests.engine.query_profile.wlr import plain
@@ -160,7 +160,7 @@ def test_every_number_of_many_odd_tables() -> None:
             assert near(guess, other, 0.0), seed
         score = quality(actual, predicted)
         check_final(score, wanted)
-        printed = printout.text(classes, lines, actual, predicted, score).splitlines()
+        printed = regression.text(classes, lines, actual, predicted, score).splitlines()
         begin = printed.index("variable             count  R^2     slope  (t-stat) intercept  (t-stat)") + 1
         assert printed[begin : printed.index("", begin)] == wanted.printed(), seed
         assert sum(line.startswith("PREDICT") for line in printed) == 1 + len(wanted.predictions)

@@ -16,7 +16,7 @@ from engine.core.result import LEVELS
 from engine.output.export import at_least
 from engine.output.junit import to_xml
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.result import findings
+from engine.run_comparison.result import result_tables
 from engine.run_comparison.result.detail import arithmetic
 from engine.run_comparison.view import VIEW
 from tests.engine.run_comparison.folder import compute, read_folder
@@ -121,7 +121,7 @@ def test_the_command_line_exits_as_junit_says(tmp_path: Path, capfd: pytest.Capt
 
 
 def test_more_regressions_than_are_listed(read: Callable[..., Inputs], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "MAX_FINDINGS", 5)
+    monkeypatch.setattr(result_tables, "MAX_FINDINGS", 5)
     result = compute(read({f"m{i}": 3.0 for i in range(12)}), draws=50, **SIDES)
     assert [f.text for f in result.findings if f.subject == "comparison"][1:] == ["7 more regressions"]
     assert outcome(result, ComparisonParameters(), "severe") == (True, 13)

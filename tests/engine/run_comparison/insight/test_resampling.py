@@ -7,7 +7,7 @@ import pytest
 
 from engine.core.incremental import Memo
 from engine.run_comparison.insight import resampling
-from engine.run_comparison.insight.evidence import Evidence, gather, limits
+from engine.run_comparison.insight.statistical import Evidence, gather, limits
 from engine.run_comparison.runs.samples import Samples, Side
 from engine.stats.resampling import draw_counts
 from tests.engine.run_comparison.random_sides import pooled, random_runs, side_of

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.run_comparison.insight import statistical
-from engine.run_comparison.insight.evidence import gather
+from engine.run_comparison.insight.statistical import gather
 from engine.run_comparison.runs.samples import Samples, Side
 from engine.stats.ranks import mann_whitney
 from tests.chance import tries

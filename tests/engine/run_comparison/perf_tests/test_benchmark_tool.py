@@ -15,7 +15,7 @@ from engine.core.incremental import Memo
 from engine.core.inputs import Inputs
 from engine.core.view import NoInput
 from engine.run_comparison.parameters import ComparisonParameters, parse_run_rule
-from engine.run_comparison.perf_tests import comparison, pool
+from engine.run_comparison.perf_tests import benchmark_tool
 from engine.run_comparison.runs import selection
 from engine.run_comparison.runs.runs import Run, UpstreamView
 from engine.run_comparison.view import VIEW
@@ -64,7 +64,7 @@ def test_every_metric_in_full_precision(folder: Path, small: Inputs) -> None:
     }
     assert [run.number for run in detail.left] == expected["left_runs_selected"]
     assert [run.number for run in detail.right] == expected["right_runs_selected"]
-    left, right = comparison.moments(detail.samples)
+    left, right = benchmark_tool.moments(detail.samples)
     for metric in expected["metrics"]:
         at = rows[tuple(metric[k] for k in ("Test", "Verb", "Resource", "Subresource", "Scope", "Percentile"))]
         one, two = detail.sample(at)
@@ -154,22 +154,25 @@ def test_selection_cases(folder: Path) -> None:
 def test_ks_of_separated_samples() -> None:
     wanted = [0.6994, 0.2700, 0.0996, 0.0366, 0.0135, 0.0050, 0.0018]
     for n, p in enumerate(wanted, start=1):
-        assert comparison.go_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
-    assert comparison.go_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
+        assert benchmark_tool.go_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
+    assert benchmark_tool.go_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
 
 
 def test_go_prints_odd_numbers() -> None:
-    assert [comparison.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
+    assert [benchmark_tool.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
         "NaN", "+Inf", "-Inf", "1.00", "NaN",
     ]  # fmt: skip
 
 
 def test_test_name_splits_the_whole_path() -> None:
     rest = "artifacts/APIResponsiveness_density_pod-affinity_T.json"
-    assert pool.test_name("job", "1", rest) == "pod-affinity"
-    assert pool.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
-    assert pool.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
-    assert pool.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json") == "job/1/artifacts/APIResponsiveness"
+    assert benchmark_tool.test_name("job", "1", rest) == "pod-affinity"
+    assert benchmark_tool.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
+    assert benchmark_tool.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
+    assert (
+        benchmark_tool.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json")
+        == "job/1/artifacts/APIResponsiveness"
+    )
 
 
 def test_no_runs_on_a_side_is_no_input(small: Inputs) -> None:

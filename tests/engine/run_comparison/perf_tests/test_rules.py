@@ -9,13 +9,12 @@ import pytest
 from scipy import special
 
 from engine.core.incremental import Memo
-from engine.run_comparison.perf_tests import comparison, pool, published
-from engine.run_comparison.perf_tests.pool import BenchmarkKey
+from engine.run_comparison.perf_tests import benchmark_tool, published
+from engine.run_comparison.perf_tests.benchmark_tool import BenchmarkKey
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.measurements import Chunk, MetricKey
-from engine.run_comparison.runs.pooling import Pool
 from engine.run_comparison.runs.runs import Run
-from engine.run_comparison.runs.samples import Samples, Side
+from engine.run_comparison.runs.samples import Pool, Samples, Side
 from tests.engine.run_comparison.random_sides import pooled
 
 API = Series("APIResponsiveness", "APIResponsiveness_load", "GET", "pods", "", "cluster", "", "Perc90", "ms")
@@ -34,15 +33,15 @@ def _samples(left: list[list[float]], right: list[list[float]]) -> Samples:
 
 def test_p_is_kolmogorovs_limit() -> None:
     for z in (0.3, 0.7, 1.17, 1.18, 1.19, 1.6, 2.1, 2.5):
-        found = comparison.go_ks_p(np.array([z / math.sqrt(6 * 3 / 9)]), 6, 3)[0]
+        found = benchmark_tool.go_ks_p(np.array([z / math.sqrt(6 * 3 / 9)]), 6, 3)[0]
         assert found == pytest.approx(special.kolmogorov(z), rel=1e-11, abs=0)
-    assert np.isnan(comparison.go_ks_p(np.array([0.5, 0.0]), 0, 3)).all()
+    assert np.isnan(benchmark_tool.go_ks_p(np.array([0.5, 0.0]), 0, 3)).all()
 
 
 def test_distances_and_moments_of_sides_that_lack_metrics() -> None:
     samples = _samples([[1, 3], [2], [], [-1, -5]], [[2, 4, 6], [], [1], [7, 7]])
-    assert comparison.ks_distances(samples).tolist() == pytest.approx([2 / 3, NAN, NAN, 1], nan_ok=True)
-    left, right = comparison.moments(samples)
+    assert benchmark_tool.ks_distances(samples).tolist() == pytest.approx([2 / 3, NAN, NAN, 1], nan_ok=True)
+    left, right = benchmark_tool.moments(samples)
     assert left.n.tolist() == [2, 1, 0, 2]
     assert left.mean.tolist() == pytest.approx([2, 2, NAN, -3], nan_ok=True)
     assert left.deviation.tolist() == pytest.approx([1, 0, NAN, 2], nan_ok=True)
@@ -55,7 +54,7 @@ def test_distances_and_moments_of_sides_that_lack_metrics() -> None:
 def _compare(left: list[list[float]], right: list[list[float]], scheme: str, threshold: float, average: float):
     keys = tuple(BenchmarkKey("load", "GET", str(i), "", "", "Perc90") for i in range(len(left)))
     both = Pool(keys, _samples(left, right), (frozenset(),) * len(left), np.arange(len(left)))
-    return comparison.compare(both, scheme, threshold, average, Memo())[0]
+    return benchmark_tool.compare(both, scheme, threshold, average, Memo())[0]
 
 
 def test_means_match_within_the_threshold_and_its_inverse() -> None:
@@ -75,7 +74,7 @@ def test_means_match_within_the_threshold_and_its_inverse() -> None:
 
 def test_distributions_match_from_the_threshold_on() -> None:
     left, right = [[1.0, 2], [1.0, 2], []], [[1.0, 2], [8.0, 9], [1.0]]
-    p = float(comparison.go_ks_p(np.array([1.0]), 2, 2)[0])
+    p = float(benchmark_tool.go_ks_p(np.array([1.0]), 2, 2)[0])
     for threshold, matched in ((p, True), (math.nextafter(p, 1), False)):
         answer = _compare(left, right, "ks", threshold, 0.0)
         assert answer.matched.tolist() == [True, matched, True]
@@ -140,7 +139,7 @@ def _chunk(
 
 
 def test_files_keys_and_values_of_a_run() -> None:
-    table = pool.KeyTable()
+    table = benchmark_tool.KeyTable()
     series = [API, PODS, API._replace(bucket="Perc99"), API._replace(metric="pod_startup, x"), API]
     run = Run(("ci", "a-job"), "a-job", "7", chunks=(
         ("artifacts/PodStartupLatency_x_load_T.json", _chunk([1, 3], [8, 9], [5, 5])),
@@ -151,40 +150,44 @@ def test_files_keys_and_values_of_a_run() -> None:
         ("artifacts/APIResponsiveness.json", _chunk([2], [1], [9])),
         ("artifacts/Other_load_T.json", _chunk([2], [1], [9])),
     ))  # fmt: skip
-    values = pool._values_of_run(run, table, series, 5)
+    values = benchmark_tool._values_of_run(run, table, series, 5)
     assert values.values.tolist() == [0, 4, 8, 9]  # null is 0, too few requests leave 3 out; pods come last
     assert [table.keys[number].bucket for number in values.metrics] == ["Perc99", "Perc90", "Perc50", "Perc90"]
     assert [table.keys[number].verb for number in values.metrics] == ["GET", "GET", "Pod-Startup", "Pod-Startup"]
     assert {key.test for key in table.keys} == {"load"} and len(table.keys) == 4
     assert (
         table.numbers("load", np.array([4, 0]), series).tolist()
-        == [table.keys.index(pool.BenchmarkKey("load", *API[2:6], API.bucket))] * 2
+        == [table.keys.index(benchmark_tool.BenchmarkKey("load", *API[2:6], API.bucket))] * 2
     )
-    empty = pool._values_of_run(Run(("a",), "a", "1"), table, series, 5)
+    empty = benchmark_tool._values_of_run(Run(("a",), "a", "1"), table, series, 5)
     assert empty.values.size == empty.metrics.size == empty.links.size == 0
 
 
 def test_reports_that_are_read() -> None:
     path = "artifacts/APIResponsiveness_load_T.json"
-    assert pool.has_readable_report(Run(("a",), "a", "1", chunks=((path, _chunk([], [], [])),)))
+    assert benchmark_tool.has_readable_report(Run(("a",), "a", "1", chunks=((path, _chunk([], [], [])),)))
     for name, chunk in (
         (path, _chunk([], [], [], refused=True)),
         (path, _chunk([], [], [], "2")),
         ("x_y_z", _chunk([], [], [])),
     ):
-        assert not pool.has_readable_report(Run(("a",), "a", "1", chunks=((name, chunk),)))
-    assert [pool.file_rank(name) for name in (path, "artifacts/PodStartupLatency_", "x/" + path)] == [0, 1, None]
-    assert pool._test_of(Run((), "", "1"), path) == "load"
-    assert pool._test_of(Run(("x_y", "j"), "", "1"), "artifacts/APIResponsiveness_load.json") is None
+        assert not benchmark_tool.has_readable_report(Run(("a",), "a", "1", chunks=((name, chunk),)))
+    assert [benchmark_tool.file_rank(name) for name in (path, "artifacts/PodStartupLatency_", "x/" + path)] == [
+        0,
+        1,
+        None,
+    ]
+    assert benchmark_tool._test_of(Run((), "", "1"), path) == "load"
+    assert benchmark_tool._test_of(Run(("x_y", "j"), "", "1"), "artifacts/APIResponsiveness_load.json") is None
 
 
 def test_printed_tables() -> None:
-    def row(resource: str, ratio: float, matched: bool = False, bucket: str = "Perc90") -> comparison.Row:
-        return comparison.Row(
+    def row(resource: str, ratio: float, matched: bool = False, bucket: str = "Perc90") -> benchmark_tool.Row:
+        return benchmark_tool.Row(
             BenchmarkKey("load", "GET", resource, "", "cluster", bucket), matched, ratio, 0.25, 1.5, 2, 3, 4
         )
 
-    text = comparison.printed([row("b", NAN), row("a", 0.5), row("c", 2), row("d", 2), row("e", 1, True)], "avg")
+    text = benchmark_tool.printed([row("b", NAN), row("a", 0.5), row("c", 2), row("d", 2), row("e", 1, True)], "avg")
     lines = text.split("Perc90 mismatched: 4\n\n")[1].splitlines()
     assert [line.split()[2] for line in lines[1:5]] == ["c", "d", "a", "b"]
     assert lines[1] == (
@@ -195,4 +198,4 @@ def test_printed_tables() -> None:
         (99, "mismatched", 0), (99, "matched", 0), (90, "mismatched", 4), (90, "matched", 1), (50, "mismatched", 0),
         (50, "matched", 0),
     )]  # fmt: skip
-    assert "Perc90      Pvalue=0.2500    N1=3  N2=4\n" in comparison.printed([row("a", NAN)], "ks")
+    assert "Perc90      Pvalue=0.2500    N1=3  N2=4\n" in benchmark_tool.printed([row("a", NAN)], "ks")

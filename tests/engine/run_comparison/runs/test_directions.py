@@ -9,8 +9,7 @@ import pytest
 
 from engine.run_comparison.parameters import parse_direction_rules
 from engine.run_comparison.reading.series import Direction
-from engine.run_comparison.runs.directions import better_direction, directions_of
-from engine.run_comparison.runs.measurements import MetricKey
+from engine.run_comparison.runs.measurements import MetricKey, better_direction, directions_of
 from tests.engine.run_comparison.folder import compute
 
 K6 = {
