@@ -16,12 +16,11 @@ from engine.core.result import TREND_LENGTH, Headline, Level, Result, Trend
 from engine.core.tables import Table
 from engine.core.view import Context, NoInput
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
-from engine.job_heuristics.mapreduce.tables.model import TASKS
+from engine.job_heuristics.mapreduce.tables import TASKS
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result.gauges import GAUGES
-from engine.job_heuristics.spark.tables.result import SPARK_TABLES
-from engine.job_heuristics.tables import insight as insight_tables
-from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS
+from engine.job_heuristics.result.rollup import GAUGES
+from engine.job_heuristics.spark.tables import SPARK_TABLES
+from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, INSIGHT_TABLES, JOBS
 
 if TYPE_CHECKING:
     from engine.core.inputs import Inputs
@@ -46,13 +45,13 @@ class JobHeuristics:
     title = "Job heuristics"
     gauges = GAUGES
     parameters: type[Parameters] = JobParameters
-    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *insight_tables.TABLES, DIFFERENCES, TASKS, *SPARK_TABLES)
+    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *INSIGHT_TABLES, DIFFERENCES, TASKS, *SPARK_TABLES)
     fail_on: Level = "severe"
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The file kinds."""
-        from engine.job_heuristics.fleet.reading.manifest import MANIFEST
+        from engine.job_heuristics.fleet.manifest import MANIFEST
         from engine.job_heuristics.mapreduce.reading.kinds import KINDS as OF_MAPREDUCE
         from engine.job_heuristics.spark.reading.kinds import KINDS as OF_SPARK
 
@@ -75,7 +74,7 @@ class JobHeuristics:
         from engine.formats import parquet
 
         parquet.prepare()
-        from engine.job_heuristics.fleet.reading.stored_tables import fleet_results
+        from engine.job_heuristics.fleet.stored_jobs import fleet_results
         from engine.job_heuristics.fleet.with_stored import with_stored
 
         result = with_stored(self, inputs, fleet_results(inputs), parameters, context, self._of_histories)
@@ -86,10 +85,9 @@ class JobHeuristics:
         from engine.job_heuristics.dr_elephant.judged import together
         from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
         from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
-        from engine.job_heuristics.mapreduce.rules.published_differences import differences
-        from engine.job_heuristics.mapreduce.rules.verdict_tables import judge_all
+        from engine.job_heuristics.mapreduce.rules.verdict_tables import differences, judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables
-        from engine.job_heuristics.result.find_job import find_job
+        from engine.job_heuristics.result.all_jobs import find_job
         from engine.job_heuristics.result.rules import rules_of
         from engine.job_heuristics.spark.model.assembly import current_apps
         from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic

@@ -13,8 +13,16 @@ from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.fleet.tables import FILES, PROBLEMS
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as DECLARED
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS
-from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, LETTERS, SEVERITIES
+from engine.job_heuristics.tables import (
+    COSTS,
+    DIFFERENCES,
+    HEURISTICS,
+    JOBS,
+    LETTERS,
+    LISTING,
+    RECOMMENDATIONS,
+    SEVERITIES,
+)
 from engine.output.report import settings
 
 START_MS = 1_767_225_600_000

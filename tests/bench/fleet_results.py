@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.core.incremental import Memo
 from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.result import HEURISTICS
+from engine.job_heuristics.tables import HEURISTICS
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.live.session import Session

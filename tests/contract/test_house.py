@@ -12,7 +12,7 @@ from tests.contract.house import floors, houses
 
 ROOT = Path(__file__).parents[2]
 MODULE_LINES, CLASS_LINES = 500, 600
-PRODUCT_STATEMENTS = 54_144
+PRODUCT_STATEMENTS = 54_345
 """Statements of ``engine`` and ``tui``: lower it when something is deleted; raise it only in a commit that says which
 feature pays for it. Functions are held to 60 statements by ruff."""
 TO_SPLIT = {"Dashboard", "Pane", "LiveTable"}
@@ -29,7 +29,8 @@ def tree(path: Path) -> ast.Module:
 def test_every_folder_of_a_view_is_a_declared_room(package: str) -> None:
     folder = ROOT / package.replace(".", "/")
     folders = {path.name for path in folder.iterdir() if path.is_dir()} - {"__pycache__", "tables"}
-    assert folders == {room for floor in floors(package) for room in floor}
+    declared = {room for floor in floors(package) for room in floor}
+    assert folders <= declared and {room for room in declared if not (folder / f"{room}.py").exists()} <= folders
 
 
 def test_modules_are_one_story() -> None:

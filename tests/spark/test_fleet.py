@@ -18,11 +18,11 @@ from engine.core.problems import Problem
 from engine.core.result import Result
 from engine.core.view import View
 from engine.job_heuristics.fleet.run import batches, run
-from engine.job_heuristics.fleet.run.job_key import job_key
 from engine.job_heuristics.fleet.run.rows import frames
+from engine.job_heuristics.fleet.run.run import job_key
 from engine.job_heuristics.fleet.tables import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.insight import ROLLUP
+from engine.job_heuristics.tables import ROLLUP
 from engine.live.options import LiveSettings
 from tests.contract.samples import opened, view
 

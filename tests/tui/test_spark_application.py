@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.spark.result.detail import AppDetail
+from engine.job_heuristics.spark.result import AppDetail
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics.make import END_MS, put_spark
 from sample_data.job_heuristics.shapes import SPARK_FINISHED

@@ -8,8 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.job_heuristics.tables.insight import RECOMMENDATIONS
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.tables import RECOMMENDATIONS, SEVERITIES
 
 STEP_MB = 128
 """Memory is set in multiples of this many MB."""

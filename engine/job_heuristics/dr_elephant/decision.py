@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.tables import SEVERITIES
 
 ALL_TASKS = "number of tasks"
 """Label of a gate whose value is the number of tasks."""

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.core.text import clean
-from engine.job_heuristics.tables.insight import CONF_CHANGES, HISTORY
+from engine.job_heuristics.tables import CONF_CHANGES, HISTORY
 
 SCALE = 1.4826
 """Median absolute deviation to standard deviation of a normal sample."""

@@ -12,7 +12,7 @@ import polars as pl
 from engine.core.incremental import FramePartials, Partials
 from engine.core.result import Finding, Level
 from engine.core.view import Context
-from engine.job_heuristics.tables.result import JOBS, LETTERS
+from engine.job_heuristics.tables import JOBS, LETTERS
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from engine.core.tables import Table
-from engine.job_heuristics.tables.columns import count, text, time
-from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS
-from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS
+from engine.job_heuristics.tables import (
+    COSTS,
+    DIFFERENCES,
+    HEURISTICS,
+    JOBS,
+    LISTING,
+    RECOMMENDATIONS,
+    count,
+    text,
+    time,
+)
 
 FLEET_RESULTS = Table(
     "fleet_results",

@@ -18,11 +18,11 @@ from engine.core.result import MadeLater, Result
 from engine.core.tables import Table
 from engine.core.view import Context, NoInput, View
 from engine.job_heuristics.dr_elephant import history
-from engine.job_heuristics.fleet.own_histories import OwnHistories, own_histories
-from engine.job_heuristics.fleet.reading.stored_tables import FleetResult
+from engine.job_heuristics.fleet.documents import OwnHistories, own_histories
 from engine.job_heuristics.fleet.stored_jobs import (
     MOST_ADVISED,
     AllJobs,
+    FleetResult,
     StoredJobs,
     in_listed_order,
     slim,
@@ -30,10 +30,8 @@ from engine.job_heuristics.fleet.stored_jobs import (
 )
 from engine.job_heuristics.fleet.tables import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result.all_jobs import Detail, StoredJob
-from engine.job_heuristics.result.find_job import find_job
-from engine.job_heuristics.tables.insight import HISTORY, LISTING, RECOMMENDATIONS, ROLLUP
-from engine.job_heuristics.tables.result import JOBS
+from engine.job_heuristics.result.all_jobs import Detail, StoredJob, find_job
+from engine.job_heuristics.tables import HISTORY, JOBS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.output.report import settings
 
 OfHistories = Callable[[Inputs, JobParameters, Context], Result]

@@ -1,8 +1,4 @@
-"""Result tables of all jobs beyond Dr. Elephant's, the summary, and what the screen draws of the job list.
-
-Cost and recommendations are kept per job in ``context.memo`` and computed again only for jobs that changed; what
-concerns one job (option ``job``) is made for that one only.
-"""
+"""Result tables of all jobs beyond Dr. Elephant's, the summary, and what the screen draws of the job list."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import polars as pl
 
 from engine.core.incremental import FramePartials
 from engine.core.tables import Table
-from engine.core.view import Context
+from engine.core.view import Context, UnknownName
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet, in_order
@@ -25,14 +21,24 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import rollup
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRules
-from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
-from engine.job_heuristics.tables.result import HEURISTICS, JOBS, SEVERITIES
+from engine.job_heuristics.tables import COSTS, HEURISTICS, JOBS, LISTING, RECOMMENDATIONS, ROLLUP, SEVERITIES
 
 if TYPE_CHECKING:
     from engine.core.problems import Problem
     from engine.core.result import Result
-    from engine.job_heuristics.mapreduce.result.detail import JobDetail
-    from engine.job_heuristics.spark.result.detail import AppDetail
+    from engine.job_heuristics.mapreduce.result import JobDetail
+    from engine.job_heuristics.spark.result import AppDetail
+
+
+def find_job(ids: pl.Series, wanted: str) -> str:
+    """Return the job called ``wanted``, or the only one whose id ends so. Raises UnknownName."""
+    if (ids == wanted).any():
+        return wanted
+    ending = ids.str.ends_with("_" + wanted.removeprefix("_")) | ids.str.ends_with("-" + wanted.removeprefix("-"))
+    near = ids.filter(ending)
+    if near.len() == 1:
+        return str(near[0])
+    raise UnknownName(f"{near.len()} jobs end in {wanted!r}" if near.len() else f"no job {wanted!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +157,13 @@ def extend(
     changed, complaints = rules.changed(parameters.limits)
     job_detail, app_detail = None, None
     if job_id is not None and job_id in apps.apps:
-        from engine.job_heuristics.spark.result import tables as spark_tables
+        from engine.job_heuristics.spark import result as spark_tables
 
         both = (rules.of(SparkHeuristic), changed.of(SparkHeuristic))
         app_detail, of_app = spark_tables.of_app(apps, verdicts, both, job_id, parameters, context)
         tables.update(of_app)
     elif job_id is not None:
-        from engine.job_heuristics.mapreduce.result import (
-            tables as job_tables,  # half of all the code: imported only when it is wanted
-        )
+        from engine.job_heuristics.mapreduce import result as job_tables
 
         of_both = (rules.of(MapReduceHeuristic), changed.of(MapReduceHeuristic))
         job_detail, of_job = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
@@ -187,7 +191,7 @@ def _fleet(model: Model, rules: MapReduceRules, parameters: JobParameters, conte
 def _spark_fleet(apps: Apps, rules: SparkRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
     """Return cost and recommendations of Spark applications, see ``_kept``."""
     from engine.job_heuristics.spark.insight import advice as spark_advice
-    from engine.job_heuristics.spark.insight import cost as spark_cost
+    from engine.job_heuristics.spark.insight import resources as spark_cost
 
     def compute(wanted: Collection[str]) -> Computed:
         part = {app: apps.apps[app] for app in wanted}

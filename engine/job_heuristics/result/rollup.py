@@ -1,4 +1,4 @@
-"""Fleet view: used, wasted, wait and severities by user, queue, type and hour; the Pareto of waste."""
+"""Sums over the job list: its order, the roll-up by user and queue, the summary, and what goes on to Prometheus."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Array
-from engine.job_heuristics.tables.insight import ROLLUP, SHOWN_WASTE
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.tables import ROLLUP, SEVERITIES, SHOWN_WASTE
+from engine.output.exposition import PERCENT, Gauge
 
 GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
 """What jobs can be grouped by; ``hour`` is the UTC hour in which they finished (or were submitted)."""
@@ -153,3 +153,21 @@ def _exact_sum(values: Array) -> int:
     if len(values) and max(-int(values.min()), int(values.max())) < 2**62 // len(values):
         return int(values.sum())
     return sum(values.tolist())
+
+
+_MB_SECONDS = 1048576.0
+_GROUP = {"group": "group", "by": "by"}
+
+
+def _group(name: str, column: str, meaning: str, factor: float = 1.0) -> Gauge:
+    return Gauge(f"jobs{name}", "rollup", column, meaning, _GROUP, factor)
+
+
+GAUGES = (
+    _group("", "jobs", "Jobs of the group."),
+    _group("_used_byte_seconds", "used_mb_s", "Memory that the group's jobs reserved, over time.", _MB_SECONDS),
+    _group("_wasted_byte_seconds", "wasted_mb_s", "Memory that they reserved and did not use, over time.", _MB_SECONDS),
+    _group("_wasted_ratio", "wasted_percent", "Part of the reserved memory that was not used.", PERCENT),
+    _group("_severe", "severe", "Jobs whose worst verdict is severe."),
+    _group("_critical", "critical", "Jobs whose worst verdict is critical."),
+)

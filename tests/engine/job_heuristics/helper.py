@@ -15,8 +15,8 @@ from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.problems import Problem
 from engine.core.reading import Source
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
-from engine.job_heuristics.mapreduce.tables.input import INPUTS as MAPREDUCE_INPUTS
-from engine.job_heuristics.spark.tables.input import SPARK_INPUTS
+from engine.job_heuristics.mapreduce.tables import INPUTS as MAPREDUCE_INPUTS
+from engine.job_heuristics.spark.tables import SPARK_INPUTS
 from engine.job_heuristics.view import VIEW
 
 INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, FLEET_RESULTS)

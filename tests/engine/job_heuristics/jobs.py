@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from engine.job_heuristics.mapreduce.model.model import Model
-from engine.job_heuristics.mapreduce.tables.model import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
+from engine.job_heuristics.mapreduce.tables import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
 
 BASE = 1_700_000_000_000
 MB = 2**20

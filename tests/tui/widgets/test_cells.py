@@ -7,8 +7,8 @@ import pytest
 
 from engine.core import units
 from engine.core.tables import Column, Table
-from engine.job_heuristics.mapreduce.tables.model import TASKS
-from engine.job_heuristics.tables.insight import RECOMMENDATIONS
+from engine.job_heuristics.mapreduce.tables import TASKS
+from engine.job_heuristics.tables import RECOMMENDATIONS
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.job_heuristics.level import advice_spec, task_spec
 from tui.widgets.drawing.fragments import cells, plain

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.tables import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
 from tui.widgets.drawing.canvas import ScrollCanvas
@@ -15,7 +15,7 @@ from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless, 
 from tui.widgets.drawing.plot import Mark, histogram, spark
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.mapreduce.result.detail import Chart, JobDetail, SideDetail, VerdictDetail
+    from engine.job_heuristics.mapreduce.result import Chart, JobDetail, SideDetail, VerdictDetail
 
 Paint = Callable[[int, Glyphs], list[Line]]
 

@@ -20,7 +20,7 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.core.tables import Column, Table
-    from engine.job_heuristics.mapreduce.result.detail import JobDetail
+    from engine.job_heuristics.mapreduce.result import JobDetail
     from engine.job_heuristics.result.all_jobs import Detail
     from tui.widgets.table.window import Cell
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from engine.job_heuristics.spark.model.app import Stage
-    from engine.job_heuristics.spark.result.detail import AppDetail, AppVerdict
+    from engine.job_heuristics.spark.result import AppDetail, AppVerdict
 
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
 

@@ -18,7 +18,7 @@ from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.core.result import Result
-    from engine.job_heuristics.spark.result.detail import AppDetail
+    from engine.job_heuristics.spark.result import AppDetail
 
 SECTIONS = ("verdicts", "insights", "stages", "timeline", "executors", "sql", "advice", "what if", "history", "notes")
 

@@ -18,7 +18,7 @@ from engine.core.view import Context, NoInput, View
 from engine.job_heuristics.fleet.documents import Document, inputs
 from engine.job_heuristics.fleet.run.rows import LINKS, packed
 from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PER_JOB, PROBLEMS
-from engine.job_heuristics.tables.insight import LISTING
+from engine.job_heuristics.tables import LISTING
 from engine.live.options import LiveSettings
 
 if TYPE_CHECKING:

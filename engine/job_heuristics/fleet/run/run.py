@@ -1,11 +1,9 @@
-"""One run on Spark: list the files, compute jobs in batches, join what belongs together, write one table after another.
-
-DataFrames only: the same program runs in a classic session and through Spark Connect.
-"""
+"""One run on Spark: list the files, compute jobs in batches, join what belongs together, write one table after another."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,18 +17,47 @@ from engine.core import units
 from engine.core.tables import Table
 from engine.core.view import View
 from engine.job_heuristics.fleet.run.batches import BATCH, Work
-from engine.job_heuristics.fleet.run.job_key import PATTERN, ROLLING, components
 from engine.job_heuristics.fleet.run.rows import HEIGHT, JOB, LINKS, PLACE, ROWS, SCHEMA, TABLE, Unpack, ddl, to_spark
 from engine.job_heuristics.fleet.tables import FINDINGS, WRITTEN
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import rollup
-from engine.job_heuristics.tables.insight import LISTING, ROLLUP
+from engine.job_heuristics.tables import LISTING, ROLLUP
 from engine.live.options import LiveSettings
 from engine.output import report
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
+
+PATTERN = r"(job_(?:local)?\d+_\d+|application_\d+_\d+|app-\d+-\d+|local-\d+|spark-[0-9a-f]{32}|spark-application-\d+)"
+"""How ids of jobs and applications look in names of files; Java's patterns and Python's read it alike."""
+ROLLING = r"/(eventlog_v2_[^/]*)/"
+"""The folder of a rolling event log, whose parts belong together whatever the application is called."""
+_PATTERN, _ROLLING = re.compile(PATTERN), re.compile(ROLLING)
+
+
+def job_key(path: str) -> str:
+    """Return the id in the name of a file, else the first in its folders, else the folder of its rolling log, else the path."""
+    folders, _, name = path.rpartition("/")
+    match = _PATTERN.search(name) or _PATTERN.search(folders) or _ROLLING.search(f"{folders}/")
+    return match[1] if match else path
+
+
+def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return, for all that ``links`` join in pairs, the first of those it is joined with, in any number of steps."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    for left, right in links:
+        low, high = sorted((root(left), root(right)))
+        parent[high] = low
+    return {name: root(name) for name in list(parent)}
+
 
 LARGE = 32 << 20
 """Bytes above which a file that is not on a disk is opened by the worker that reads it: Spark holds a content several times."""

@@ -17,7 +17,7 @@ from engine.job_heuristics.mapreduce.model.job_arrays import MB
 from engine.job_heuristics.mapreduce.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules.side_stats import Segments
-from engine.job_heuristics.tables.insight import COSTS
+from engine.job_heuristics.tables import COSTS
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("useful", "memory that tasks needed, while they worked"),

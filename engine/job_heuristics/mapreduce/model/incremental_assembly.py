@@ -16,8 +16,7 @@ from engine.core.incremental import Partials
 from engine.core.inputs import FILE, Inputs
 from engine.core.view import Context
 from engine.job_heuristics.mapreduce.model.assembly import assemble
-from engine.job_heuristics.mapreduce.model.events import EVENT_TABLES, Events, rows_of
-from engine.job_heuristics.mapreduce.model.file_choice import id_in_name
+from engine.job_heuristics.mapreduce.model.file_choice import EVENT_TABLES, Events, id_in_name, rows_of
 from engine.job_heuristics.mapreduce.model.model import JobPart, Model
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.arrays import AttemptArrays, TaskArrays, attempts_of, tasks_of
-from engine.job_heuristics.mapreduce.tables.model import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
+from engine.job_heuristics.mapreduce.tables import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
 
 
 class ModelFrames(NamedTuple):

@@ -1,14 +1,59 @@
-"""Inside the tasks: memory and CPU over the twelve twelfths of an attempt's progress, leaks and stalls."""
+"""Series inside tasks: progress splits as Hadoop packs them, and what they show of a side."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.mapreduce.reading import progress
+from engine.formats.avro_binary import BadRecord, length, varint
+
+_ARRAY = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]])
+_AVRO = b"avro:"
+"""Marks arrays in Avro's binary encoding; others are JSON."""
+
+
+def decode(progress: bytes | None) -> tuple[list[int], list[int], list[int], list[int]] | None:
+    """Decode a value of column ``progress`` to its four arrays; None where there are none or they are damaged."""
+    if not progress:
+        return None
+    if progress.startswith(_AVRO):
+        return _decode_avro(progress.removeprefix(_AVRO))
+    try:
+        parts = [_ARRAY.decode(part) if part else [] for part in progress.split(b";")]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else None
+
+
+def _decode_avro(data: bytes) -> tuple[list[int], list[int], list[int], list[int]] | None:
+    """As ``decode``, of four arrays in Avro's binary encoding, back to back."""
+    arrays: list[list[int]] = []
+    at = 0
+    try:
+        for _ in range(4):
+            values: list[int] = []
+            while True:
+                count, at = varint(data, at)
+                if count == 0:
+                    break
+                if count < 0:
+                    count = -count
+                    _, at = length(data, at)
+                if count > len(data):
+                    return None
+                for _ in range(count):
+                    value, at = varint(data, at)
+                    values.append(value)
+            arrays.append(values)
+    except (IndexError, BadRecord):
+        return None
+    return arrays[0], arrays[1], arrays[2], arrays[3]
+
 
 BUCKETS = 12
 """Parts into which Hadoop divides the progress of an attempt."""
@@ -37,7 +82,7 @@ def in_task(attempts: pl.DataFrame, side: str) -> InTask | None:
     if not mine.height:
         return None
     picked = np.unique(np.linspace(0, mine.height - 1, min(MOST, mine.height)).astype(np.int64))
-    decoded = [progress.decode(data) for data in mine["progress"].gather(picked.tolist()).to_list()]
+    decoded = [decode(data) for data in mine["progress"].gather(picked.tolist()).to_list()]
     rows = [four for four in decoded if four is not None and all(len(each) == BUCKETS for each in four)]
     if not rows:
         return None

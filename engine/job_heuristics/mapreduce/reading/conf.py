@@ -9,7 +9,7 @@ from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.formats.hadoop_xml import BadXml, properties
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector, job_of
-from engine.job_heuristics.mapreduce.tables.input import CONF
+from engine.job_heuristics.mapreduce.tables import CONF
 
 JOB_IN_NAME = re.compile(r"job_(?:local)?\d+_\d+")
 _SOME_ID = re.compile(r"(?:job|appattempt|application)_(?:local)?\d+_\d+")

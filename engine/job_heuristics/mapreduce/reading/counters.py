@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from engine.job_heuristics.mapreduce.reading.records import Counters, Group
-from engine.job_heuristics.mapreduce.tables.input import COUNTER_COLUMNS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
+from engine.job_heuristics.mapreduce.tables import COUNTER_COLUMNS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
 
 _WIDTH = len(COUNTER_COLUMNS)
 _EMPTY: tuple[None, ...] = (None,) * _WIDTH

@@ -29,7 +29,7 @@ from engine.job_heuristics.mapreduce.reading.records import (
     Text,
     Union,
 )
-from engine.job_heuristics.mapreduce.tables.input import COUNTER_COLUMNS
+from engine.job_heuristics.mapreduce.tables import COUNTER_COLUMNS
 
 
 def plain(text: Text) -> str | None:
@@ -251,6 +251,8 @@ def _progress(event: MapAttemptFinished | TaskAttemptUnsuccessfulCompletion) -> 
     clock = bytes(event.clockSplits)
     if len(clock) < 3:
         return None
+    if clock.startswith(b"avro:"):
+        return clock
     return b";".join((clock, bytes(event.cpuUsages), bytes(event.vMemKbytes), bytes(event.physMemKbytes)))
 
 

@@ -14,9 +14,10 @@ from typing import Any
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import decode
+from engine.formats.avro_binary import BadSchema
 from engine.job_heuristics.mapreduce.reading import history_binary, history_text
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector
-from engine.job_heuristics.mapreduce.tables.input import (
+from engine.job_heuristics.mapreduce.tables import (
     ATTEMPT_ENDS,
     ATTEMPT_STARTS,
     JOB_EVENTS,
@@ -39,7 +40,7 @@ class History:
     id = "jhist"
     title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
     append = True
-    version = 5
+    version = 4
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -80,7 +81,7 @@ class History:
         start = head.find(b"\n", header.end() - 1) + 1
         try:
             decoder = history_binary.decoder(head[start : head.find(b"\n", start)].strip())
-        except history_binary.BadSchema:
+        except (BadSchema, RecursionError):
             return -1
         for found in islice(_RECORD.finditer(piece), 20):
             tried = piece[found.start() : found.start() + _TRIED]
@@ -161,7 +162,7 @@ class History:
         schema = data[start:end].strip()
         try:
             decoder = history_binary.decoder(schema)
-        except history_binary.BadSchema as error:
+        except (BadSchema, RecursionError) as error:
             to.problem("bad-schema", f"the second line is no usable Avro schema: {error}", line=line)
             to.parser_error(line, f"org.apache.avro.SchemaParseException: {error}")
             state["form"] = "none"
@@ -202,7 +203,7 @@ class History:
         """Read binary events from ``at`` on. Returns where reading stops."""
         try:
             decoder = history_binary.decoder(bytes(state["schema"]))
-        except history_binary.BadSchema:
+        except BadSchema:
             state["form"] = "none"
             return len(data)
         errors = dict(state.get("errors") or {})

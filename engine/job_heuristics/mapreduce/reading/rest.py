@@ -13,7 +13,7 @@ from engine.job_heuristics.mapreduce.reading.conf import JOB_IN_NAME
 from engine.job_heuristics.mapreduce.reading.counters import counter_row
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector, job_of
 from engine.job_heuristics.mapreduce.reading.records import Counter, Counters, Group
-from engine.job_heuristics.mapreduce.tables.input import INPUTS
+from engine.job_heuristics.mapreduce.tables import INPUTS
 
 _KEYS = rb"job|jobs|conf|jobCounters|task|tasks|jobTaskCounters|jobTaskAttemptCounters|taskAttempt|taskAttempts"
 _HEAD = re.compile(rb'^\s*\{\s*"(' + _KEYS + rb')"\s*:\s*[{\[n]')

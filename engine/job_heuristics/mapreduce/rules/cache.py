@@ -9,8 +9,14 @@ import numpy as np
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import MB
 from engine.job_heuristics.mapreduce.model import job_conf
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRule
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerJob, Verdict, unscored
+from engine.job_heuristics.mapreduce.rules.heuristic import (
+    Jobs,
+    MapReduceHeuristic,
+    MapReduceRule,
+    PerJob,
+    Verdict,
+    unscored,
+)
 
 _LIMIT = "distributed.cache.file.size.limit"
 

@@ -11,8 +11,7 @@ from typing import Any
 from engine.core.text import clean
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.mapreduce.model import job_conf
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
-from engine.job_heuristics.mapreduce.rules.jobs import SIDES, Jobs
+from engine.job_heuristics.mapreduce.rules.heuristic import SIDES, Jobs, MapReduceRules
 from engine.job_heuristics.mapreduce.rules.metrics import CONTAINERS
 
 _NULL_STATE = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)" because "<local13>" is null'

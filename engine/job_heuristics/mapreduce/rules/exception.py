@@ -9,8 +9,14 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import MOST_DETAILS, cut
 from engine.job_heuristics.mapreduce.model.job_arrays import FAILED, Job
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRule
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerJob, Verdict, unscored
+from engine.job_heuristics.mapreduce.rules.heuristic import (
+    Jobs,
+    MapReduceHeuristic,
+    MapReduceRule,
+    PerJob,
+    Verdict,
+    unscored,
+)
 
 _NO_STACK = (
     "Unable to find stacktrace info. Please find the real problem in the Jobhistory link above."

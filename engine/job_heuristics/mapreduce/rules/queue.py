@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from engine.job_heuristics.mapreduce.model import job_conf
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRule
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs, PerJob, Verdict, unscored
+from engine.job_heuristics.mapreduce.rules.heuristic import (
+    Jobs,
+    MapReduceHeuristic,
+    MapReduceRule,
+    PerJob,
+    Verdict,
+    unscored,
+)
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure
 
 RUNTIMES_MS = tuple(minutes * 60_000 for minutes in (13, 13.5, 14, 14.5))

@@ -1,8 +1,8 @@
-"""The result tables of Dr. Elephant's rules: metrics, severity, score, verdicts and findings of each job."""
+"""The verdicts of all rules in force on some jobs, and the result tables that they make: metrics, severity, score, findings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,70 @@ from engine.job_heuristics.mapreduce.model.arrays import TaskArrays
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules import metrics
 from engine.job_heuristics.mapreduce.rules.errors import assumptions, errors
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristic import Jobs, MapReduceRule, MapReduceRules, Verdict, verdict_of
 from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs
 from engine.job_heuristics.mapreduce.rules.side_stats import Sides, measure
-from engine.job_heuristics.mapreduce.rules.verdicts import Verdicts, idle, rows, verdicts
-from engine.job_heuristics.mapreduce.tables.model import JOB_MODEL
+from engine.job_heuristics.mapreduce.tables import JOB_MODEL
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.result import JOBS, SEVERITIES
+from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
+
+NO_DATA = "No Data Received"
+"""Name of Dr. Elephant's pseudo result for a job without tasks."""
+NO_DATA_ADVICE = "No task ran: check whether the input path holds data and whether filters leave any."
+_NO_DATA_DETAILS = '{"No Data Received":""}'
+
+Verdicts = list[tuple[MapReduceRule, Verdict]]
+
+
+def verdicts(
+    rules: MapReduceRules, jobs: Jobs, *, published: bool = False, by_code: Verdicts | None = None
+) -> Verdicts:
+    """Return the verdicts of all rules in force, in their order, by Dr. Elephant's code or the ``published`` description.
+
+    ``by_code``: the verdicts of the same jobs by the code; where both give the same one it is taken over.
+    """
+    by_rule = {id(rule): made for rule, made in by_code or ()}
+    return [
+        (rule, by_rule[id(rule)])
+        if rule.heuristic.same_in_both and id(rule) in by_rule
+        else (rule, verdict_of(rule, jobs, published=published))
+        for rule in rules.rules
+        if rule.heuristic.in_published or not published
+    ]
+
+
+def idle(jobs: Jobs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which jobs get the pseudo result instead of verdicts: they succeeded without a task."""
+    without: np.ndarray[tuple[int], np.dtype[np.bool_]] = jobs.empty & (jobs.state == "SUCCEEDED")
+    return without
+
+
+def rows(jobs: Jobs, made: Sequence[tuple[MapReduceRule, Verdict]]) -> pl.DataFrame:
+    """Return HEURISTICS rows: jobs in their order, heuristics in the order of ``made``."""
+    without_data = idle(jobs)
+    at = np.flatnonzero(without_data)
+    zero = np.zeros(len(at), np.int64)
+    parts = [(at, NO_DATA, zero + 1, zero, [_NO_DATA_DETAILS] * len(at))]
+    for rule, each in made:
+        at = np.flatnonzero(each.given & ~without_data)
+        texts = each.details.texts(at) if len(at) else []
+        parts.append((at, rule.name, each.severity[at], each.score[at], texts))
+    job = np.concatenate([part[0] for part in parts])
+    order = np.argsort(job, kind="stable")
+    kinds = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
+    severity, score = (np.concatenate([part[k] for part in parts]).astype(np.int64)[order] for k in (2, 3))
+    details = [text for part in parts for text in part[4]]
+    frame = pl.DataFrame(
+        {
+            "job_id": jobs.frame["job_id"].gather(job[order]),
+            "heuristic": pl.Series([part[1] for part in parts]).gather(kinds[order]),
+            "severity": pl.Series(SEVERITIES).gather(severity),
+            "score": score,
+            "details": pl.Series(details, dtype=pl.String).gather(order),
+        }
+    )
+    return HEURISTICS.frame(frame)
+
 
 Properties = Mapping[str, Mapping[str, str]]
 
@@ -135,3 +191,60 @@ def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, c
         return judge(part.jobs, sides, part.properties, chosen, published=published)
 
     return judged_fleet("verdicts", model.stamps, judge_some, (parameters.mode, chosen.key), context)
+
+
+METRIC_DIFFERENCES = {
+    "used_mb_s": "the published description counts exact times, Dr. Elephant whole seconds of each task",
+    "wasted_mb_s": "the published description counts container - peak of each task, Dr. Elephant container - 1.5 x the "
+    "side's largest peak",
+    "wait_ms": "the published description's ideal start is the launch and the slow-start share of maps, and waits may be "
+    "negative; Dr. Elephant's is submission and the last map, floored at 0",
+}
+"""Why a metric differs between the published description and Dr. Elephant's code."""
+
+
+def differences(model: Model, rules: MapReduceRules) -> pl.DataFrame:
+    """Judge the jobs of ``model`` both ways; return DIFFERENCES rows, by job in the model's order, metrics before heuristics."""
+    jobs, properties = model.jobs, model.properties
+    sides = sides_of(jobs, model.arrays[0], properties, published=True)
+    code, described = (
+        Jobs(jobs, sides, properties, blocks_of(jobs, properties, rules.block_size, published=mode))
+        for mode in (False, True)
+    )
+    by_code = verdicts(rules, code)
+    by_description = verdicts(rules, described, published=True, by_code=by_code)
+    counted = {mode: metrics.compute(jobs, sides, published=mode) for mode in (False, True)}
+    parts: list[tuple[list[int], str, list[str], list[str], str]] = []
+    for name, reason in METRIC_DIFFERENCES.items():
+        one, two = counted[False][name], counted[True][name]
+        at = [j for j, (x, y) in enumerate(zip(one, two, strict=True)) if x != y]
+        parts.append((at, name, [str(one[j]) for j in at], [str(two[j]) for j in at], reason))
+    by_rule = {id(rule): verdict for rule, verdict in by_description}
+    for rule, verdict in by_code:
+        other = by_rule.get(id(rule))
+        if other is verdict:
+            continue
+        ours = np.where(verdict.given, verdict.severity, -1)
+        theirs = np.where(other.given, other.severity, -1) if other is not None else np.full(jobs.height, -1)
+        where = np.flatnonzero(ours != theirs)
+        reason = rule.heuristic.difference
+        parts.append((where.tolist(), rule.name, _severity_words(ours[where]), _severity_words(theirs[where]), reason))
+    names = jobs["job_id"].to_list()
+    rows = sorted(
+        (j, order, what, a, b, reason)
+        for order, (at, what, code, described, reason) in enumerate(parts)
+        for j, a, b in zip(at, code, described, strict=True)
+    )
+    return DIFFERENCES.frame(
+        {
+            "job_id": [names[row[0]] for row in rows],
+            "what": [row[2] for row in rows],
+            "upstream": [row[3] for row in rows],
+            "published": [row[4] for row in rows],
+            "reason": [row[5] for row in rows],
+        }
+    )
+
+
+def _severity_words(severity: Array) -> list[str]:
+    return ["-" if value < 0 else SEVERITIES[value] for value in severity.tolist()]

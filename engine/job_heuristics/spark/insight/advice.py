@@ -9,8 +9,15 @@ import polars as pl
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, frame_of
-from engine.job_heuristics.spark.insight.cost import split
-from engine.job_heuristics.spark.insight.resources import MB, Resources, heap_bytes, is_local, partitions_key, resources
+from engine.job_heuristics.spark.insight.resources import (
+    MB,
+    Resources,
+    heap_bytes,
+    is_local,
+    partitions_key,
+    resources,
+    split,
+)
 from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
 from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
 from engine.job_heuristics.spark.insight.whatif import Scenario, changed_app, repartitioned

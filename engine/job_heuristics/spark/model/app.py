@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.spark.tables.input import METRIC_NAMES, PEAKS
+from engine.job_heuristics.spark.tables import METRIC_NAMES, PEAKS
 
 Ints = NDArray[np.int64]
 DRIVER = "driver"

@@ -1,4 +1,4 @@
-"""From the rows of logs to applications; only applications whose files changed are assembled again."""
+"""Applications assembled from their logs; only those whose logs changed are assembled again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,40 @@ from engine.core.incremental import Partials
 from engine.core.inputs import FILE, Inputs
 from engine.core.tables import Table
 from engine.core.view import Context
-from engine.job_heuristics.spark.model import past
+from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.model.app import App, AppAttempt, SqlExecution
 from engine.job_heuristics.spark.model.history_server import Events, Summary, summarise
 from engine.job_heuristics.spark.model.logs import Log, LogPart, Part, attempts_by_app, log_parts, logs_of
-from engine.job_heuristics.spark.tables import input as tables
+from engine.job_heuristics.spark.tables import SPARK_TASK_STARTS
+
+_TIMES = {
+    "spark_events": "time_ms", "spark_jobs": "time_ms", "spark_executors": "time_ms", "spark_task_starts": "launch_ms",
+    "spark_task_ends": "finish_ms", "spark_sql": "time_ms",
+}  # fmt: skip
+"""Column that says when a row was written, by input table."""
+
+
+def until(frames: Mapping[str, pl.DataFrame], at_ms: int) -> dict[str, pl.DataFrame]:
+    """Return the rows in front of the first event later than ``at_ms``; tasks that end later run."""
+    later = [
+        frame.filter(pl.col(_TIMES[name]) > at_ms)["seq"].min() for name, frame in frames.items() if name in _TIMES
+    ]
+    stages = frames["spark_stages"]
+    for word, column in (("SUBMITTED", "submit_ms"), ("COMPLETED", "complete_ms")):
+        later.append(stages.filter((pl.col("event") == word) & (pl.col(column) > at_ms))["seq"].min())
+    places = [place for place in later if isinstance(place, int)]
+    if not places:
+        return dict(frames)
+    end = min(places)
+    ends = frames["spark_task_ends"]
+    open_tasks = ends.filter((pl.col("start_seq") < end) & (pl.col("seq") >= end)).with_columns(seq=pl.col("start_seq"))
+    kept = {name: frame.filter(pl.col("seq") < end) for name, frame in frames.items()}
+    columns = [name for name in SPARK_TASK_STARTS.schema.names() if name != "log"]
+    kept["spark_task_starts"] = pl.concat([kept["spark_task_starts"].select(columns), open_tasks.select(columns)]).sort(
+        "seq"
+    )
+    return kept
+
 
 _STEP = 1 << 40
 """Places in the log that one part of it may have."""
@@ -119,7 +148,7 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
     log = logs[0]
     frames = {table.name: rows.of(table, log) for table in tables.SPARK_INPUTS}
     if at_ms is not None:
-        frames = past.until(frames, at_ms)
+        frames = until(frames, at_ms)
         facts[0] = frames["spark_events"]
     attempts = tuple(_attempt(each, fact, at_ms) for each, fact in zip(logs, facts, strict=True))
     events = facts[0]

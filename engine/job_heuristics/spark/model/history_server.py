@@ -17,7 +17,7 @@ import polars as pl
 
 from engine.job_heuristics.spark.model.app import DRIVER, NO_SUMS, Executor, Ints, SparkJob, Stage, Stored
 from engine.job_heuristics.spark.model.blocks import Blocks
-from engine.job_heuristics.spark.tables.input import METRIC_NAMES, PEAKS
+from engine.job_heuristics.spark.tables import METRIC_NAMES, PEAKS
 
 _NEVER = 2**62
 _KILLED = ("TaskKilled", "TaskCommitDenied")

@@ -17,7 +17,7 @@ from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats.unpack import unpacked
 from engine.job_heuristics.spark.reading.event_log import MOST_LINE, EventLog
-from engine.job_heuristics.spark.tables.input import SPARK_INPUTS
+from engine.job_heuristics.spark.tables import SPARK_INPUTS
 
 MOST_ENTRIES = 10_000
 _BLOCK = 4 << 20

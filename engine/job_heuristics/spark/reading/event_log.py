@@ -12,7 +12,7 @@ from engine.core.tables import Table
 from engine.formats import json_text
 from engine.job_heuristics.spark.reading.decoding import NO_EVENT
 from engine.job_heuristics.spark.reading.log_rows import HANDLERS, IGNORED, LogRows
-from engine.job_heuristics.spark.tables.input import SPARK_INPUTS
+from engine.job_heuristics.spark.tables import SPARK_INPUTS
 
 _HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.|DBCEventLogging)')
 _DATABRICKS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:com\.databricks\.|DBCEventLogging)')

@@ -12,11 +12,10 @@ import msgspec
 
 from engine.core.text import clean, decode
 from engine.formats import json_text
+from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark
 from engine.job_heuristics.spark.reading import plans
-from engine.job_heuristics.spark.reading.decoding import event
-from engine.job_heuristics.spark.reading.gathered import MOST_TEXT, Gathered
-from engine.job_heuristics.spark.tables import input as tables
+from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, Gathered, event
 
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])

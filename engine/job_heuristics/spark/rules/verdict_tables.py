@@ -15,8 +15,8 @@ from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
-from engine.job_heuristics.tables.result import HEURISTICS as VERDICTS
-from engine.job_heuristics.tables.result import JOBS, SEVERITIES
+from engine.job_heuristics.tables import HEURISTICS as VERDICTS
+from engine.job_heuristics.tables import JOBS, SEVERITIES
 
 TYPE = "Spark"
 """Job type of Spark applications."""

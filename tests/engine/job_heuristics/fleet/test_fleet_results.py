@@ -16,12 +16,11 @@ import pytest
 from engine.core.result import Result, TooLarge
 from engine.core.view import UnknownName
 from engine.job_heuristics.fleet import stored_jobs
-from engine.job_heuristics.fleet.reading.stored_tables import FleetResult
+from engine.job_heuristics.fleet.stored_jobs import FleetResult
 from engine.job_heuristics.fleet.tables import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.all_jobs import _listing
-from engine.job_heuristics.tables.insight import LISTING
-from engine.job_heuristics.tables.result import JOBS
+from engine.job_heuristics.tables import JOBS, LISTING
 from engine.live.session import Session
 from engine.output import export, report
 from tests.contract.samples import QUIET, opened, play, view

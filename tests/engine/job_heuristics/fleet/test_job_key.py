@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics.fleet.run.job_key import components, job_key
+from engine.job_heuristics.fleet.run.run import components, job_key
 
 
 @pytest.mark.parametrize(

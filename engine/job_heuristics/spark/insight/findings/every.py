@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.job_heuristics.spark.insight.findings import cache, locality, memory, plans, stages, timing
+from engine.job_heuristics.spark.insight.findings import memory, plans, stages, timing
 from engine.job_heuristics.spark.insight.findings.insight import GROWS, PROVISIONAL, Insight
 from engine.job_heuristics.spark.insight.resources import Resources
 from engine.job_heuristics.spark.insight.schedule import Schedule
@@ -28,9 +28,9 @@ def insights(
     found = [
         *timing.insights(app, held, plan, tasks),
         *memory.insights(app, held, tasks),
-        *cache.insights(app),
+        *memory.cache_insights(app),
         *stages.insights(app, held, tasks),
-        *locality.insights(app, held),
+        *stages.locality_insights(app, held),
         *plans.insights(app, executions),
     ]
     if not app.ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.tables import SEVERITIES
 
 CERTAIN, GROWS, PROVISIONAL = "certain", "can only get worse", "provisional"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant import history
-from engine.job_heuristics.tables.result import JOBS
+from engine.job_heuristics.tables import JOBS
 
 
 @pytest.mark.parametrize(

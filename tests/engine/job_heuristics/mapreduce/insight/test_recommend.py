@@ -14,7 +14,7 @@ from engine.job_heuristics.mapreduce.model import job_arrays
 from engine.job_heuristics.mapreduce.model.job_conf import ADVICE_KEYS
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.result import rollup
-from engine.job_heuristics.tables.insight import LISTING
+from engine.job_heuristics.tables import LISTING
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 

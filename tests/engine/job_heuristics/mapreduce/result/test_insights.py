@@ -16,7 +16,7 @@ from engine.core.view import Context
 from engine.job_heuristics.mapreduce.insight import cost
 from engine.job_heuristics.mapreduce.model import series
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.result import LETTERS
+from engine.job_heuristics.tables import LETTERS
 from engine.job_heuristics.view import VIEW
 from engine.live.session import LiveSettings, Session
 from tests.engine.job_heuristics import helper

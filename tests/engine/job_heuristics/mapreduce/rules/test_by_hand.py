@@ -13,9 +13,8 @@ from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules, 
 from engine.job_heuristics.mapreduce.model import job_arrays
 from engine.job_heuristics.mapreduce.rules import cache, metrics
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-from engine.job_heuristics.mapreduce.rules.published_differences import differences
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
-from engine.job_heuristics.mapreduce.rules.verdict_tables import Judged, blocks_of, judge, sides_of
+from engine.job_heuristics.mapreduce.rules.verdict_tables import Judged, blocks_of, differences, judge, sides_of
 from tests.engine.job_heuristics.jobs import BASE, MB, model, task, together
 
 NAME = "job_1_0001"

@@ -11,8 +11,8 @@ import pytest
 
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.mapreduce.rules.errors import assumptions, errors
+from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs
 from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of, slow_start, strips_of
 from tests.engine.job_heuristics.jobs import model, task
 

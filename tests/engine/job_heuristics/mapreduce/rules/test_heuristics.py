@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.mapreduce.model import job_arrays
+from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs
-from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of
-from engine.job_heuristics.mapreduce.rules.verdicts import verdicts
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of, verdicts
+from engine.job_heuristics.tables import SEVERITIES
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task
 

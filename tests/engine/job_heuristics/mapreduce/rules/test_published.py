@@ -10,11 +10,10 @@ from engine.core.result import Result
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
+from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-from engine.job_heuristics.mapreduce.rules.jobs import Jobs
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
-from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of
-from engine.job_heuristics.mapreduce.rules.verdicts import rows, verdicts
+from engine.job_heuristics.mapreduce.rules.verdict_tables import rows, sides_of, verdicts
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import writer

@@ -1,8 +1,8 @@
-"""What the screen draws of one job beyond tables: frozen values from the facts, the limits and a scenario."""
+"""The tables of one MapReduce job (option job), and what the screen draws of it beyond tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +10,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.dr_elephant import decision
+from engine.core import units
+from engine.core.view import Context
+from engine.job_heuristics.dr_elephant import decision, history
 from engine.job_heuristics.dr_elephant.display import labels
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
 from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
 from engine.job_heuristics.mapreduce.model import job_arrays, series
+from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
-from engine.job_heuristics.mapreduce.rules.verdicts import NO_DATA, NO_DATA_ADVICE
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.mapreduce.rules.verdict_tables import NO_DATA, NO_DATA_ADVICE, differences
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, PHASES, SEVERITIES, WHAT_IF
 from engine.stats.natural_break import Split, natural_break
 
 SLOT_POINTS = 240
@@ -251,3 +256,132 @@ def job_detail(
     return JobDetail(
         stamp, facts, tuple(details), differences, ahead.arrival, whatif.metrics(job), scenario, prediction
     )
+
+
+def of_job(
+    model: Model,
+    verdicts: JudgedFleet,
+    rules: tuple[MapReduceRules, MapReduceRules],
+    job_id: str,
+    parameters: JobParameters,
+    context: Context,
+) -> tuple[JobDetail, dict[str, pl.DataFrame]]:
+    """Make the detail of one job, and its tables by name. ``rules``: those in force, and those of the scenario."""
+    memo, times = context.memo, "now" if context.at_ms is None else "past"
+    revision = (job_id, times, model.revisions[job_id])
+    facts = memo.value("job facts", revision, lambda: _facts(model.only((job_id,))))
+    scenario = whatif.Scenario(
+        parameters.map_mb, parameters.reduce_mb, parameters.split_size, parameters.reduces, parameters.slow_start
+    )
+    ahead = memo.value(
+        "outlook of job",
+        (*revision, rules[0].key, parameters.seed),
+        lambda: ahead_of(facts.job, rules[0], parameters.seed),
+    )
+    mine = verdicts.heuristics.filter(pl.col("job_id") == job_id)
+    stamp = (*revision, verdicts.version, parameters)
+    differing = memo.value(
+        "differences of job",
+        (*revision, rules[0].key),
+        lambda: tuple(differences(model.only((job_id,)), rules[0]).to_dicts()),
+    )
+    made = job_detail(facts, mine, differing, *rules, scenario, ahead, stamp)
+    runs = memo.value("runs like job", (job_id, times, verdicts.version), lambda: _runs(model, verdicts.jobs, job_id))
+    tables = {
+        EXPLAINED.name: _explained(made),
+        PHASES.name: _phases(made),
+        HISTORY.name: runs,
+        CONF_CHANGES.name: _conf_changes(model, parameters.compare or history.run_before(runs, job_id), job_id),
+    }
+    if made.prediction is not None:
+        tables[WHAT_IF.name] = _what_if(made)
+    return made, tables
+
+
+def _facts(part: Model) -> JobFacts:
+    """Return all of one job that does not depend on parameters; ``part`` holds that job alone."""
+    job = job_arrays.job(part)
+    assert job is not None
+    return facts_of(job, part.attempts, part.tasks)
+
+
+def _explained(job_detail: JobDetail) -> pl.DataFrame:
+    rows: dict[str, list[Any]] = {name: [] for name in EXPLAINED.schema}
+    for v in job_detail.verdicts:
+        deciding = [limit for branch in v.why.branches for limit in branch if limit.decides] if v.why else []
+        margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
+        cells = (
+            job_detail.facts.job.id, v.heuristic, v.severity,
+            "; ".join(d.phrase for d in deciding), "; ".join(d.limits_text for d in deciding),
+            _reason(v), v.why.worse if v.why else "", v.why.better if v.why else "", margin,
+            v.outlook.status if v.outlook else "", SEVERITIES[v.outlook.likely] if v.outlook else None,
+            100 * v.outlook.chance[v.outlook.likely] if v.outlook else None,
+            SEVERITIES[v.predicted] if v.predicted is not None else None, v.advice,
+        )  # fmt: skip
+        for name, cell in zip(rows, cells, strict=True):
+            rows[name].append(cell)
+    return EXPLAINED.frame(rows)
+
+
+def _reason(v: VerdictDetail) -> str:
+    if v.why is None:
+        return ""
+    word = SEVERITIES[v.why.level]
+    return v.why.reason if word == v.severity else f"By Dr. Elephant's code it would be {word}: {v.why.reason}"
+
+
+def _phases(job_detail: JobDetail) -> pl.DataFrame:
+    bars = job_detail.facts.waterfall
+    return PHASES.frame(
+        {
+            "job_id": [job_detail.facts.job.id] * len(bars),
+            "phase": [p.name for p in bars],
+            "start_ms": [p.start_ms for p in bars],
+            "ms": [p.ms for p in bars],
+            "share": phases.shares(bars),
+            "meaning": [p.text for p in bars],
+        }
+    )
+
+
+def _runs(model: Model, jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
+    """Return HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
+    runs = history.runs_like(jobs, job_id)
+    sizes = (
+        model.only(runs["job_id"].to_list())
+        .tasks.filter(pl.col("side") == "map")
+        .group_by("job_id", maintain_order=True)
+        .agg(pl.col("input_bytes").sum())
+    )
+    return history.history(runs, sizes, job_id)
+
+
+def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
+    if not other or other == job_id or other not in model.parts:
+        return CONF_CHANGES.empty()
+    conf = model.only((other, job_id)).conf
+    before, after = (
+        dict(conf.filter(pl.col("job_id") == job).select("key", "value").iter_rows()) for job in (other, job_id)
+    )
+    return history.conf_changes(before, after, other)
+
+
+def _what_if(job_detail: JobDetail) -> pl.DataFrame:
+    assert job_detail.prediction is not None
+    before, after = job_detail.before, job_detail.prediction.metrics
+    metrics: tuple[tuple[str, int | None, int | None, Callable[[float], str]], ...] = (
+        ("used", before.used_mb_s, after.used_mb_s, units.mb_seconds),
+        ("wasted", before.wasted_mb_s, after.wasted_mb_s, units.mb_seconds),
+        ("wait", before.wait_ms, after.wait_ms, units.duration),
+        ("run time", before.runtime_ms, after.runtime_ms, units.duration),
+    )
+    rows: list[tuple[str, str, str, float | None, str]] = [
+        (what, write(a), write(b), *decision.change(a, b))
+        for what, a, b, write in metrics
+        if a is not None and b is not None
+    ]
+    for v in job_detail.verdicts:
+        if v.predicted is not None and v.severity in SEVERITIES:
+            _, word = decision.change(SEVERITIES.index(v.severity), v.predicted)
+            rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
+    return WHAT_IF.frame({name: [row[k] for row in rows] for k, name in enumerate(WHAT_IF.schema)})

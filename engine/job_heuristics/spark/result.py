@@ -1,9 +1,10 @@
-"""Result tables and detail of the one chosen Spark application (option job)."""
+"""The tables of one Spark application (option job), and what the screen draws of it beyond tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -11,25 +12,63 @@ import polars as pl
 from engine.core import units
 from engine.core.tables import Table
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant import history
+from engine.job_heuristics.dr_elephant import decision, history
 from engine.job_heuristics.dr_elephant.decision import Outlook, change, explain_tree
 from engine.job_heuristics.dr_elephant.display import labels
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.findings import every
+from engine.job_heuristics.spark.insight.findings.insight import Insight
 from engine.job_heuristics.spark.insight.resources import Resources, busy_ms, resources
 from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
 from engine.job_heuristics.spark.insight.skew import StageTasks, stage_tasks, waves
 from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times, plan_rows
-from engine.job_heuristics.spark.insight.whatif import Scenario, numbers, predict
+from engine.job_heuristics.spark.insight.whatif import Numbers, Prediction, Scenario, numbers, predict
 from engine.job_heuristics.spark.model.app import App, SqlExecution
 from engine.job_heuristics.spark.model.assembly import Apps
-from engine.job_heuristics.spark.result.detail import AppDetail, AppVerdict
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
 from engine.job_heuristics.spark.rules.verdict_tables import TYPE
-from engine.job_heuristics.spark.tables.result import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
-from engine.job_heuristics.tables.insight import CONF_CHANGES, EXPLAINED, HISTORY, WHAT_IF
-from engine.job_heuristics.tables.result import SEVERITIES
+from engine.job_heuristics.spark.tables import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
+from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF
+
+
+@dataclass(frozen=True, slots=True)
+class AppVerdict:
+    """One verdict: severity, Dr. Elephant's labels and values, why, what to do, and the level (0-4) under the what-if
+    scenario, None without one."""
+
+    heuristic: str
+    severity: str
+    details: tuple[tuple[str, str], ...]
+    why: decision.Why | None
+    advice: str
+    predicted: int | None
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppDetail:
+    """One application for the screen. ``stamp`` stands for everything it was made from, so that equal ones draw nothing.
+    ``waves``: when the waves of each stage attempt began, epoch ms."""
+
+    stamp: tuple[Any, ...]
+    app: App = field(compare=False, repr=False)
+    held: Resources = field(compare=False, repr=False)
+    verdicts: tuple[AppVerdict, ...] = field(compare=False)
+    insights: tuple[Insight, ...] = field(compare=False)
+    before: Numbers = field(compare=False)
+    scenario: Scenario = field(compare=False)
+    waves: Mapping[tuple[int, int], tuple[int, ...]] = field(compare=False)
+    prediction: Prediction | None = field(compare=False)
+
+    @property
+    def assumed(self) -> str:
+        """What the prediction rests on, in words."""
+        words = (
+            "Predicted from its real tasks, in the order of their index, on other slots; the driver's own time stays."
+        )
+        return words if self.app.ended else f"{words} Of a running application only what has ended is in it."
+
 
 SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
 """Percentages of its executors that an application's time is predicted on."""

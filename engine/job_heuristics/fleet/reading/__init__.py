@@ -1,1 +1,0 @@
-"""Results of ``loadlens fleet`` (docs/fleet.md): the manifest, and the Parquet tables beside it."""

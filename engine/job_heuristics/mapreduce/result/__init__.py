@@ -1,1 +1,0 @@
-"""Tables and detail of one MapReduce job."""
