@@ -21,7 +21,7 @@ class CpuWeights:
 
 
 _THRESHOLDS = {"CPU": "cpu", "DISK": "disk", "NW_IN": "network_inbound", "NW_OUT": "network_outbound"}
-"""What the names of a resource's thresholds begin with."""
+"""Prefix of the threshold options of each resource."""
 
 
 class BrokerLoadParameters(Parameters, frozen=True):
@@ -35,7 +35,7 @@ class BrokerLoadParameters(Parameters, frozen=True):
         ),
     ] = "upstream"
     cluster: Annotated[
-        str, option("Cluster by its label, where series name several; else the one with most brokers is shown.")
+        str, option("Cluster to show, by its label, where series name several; default: the one with most brokers.")
     ] = ""
     fail: Annotated[
         tuple[str, ...], option("Brokers that die, by id, rack:NAME or host:NAME, separated by commas.", what_if=True)
@@ -67,7 +67,10 @@ class BrokerLoadParameters(Parameters, frozen=True):
         bool, option("Use the default entry (-1) for brokers that capacity.json does not name.")
     ] = True
     sampling_allow_cpu_capacity_estimation: Annotated[
-        bool, option("Use that entry's cores for samples; else partitions led by such brokers have none.")
+        bool,
+        option(
+            "Use the cores of the default entry for samples; without it, partitions led by such brokers get no samples."
+        ),
     ] = True
     weights: Annotated[
         str, option("CPU weights: a, b, c as given, or as fitted to the broker history.", choices=("static", "fitted"))
@@ -76,10 +79,10 @@ class BrokerLoadParameters(Parameters, frozen=True):
     b: Annotated[float, option("CPU weight of leader bytes out.", low=0, high=1e6)] = 0.15
     c: Annotated[float, option("CPU weight of follower bytes in.", low=0, high=1e6)] = 0.15
     unclean_leader_election: Annotated[
-        bool, option("Whether the cluster allows unclean leader election where a topic has no setting of its own.")
+        bool, option("Unclean leader election is allowed where a topic does not set it.")
     ] = False
     min_insync_replicas: Annotated[
-        int, option("min.insync.replicas of the cluster where a topic has no setting of its own.", low=1, high=1000)
+        int, option("min.insync.replicas where a topic does not set it.", low=1, high=1000)
     ] = 1
     cpu_capacity_threshold: Annotated[float, option("Share of the CPU that may be used.", low=0, high=1)] = 0.7
     disk_capacity_threshold: Annotated[float, option("Share of the disk that may be used.", low=0, high=1)] = 0.8
@@ -115,7 +118,10 @@ class BrokerLoadParameters(Parameters, frozen=True):
     ] = ""
     min_topic_leaders_per_broker: Annotated[int, option("Leaders such a topic needs on each.", low=1, high=10000)] = 1
     max_rows: Annotated[
-        int, option("Most rows of the windows and samples tables; more are left out, with a note.", low=0, high=10**9)
+        int,
+        option(
+            "Most rows of the tables windows and samples; beyond it rows are left out, with a note.", low=0, high=10**9
+        ),
     ] = 250_000
 
     @property

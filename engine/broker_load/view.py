@@ -38,7 +38,7 @@ from engine.output.report import instant
 
 @dataclass(frozen=True, eq=False)
 class _Standing:
-    """What does not depend on a what-if."""
+    """The part of a result that does not depend on a what-if."""
 
     model: Model | None
     cluster: Cluster | None
@@ -47,10 +47,9 @@ class _Standing:
 
 
 RAW = frozenset({"metric-scrape", "csv", "parquet"})
-"""The kinds of files whose rows are all needed as long as no topology is known: with one, finished windows stay as sums."""
+"""File kinds of which all rows are needed while no topology is known; with one, finished windows are kept as sums."""
 MEMORY_PER_BYTE = 0.7
-"""Bytes of memory for each byte of such a file at most, measured from 120 to 342 MB of CSV; it may be none, for rows lie on disk
-(docs/sizes.md)."""
+"""Upper bound on bytes of memory per byte of such a file, measured with 120 to 342 MB of CSV (docs/sizes.md)."""
 
 
 class BrokerLoad:
@@ -108,7 +107,7 @@ class BrokerLoad:
 
 
 def _trend(brokers: pl.DataFrame | None) -> Trend | None:
-    """Return how the mean CPU of the brokers developed from window to window."""
+    """Return the mean CPU of the brokers by window."""
     if brokers is None:
         return None
     cpu = brokers.select("cpu_trend", window=pl.int_ranges(pl.col("cpu_trend").list.len())).explode(
@@ -119,7 +118,7 @@ def _trend(brokers: pl.DataFrame | None) -> Trend | None:
 
 
 def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
-    """Return what a what-if does not change, computed once per version of the inputs and choice of the other parameters."""
+    """Return what a what-if does not change; kept per version of the inputs and value of the other parameters."""
     plain = msgspec.structs.replace(parameters, **no_what_if(type(parameters)), at=None)
     key = (inputs.version, plain, at_ms)
     return context.memo.value("broker load model", key, lambda: _compute(inputs, plain, context, at_ms))
@@ -159,7 +158,7 @@ def _with_fitted_weights(
     inputs: Inputs, model: Model, parameters: BrokerLoadParameters, fit: Fit, context: Context, builder: ResultBuilder
 ) -> Model:
     if not fit.usable:
-        builder.notes.append(f"fitted weights cannot be used ({fit.verdict}); the static ones are")
+        builder.notes.append(f"fitted weights cannot be used ({fit.verdict}); static weights are used instead")
         return model
     a, b, c = fit.weights
     builder.notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
@@ -171,14 +170,14 @@ def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None
     problems = clusters.find(inputs, context)
     builder.problems += problems
     if problems:
-        builder.notes.append("files of more than one cluster seem to lie here and are shown as one: see the problems")
+        builder.notes.append("the files seem to come from more than one cluster and are shown as one: see the problems")
         builder.findings.append(Finding("moderate", "mixed clusters", problems[0].reason))
 
 
 def _add_without_topology(
     inputs: Inputs, at_ms: int | None, interval_ms: int, has_history: bool, builder: ResultBuilder
 ) -> None:
-    """Add what scrapes, log directories, capacities and plans tell without any topology. Raises NoInput if that is nothing."""
+    """Add what scrapes, log directories, capacities and plans say without a topology. Raises NoInput if they say nothing."""
     scraped, reported = (
         brokers_without_topology.brokers(inputs, at_ms, interval_ms),
         log_directories.alone(inputs, at_ms),
@@ -188,8 +187,8 @@ def _add_without_topology(
         builder.frames["brokers"] = BROKERS.sorted(pl.concat(found))
     if scraped is not None:
         builder.notes.append(
-            "no topology: only each broker's own totals; kafka-topics --describe would add the partitions, and so would "
-            "kafka_exporter (kafka_topic_partition_leader: kminion does not say who leads)"
+            "no topology: only each broker's own totals; kafka-topics --describe or kafka_exporter would add the partitions "
+            "(kafka_topic_partition_leader; kminion does not report leaders)"
         )
     if reported:
         for table in (REPLICAS, DIRECTORIES):
@@ -201,8 +200,8 @@ def _add_without_topology(
             Headline("disk", f"{replicas['disk_mb'].sum():,.0f} MB", "as kafka-log-dirs reports"),
         ]
         builder.notes.append(
-            "no topology: replicas and sizes as kafka-log-dirs reports them; kafka-topics --describe would add who leads, "
-            "scrapes the loads"
+            "no topology: replicas and sizes as kafka-log-dirs reports them; kafka-topics --describe would add leaders, "
+            "scrapes would add loads"
         )
     if not has_history and not builder.frames.get("brokers", BROKERS.empty()).height:
         if not any(inputs.table(name).height for name in ("capacity", "plans", "answer_goals", "answer_partitions")):

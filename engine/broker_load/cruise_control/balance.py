@@ -33,7 +33,7 @@ class Band:
 
 
 def band(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Band:
-    """Return the limits a balanced broker keeps; NaN where a capacity is unknown or a load is NaN."""
+    """Return the limits of a balanced broker; NaN where a capacity is unknown or a load is NaN."""
     average = cluster.utilisation(resource)
     margin = (parameters.balance_threshold(resource) - 1.0) * MARGIN
     low = average <= parameters.low_utilization_threshold
@@ -44,7 +44,7 @@ def band(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> B
 
 
 class Usage(NamedTuple):
-    """Load over capacity [B] (NaN where unknown, infinite on none), and which brokers are over the capacity threshold."""
+    """Load over capacity [B] (NaN unknown, infinite without capacity), and which brokers are over the capacity threshold."""
 
     share: Floats
     over: Flags
@@ -123,7 +123,7 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
 
     Under-provisioned: the cluster's load exceeds the capacity threshold; the number of typical brokers to add is the
     missing capacity over a typical broker's usable one, rounded up. Over-provisioned: a resource is under the
-    low-utilisation threshold. All of it judges the cluster's mean: single brokers may be over their thresholds.
+    low-utilisation threshold. Only the cluster's mean is judged: single brokers may be over their thresholds.
     """
     topology = cluster.topology
     racks = {topology.racks[i] for i in np.flatnonzero(topology.alive).tolist()}

@@ -20,7 +20,7 @@ from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.loads import HOSTS
 
 RESOURCES = ("CPU", "NW_IN", "NW_OUT", "DISK")
-"""Cruise Control's names; loads, sums and capacities have a field of the same name in lower case."""
+"""Cruise Control's names; loads, sums and capacities have fields of the same names in lower case."""
 HOST_RESOURCES = frozenset({"CPU", "NW_IN", "NW_OUT"})
 """Resources that brokers on one host share: Cruise Control compares the host's load with the host's capacity."""
 
@@ -40,7 +40,7 @@ class BrokerSums:
     disk_total: float
 
     def raw(self, resource: str) -> Floats:
-        """Return the sum of one of RESOURCES, below 0 where readings are."""
+        """Return the sum of one of RESOURCES; negative readings make it negative."""
         value: Floats = getattr(self, resource.lower())
         return value
 
@@ -50,8 +50,10 @@ class BrokerSums:
 
 
 def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
-    """Add up ``loads`` per broker. ``single``: disk in single precision in order of topic and partition, as Cruise
-    Control's sums are made, with the rounding that goes with it."""
+    """Add up ``loads`` per broker.
+
+    ``single``: sum the disk in single precision in order of topic and partition, with Cruise Control's rounding.
+    """
     held, leads = loads.held, loads.leads
     index, total = topology.replicas[held], topology.brokers
     leader = leads[held]
@@ -114,8 +116,7 @@ class Cluster:
         return tally(index, value, machines)[index]
 
     def compared(self, resource: str, load: Floats) -> Floats:
-        """Return what Cruise Control compares of a raw ``load`` [B]: the host's for CPU and network, the broker's for disk; not
-        below 0."""
+        """Return the load [B] that Cruise Control compares, at least 0: the host's for CPU and network, the broker's for disk."""
         return np.maximum(self.by_host(load) if resource in HOST_RESOURCES else load, 0.0)
 
     def load(self, resource: str) -> Floats:
@@ -205,14 +206,14 @@ def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
 
 
 def _percent(value: Floats, of: Floats, alive: Flags) -> Floats:
-    """``value`` in percent of ``of``; NaN-as-null on dead brokers and unknown capacities, a NaN load stays NaN."""
+    """Return ``value`` in percent of ``of``; infinite (later null) on dead brokers and unknown capacities, NaN for a NaN load."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = 100.0 * value / of
     return np.where(alive & (of > 0), share, np.inf)
 
 
 def _nulls(name: str, value: Floats) -> pl.Series:
-    """Return a series where infinities mean null (NaN is a value here: a NaN load is shown as such)."""
+    """Return a series with infinities as null; NaN stays, since a NaN load is shown as NaN."""
     series = pl.Series(name, value, dtype=pl.Float64)
     infinite = np.flatnonzero(np.isinf(value))
     return series.scatter(infinite, None) if len(infinite) else series
@@ -238,9 +239,9 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
 
 
 def hosts(cluster: Cluster) -> pl.DataFrame:
-    """Return result table ``hosts``: sums of the brokers; CPU percentages add up, the disk percentage is made again.
+    """Return result table ``hosts``: sums of the brokers, also of CPU percentages; the disk percentage is computed from the sums.
 
-    What a live broker has no capacity for is unknown of its host too: a sum of the others would look like the whole.
+    If a live broker's capacity is unknown, so is its host's: a sum of the other brokers would look complete.
     """
     topology = cluster.topology
     columns = load_columns(cluster, cluster.sums)

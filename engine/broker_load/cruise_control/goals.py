@@ -22,8 +22,8 @@ from engine.broker_load.parameters import BrokerLoadParameters
 DEAD_NOTE = "dead brokers or offline replicas make the goal count as violated: their replicas must move"
 """Why goals are violated while a replica is offline."""
 LEADERS_ONLY = "LeaderBytesInDistributionGoal"
-"""The goal that moves no replica, and so is judged by its load even then."""
-NAN_NOTE = "a load is NaN, which Cruise Control finds over no limit"
+"""The only goal that moves no replica: it is judged by its load even while a replica is offline."""
+NAN_NOTE = "a load is NaN, which Cruise Control never counts as over a limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _capacity(cluster: Cluster, parameters: BrokerLoadParameters, resource: str,
 
 
 def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, unit: str) -> Decision:
-    """Decide by the brokers out of the limits whose hosts are out of them too."""
+    """Decide by the brokers that are outside the limits together with their hosts."""
     limits = balance.band(cluster, resource, parameters)
     alive = cluster.topology.alive
     if not cluster.total_capacity(resource) > 0:
@@ -164,20 +164,20 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
 
 
 def _potential(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    """Decide by the brokers over their limit, if a replica of theirs could move to a broker that stays within its own."""
+    """Decide by the brokers over their limit, if one of their replicas fits on another broker."""
     topology, load = cluster.topology, np.maximum(cluster.sums.pnw_out, 0.0)
     limit = parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
     if np.isnan(limit[topology.alive]).any():
         return None, "capacity unknown", 0
     decision = _beyond(cluster, topology.alive & (load > limit), load, limit, " KB/s")
     if decision[0] and not _movable(cluster, topology.alive & (load > limit), limit - load):
-        return False, f"{decision[1]}, but no replica of theirs fits on another broker", 0
+        return False, f"{decision[1]}, but none of their replicas fits on another broker", 0
     return decision
 
 
 def _movable(cluster: Cluster, over: Flags, room: Floats) -> bool:
-    """Return whether a replica on brokers ``over`` [B] has a potential network out that fits into the ``room`` [B] of a live
-    broker without a replica of the partition."""
+    """Return whether the potential network out of a replica on brokers ``over`` [B] fits into the ``room`` [B] of a live
+    broker that holds no replica of the partition."""
     topology, loads = cluster.topology, cluster.loads
     rows = np.flatnonzero(any_of(topology.spread(over) & loads.held))
     here, size = topology.replicas[rows], np.maximum(loads.potential[rows], 0.0)
@@ -256,11 +256,13 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
 
 
 NOT_DEFAULT = frozenset({"RackAwareDistributionGoal"})
-"""Goals that are no part of Cruise Control's default list, by which the balancedness score is made."""
+"""Goals outside Cruise Control's default list, which the balancedness score leaves out."""
 
 
 def balancedness(verdicts: list[Verdict], priority: float = 1.1, strictness: float = 1.5) -> float:
-    """Return Cruise Control's score: 100 minus the costs of violated goals (with offline replicas it is -1, see the caller).
+    """Return Cruise Control's score: 100 minus the costs of violated goals.
+
+    With offline replicas the score is -1; the caller sees to that.
 
     A goal costs ``priority`` to the power of its rank from the lowest priority, times ``strictness`` if hard; all
     costs together make 100.

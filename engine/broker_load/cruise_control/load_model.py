@@ -68,7 +68,7 @@ class Model:
 
     @cached_property
     def used(self) -> tuple[Trace | None, ...]:
-        """The traces of the windows used, in order of time; None of one without rounds."""
+        """The traces of the windows used, in order of time; None for one without rounds."""
         return tuple(self.traces.get(window.index) for window in reversed(self.aggregate.windows))
 
     @cached_property
@@ -81,7 +81,7 @@ class Model:
 
 
 def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> Model | None:
-    """Return the model as Cruise Control computes it, and what the corrected one needs; None without topology and samples."""
+    """Return the model as Cruise Control computes it; None without topology and samples."""
     past = history.gather(inputs, context, at_ms, parameters.interval_ms)
     samples_given = inputs.table("finished_samples")
     if at_ms is not None:
@@ -95,7 +95,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     entries = inputs.table("capacity")
     cpus = {int(final.index_of([broker])[0]): count for broker, count in past.node_cpus.items()}
     capacities = broker_capacity.resolve(entries, final, parameters.allow_capacity_estimation, cpus)
-    # Whether estimates may serve samples and whether they may serve the model are two questions in Cruise Control.
+    # Cruise Control has separate settings for estimates in samples and in the model.
     sampling_estimation = parameters.sampling_allow_cpu_capacity_estimation
     cores = broker_capacity.resolve(entries, final, sampling_estimation, cpus).cores
     of_topology: dict[Topology, Floats] = {}
@@ -116,7 +116,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     held = {index for index, one in traces.items() if any(one.taken)}
     sampled_windows = sorted({*held, *split} or traces)
     chosen = windows.choose(sampled_windows, at_ms, window_ms, parameters.windows)
-    # The window before them may have been a neighbour of the oldest one.
+    # The window before them may have served as neighbour of the oldest one.
     looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in sampled_windows else chosen
     sums = windows_past.sums(looked_at)
     made = _windows(context, final, looked_at, sums, split, parameters.cpu_weights)
@@ -135,7 +135,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     messages = cluster_facts.message_rates(cluster_facts.facts(inputs, at_ms), final, *span)
     rounds = windows_past.rounds()
     sampled = _samples(context, rounds, cores_of, parameters.cpu_weights)
-    # Few topologies serve many rounds.
+    # Many rounds share few topologies.
     mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
     maps = tuple(mapped[one.topology] for one in rounds)
     return Model(
@@ -161,7 +161,7 @@ def leader_values(total: Aggregate) -> LeaderValues:
 
 
 def window_loads(total: Aggregate) -> Iterator[WindowLoad]:
-    """Return what the leaders of all partitions carried in each window that is used."""
+    """Yield the load of every partition's leader in each window used."""
     for place in range(len(total.windows)):
         yield WindowLoad(
             total.value(place, "cpu_usage"),

@@ -1,7 +1,7 @@
-"""Past windows: which rounds are built, what stays of those of each window, and what is let go.
+"""Past windows: which rounds are built, and what is kept of each window when its rounds are dropped.
 
-Of every window a ``Trace`` stays; of those looked at, and of others while they take little, the sums; and whole rounds of the
-newest sampling intervals only. See "Memory" in docs/models/broker-load.md.
+Every window leaves a ``Trace``. Sums are kept of the windows in use, and of others while they take little memory; whole
+rounds only of the newest sampling intervals. See "Memory" in docs/models/broker-load.md.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from engine.core.incremental import Partials
 from engine.core.view import Context
 
 SUMS_BYTES = 64 << 20
-"""Memory of the sums of windows that are not looked at: those of older ones are made again when they are."""
+"""Memory for the sums of windows not in use; sums beyond it are computed again when needed."""
 
 Key = tuple[int, int | None]
-"""A window by its index; with the moment looked at, if that cuts it."""
+"""Index of a window, and the moment looked at if it lies inside that window."""
 
 
 class PastWindows:
@@ -48,7 +48,7 @@ class PastWindows:
         keys = list(self._moments)
         for index, moments in whole.items():
             if (index, None) in self._traces:
-                self._moments.setdefault((index, None), moments)  # a look at the past lets nothing go
+                self._moments.setdefault((index, None), moments)  # looking at the past drops nothing
         self._stamps = {
             key: tuple((past.stamps[moment], cores(past.at(moment)).tobytes()) for moment in moments)
             for key, moments in self._moments.items()
@@ -57,10 +57,10 @@ class PastWindows:
         self._keys = {key[0]: key for key in keys}
         traces = (self._traces[key] for key in keys)
         self.traces = {one.index: one for one in traces if one.moments}
-        """What the windows with rounds left, by index, in order of time."""
+        """Traces of the windows with rounds, by index, in order of time."""
 
     def _members(self, until_ms: int | None) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """Return the moments whose rounds may lie in each window: of whole windows, and up to the moment looked at."""
+        """Return the moments whose rounds may lie in each window: all of them, and those up to the moment looked at."""
         whole: dict[int, list[int]] = {}
         cut: dict[int, list[int]] = {}
         for moment in self._history.stamps:
@@ -73,7 +73,7 @@ class PastWindows:
         return whole, cut
 
     def _shown(self, until_ms: int | None) -> set[int]:
-        """Return the moments of the newest window until ``until_ms``, and of as many samples before as are shown."""
+        """Return the moments of the newest window until ``until_ms``, and earlier ones as long as their samples are shown."""
         newest: set[int] = set()
         left, window = self._rows, None
         for moment in sorted(self._history.stamps, reverse=True):
@@ -87,7 +87,7 @@ class PastWindows:
         return newest
 
     def _have(self, moments: Collection[int]) -> None:
-        """Build the rounds of ``moments``, beside the newest ones that are there."""
+        """Build the rounds of ``moments``; of those built before, only the newest stay."""
         names = {*moments, *(moment for moment in self._rounds if moment in self._newest)}
         stamps = {moment: stamp for moment, stamp in self._history.stamps.items() if moment in names}
         self._rounds.update(stamps, self._history.build, key=self._interval_ms)
@@ -120,7 +120,7 @@ class PastWindows:
         return made
 
     def sums(self, indices: Collection[int]) -> dict[int, WindowSums]:
-        """Return the sums of the windows ``indices`` that have rounds; those of others stay while they take little memory."""
+        """Return the sums of the windows ``indices`` that have rounds; sums of others are kept while they take little memory."""
         wanted = [self._keys[index] for index in indices if index in self.traces]
         names, left = set(wanted), SUMS_BYTES
         for key in sorted(self._sums, key=lambda key: key[0], reverse=True):
@@ -140,7 +140,7 @@ class PastWindows:
         return {key[0]: self._sums[key] for key in wanted}
 
     def rounds(self) -> tuple[Round, ...]:
-        """Return the newest rounds in order of time: the last one, and those before that have samples to show."""
+        """Return the newest rounds in order of time: the last one, and earlier ones whose samples are shown."""
         names: set[int] = set()
         left = self._rows
         for one in reversed(list(self.traces.values())):

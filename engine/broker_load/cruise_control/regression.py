@@ -28,8 +28,8 @@ NAMES = {"a": "LEADER_BYTES_IN", "b": "LEADER_BYTES_OUT", "c": "FOLLOWER_BYTES_I
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """State of the training: coefficients in % CPU per KB/s (None: not given) with 95 % intervals, mean fill of the five
-    fullest buckets, whether enough buckets are full, observations per bucket, which observations are stored [N]."""
+    """State of the training: coefficients in % CPU per KB/s (None: undetermined) with 95 % intervals, mean fill of the five
+    fullest buckets, whether enough buckets are full, observations per bucket, and which observations [N] are stored."""
 
     coefficients: tuple[float | None, float | None, float | None]
     completeness: float

@@ -28,13 +28,13 @@ class LeaderValues:
     messages: Floats
 
     def floored(self) -> LeaderValues:
-        """Return the same with 0 for what is negative."""
+        """Return the values with negative ones set to 0."""
         return LeaderValues(*(np.maximum(getattr(self, part.name), 0.0) for part in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)
 class WindowLoad:
-    """[P] what the leader of each partition carried in one window: ``cpu`` in cores, the rest KB/s."""
+    """[P] load of each partition's leader in one window: ``cpu`` in cores, the rest KB/s."""
 
     cpu: Singles
     bytes_in: Singles
@@ -74,10 +74,10 @@ def follower_cpu(weights: CpuWeights, leader_cpu: Floats | Singles | float, nw_i
 def as_cruise_control(
     topology: Topology, values: LeaderValues, windows: Iterable[WindowLoad], weights: CpuWeights
 ) -> Loads:
-    """Return loads as Cruise Control's model has them: leaders by their ``values`` over the ``windows``, a follower's CPU
-    computed in each window and then averaged.
+    """Return the loads of Cruise Control's model: leaders by their ``values`` over the ``windows``, a follower's CPU computed
+    in each window and then averaged.
 
-    With its order quirk: followers listed before the leader do not see the replication part of the leader's network out.
+    Its order quirk is kept: followers listed before the leader miss the replication part of the leader's network out.
     """
     led = topology.leader >= 0
     held = topology.held & led[:, None]
@@ -108,8 +108,10 @@ def as_cruise_control(
 def _follower_cpu(
     windows: Iterable[WindowLoad], followers: Ints, late: Longs, weights: CpuWeights
 ) -> tuple[Floats, Floats]:
-    """Return the CPU in % of a core of a follower [P] behind its leader, and of one [K] before its leader in partitions
-    ``late``, where ``followers`` [P] fetch from the leader."""
+    """Return the CPU, in % of a core, of a follower listed after its leader [P] and before it [K, partitions ``late``].
+
+    ``followers`` [P] fetch from each leader.
+    """
     after, before, count = np.zeros(len(followers)), np.zeros(len(late)), 0
     for one in windows:
         count += 1

@@ -1,4 +1,4 @@
-"""Samples: from a round to one sample per partition by the static CPU model, with every reason not to have one.
+"""Samples: one per partition and round by the static CPU model, or the rule that leaves the partition out.
 
 See "CPU of a partition" and "Partitions without a sample" in docs/models/broker-load.md. Source: Cruise Control's
 ``CruiseControlMetricsProcessor`` and ``SamplingUtils``.
@@ -54,7 +54,7 @@ class Samples:
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """The samples as rows of result table ``samples``, made once however often a result shows them."""
+        """The samples as rows of result table ``samples``, built once."""
         topology = self.round.topology
         rows = np.flatnonzero(self.rule == 0)
         columns: dict[str, Any] = {
@@ -72,7 +72,7 @@ class Samples:
 
 
 def of_group(by_group: Floats, topology: Topology) -> Floats:
-    """Return the value [P] of each partition, that ``by_group`` [G] of its group; meaningless without a leader."""
+    """Return for each partition [P] the value ``by_group`` [G] of its group; meaningless without a leader."""
     group = topology.groups[0]
     return by_group[np.maximum(group, 0)] if len(by_group) else np.zeros(len(group))
 
@@ -94,13 +94,13 @@ _ROW = {
 
 
 _NEEDED = (raw_metrics.IN, raw_metrics.OUT, raw_metrics.REPL_IN, raw_metrics.REPL_OUT)
-"""The totals of a broker without which none of its partitions has a sample."""
+"""Totals a broker must report for its partitions to have samples."""
 
 
 @dataclass(frozen=True, eq=False)
 class CpuSplit:
-    """What the CPU of the partitions of one round is computed from: ``busy`` [B] cores in use; ``total_in``, ``total_out``,
-    ``follower_in`` [B] the broker's bytes; ``took_in``, ``took_out`` [G] what each group takes of them."""
+    """Inputs of the static CPU model in one round: ``busy`` [B] cores in use; ``total_in``, ``total_out``, ``follower_in`` [B]
+    the broker's bytes; ``took_in``, ``took_out`` [G] each group's part of them."""
 
     topology: Topology
     busy: Floats
@@ -123,7 +123,7 @@ class CpuSplit:
 
 
 def cpu_split(one: Round, cores: Floats) -> CpuSplit:
-    """Return what the static CPU model is applied to in one round. ``cores`` [B], NaN unknown."""
+    """Return the inputs of the static CPU model in one round. ``cores`` [B], NaN unknown."""
     fraction, _ = broker_cpu(one, cores)
     total_in, follower_in = one.totals[raw_metrics.IN], one.totals[raw_metrics.REPL_IN]
     took_in, took_out, _ = one.shares

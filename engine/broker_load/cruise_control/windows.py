@@ -36,9 +36,12 @@ CPU = "cpu_usage"
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What every window leaves: of its N rounds their ``moments``, how many partitions have a sample (``taken``), the ``runs``
-    of what brokers reported and the ``broker_samples`` with their number by round; of its ``partitions`` whether one is
-    ``sampled``, and the ``rule`` of the newest round."""
+    """What is kept of every window.
+
+    For its N rounds: ``moments``, the number of partitions with a sample (``taken``), the ``runs`` of what brokers reported, and
+    ``broker_samples`` with their number by round. For its ``partitions`` [P]: whether any round ``sampled`` them, and the
+    skip ``rule`` of the newest round.
+    """
 
     index: int
     moments: tuple[int, ...]
@@ -53,8 +56,10 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class WindowSums:
-    """The samples of one window added up, for its ``partitions``: their ``count`` [P], and ``sizes`` [P, R] by topology, newest
-    first. The CPU can be added up for any weights."""
+    """Sums over the samples of one window: ``count`` [P] of its ``partitions``, and ``sizes`` [P, R] by topology, newest first.
+
+    CPU sums are available for any weights.
+    """
 
     partitions: Partitions
     count: Ints
@@ -85,7 +90,7 @@ class WindowSums:
 
 
 def trace(index: int, moments: Sequence[int], members: Sequence[Round], cores: Cores) -> Trace:
-    """Return what the window ``index`` leaves, of its rounds ``members`` at ``moments``."""
+    """Return the trace of window ``index`` with rounds ``members`` at ``moments``."""
     partitions, places = _together(members)
     sampled, rule = np.zeros(partitions.size, np.bool_), np.zeros(partitions.size, np.int8)
     taken = []
@@ -107,7 +112,7 @@ def trace(index: int, moments: Sequence[int], members: Sequence[Round], cores: C
 
 
 def add_up(members: Sequence[Round], cores: Cores) -> WindowSums:
-    """Return the sums over the samples of the rounds ``members`` of one window, which are in order of time."""
+    """Add up the samples of the rounds ``members`` of one window, given in order of time."""
     partitions, places = _together(members)
     count = np.zeros(partitions.size, np.int32)
     totals = {name: np.zeros(partitions.size, np.float32) for name in SAMPLE if name not in (CPU, LATEST)}
@@ -125,7 +130,7 @@ def add_up(members: Sequence[Round], cores: Cores) -> WindowSums:
         else:
             latest[where[has]] = newest[has]
         if splits and np.array_equal(splits[-1][1], has):
-            has = splits[-1][1]  # the same in nearly all rounds
+            has = splits[-1][1]  # share the array: it is the same in nearly all rounds
         splits.append((samples.cpu_split(one, own), has, where))
     totals[LATEST] = latest.astype(np.float32)
     return WindowSums(partitions, count, measured.newest_sizes(members), totals, tuple(splits))
@@ -141,7 +146,7 @@ def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], has: Flags, where: 
 
 
 def _together(members: Sequence[Round]) -> tuple[Partitions, dict[Topology, Ints | None]]:
-    """Return all partitions of ``members``, and by topology the place of each of its partitions among them (None: the same)."""
+    """Return all partitions of ``members``, and for each topology the places of its partitions among them (None: the same)."""
     every = list(dict.fromkeys(one.topology for one in members))
     if not every:
         return Partitions((), np.empty(0, np.int32), np.empty(0, np.int32)), {}
@@ -174,8 +179,8 @@ class Finished:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """One window: its ``index``, the sums over its rounds with the place [P] of each partition in them (None: the same; -1:
-    absent), and the finished samples in it. Values are computed when they are asked for."""
+    """One window: its ``index``, the sums over its rounds, the place [P] of each partition in them (None: the same; -1: absent),
+    and the finished samples in it. Values are computed on demand."""
 
     index: int
     size: int
@@ -292,9 +297,9 @@ class Aggregate:
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:
     """Return the indices of the windows to look at, newest first, given the ``indices`` of those that hold samples.
 
-    At ``at_ms`` these are the ``wanted`` windows before the one that the moment is in; without it, those before the newest
-    one with samples, which is still open. Where they hold no sample at all it is the newest ones that do. Windows without
-    any sample belong to the range, as Cruise Control counts windows by time.
+    With ``at_ms``: the ``wanted`` windows before the one that contains it; else those before the newest one with samples,
+    which is still open. If these hold no sample, the newest windows with samples. Windows without samples count, as Cruise
+    Control counts windows by time.
     """
     if not indices:
         return []
@@ -309,12 +314,10 @@ def aggregate(
     offered: Sequence[Window], before: Window | None, window_ms: int, minimum: int, allowed: int, topic: Ints,
     stand_in: bool = False,
 ) -> Aggregate:  # fmt: skip
-    """Extrapolate the ``offered`` windows (newest first) and use each, from the newest on, that leaves enough partitions
-    valid; one that does not is skipped.
+    """Extrapolate the ``offered`` windows (newest first) and use those that leave at least one whole topic valid.
 
-    ``before``: the window before all of them, where Cruise Control has held it once; ``minimum`` samples a full window
-    needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule that at least one whole topic must stay
-    valid; ``stand_in``: the windows are not those that Cruise Control would look at.
+    ``before``: the window before them, if Cruise Control once held it; ``minimum``: samples of a full window; ``allowed``:
+    extrapolated windows per partition; ``topic`` [P]; ``stand_in``: Cruise Control would look at other windows.
     """
     size = len(topic)
     states = [_states(offered, place, minimum) for place in range(len(offered))]
@@ -325,7 +328,7 @@ def aggregate(
     for place, found in enumerate(states):
         now_valid, now_stretched = valid, stretched
         if found is not None:
-            # The value of a window is invalid, yet the partition counts as valid, where it was once extrapolated.
+            # A partition once extrapolated in this window still counts as valid, though the value is invalid.
             kept = remembered if place == len(offered) - 1 else np.zeros(size, np.bool_)
             now_stretched = stretched + (((found > NONE) & (found < INVALID)) | kept)
             now_valid = valid & ((found != INVALID) | kept) & (now_stretched <= allowed)
@@ -334,7 +337,7 @@ def aggregate(
             used.append(place)
     enough = bool(used) and not stand_in
     if not used:
-        # Cruise Control would refuse; the newest window with samples is shown anyway, with a note.
+        # Cruise Control would refuse: show the newest window with samples, with a note.
         newest = next((place for place, window in enumerate(offered) if window.most), 0)
         used, valid = [newest][: len(offered)], np.zeros(size, np.bool_)
         for found in states[newest : newest + 1]:
@@ -363,8 +366,11 @@ def _states(offered: Sequence[Window], place: int, minimum: int) -> States | Non
 
 
 def _remembered(offered: Sequence[Window], before: Window | None, minimum: int) -> Flags:
-    """Return which partitions [P] count as valid in the oldest window though it has no sample of them: while the window
-    ``before`` was held, both neighbours were full. Cruise Control finds that out when the next window with samples begins."""
+    """Return which partitions [P] count as valid in the oldest window without a sample in it.
+
+    Both neighbours were full while the window ``before`` was held; Cruise Control notices that when the next window with
+    samples begins.
+    """
     if before is None or len(offered) < 3 or not any(window.most for window in offered[:-2]):
         return np.zeros(offered[0].size if offered else 0, np.bool_)
     return np.asarray((offered[-1].count == 0) & (before.count >= minimum) & (offered[-2].count >= minimum), np.bool_)

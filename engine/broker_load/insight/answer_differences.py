@@ -1,4 +1,4 @@
-"""Cruise Control's answers beside the model: the loads they tell, and numbers that contradict others or the model."""
+"""Cruise Control's answers beside the model: their loads, and numbers that contradict each other or the model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.broker_load.tables.loads import REPLICAS
 from engine.core.inputs import Inputs
 
 Difference = tuple[str, str, str, float, float, str]
-"""Answer, subject, which value, as the answer gives it, as derived, and what it is derived from."""
+"""Answer, subject, value, number given, number derived, and what it is derived from."""
 MODEL = "the model"
 """Basis of differences between an answer and the model."""
 _PRINTED = 0.006
-"""Absolute tolerance: half of the last decimal that the Python client prints, and a little."""
+"""Absolute tolerance: slightly more than half of the last decimal that the Python client prints."""
 _RELATIVE = 1e-4
 """Relative tolerance: answers are in single precision and printed with few digits."""
 _ORDER = {"load": 0, "loadBeforeOptimization": 1, "loadAfterOptimization": 2, "kafka_cluster_state": 3}
@@ -44,8 +44,7 @@ def find(inputs: Inputs, ours: pl.DataFrame | None) -> list[Difference]:
 
 
 def one_per_broker(answers: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per broker: of ``load`` if there is one, else of the state before, else after optimisation; the last
-    file read wins."""
+    """Return one row per broker: from ``load``, else from the load before, else after optimisation; the last file read wins."""
     rank = pl.col("answer").replace_strict(_ORDER, default=9, return_dtype=pl.Int32)
     return (
         answers.with_row_index("_row")
@@ -97,7 +96,7 @@ def _rederive(answers: pl.DataFrame, out: list[Difference]) -> None:
 
 
 def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> None:
-    """Check that a host's numbers are the sums of its brokers', also of the CPU percentage."""
+    """Check that a host's numbers, also the CPU percentage, are the sums of its brokers'."""
     values = ("cpu_pct", "disk_mb", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "leaders", "replicas")
     place = ["file", "answer", "host"]
     sums = answers.group_by(place, maintain_order=True).agg(
@@ -113,7 +112,7 @@ def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) ->
 
 
 def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Difference]) -> None:
-    """Compare leader counts of ``load`` with a full ``partition_load``: only where the records cover all leaders."""
+    """Compare leader counts of ``load`` with ``partition_load``, if its records cover all leaders."""
     load = one_per_broker(answers.filter(pl.col("answer") == "load"))
     if not load.height or load["leaders"].null_count() or records.height < int(load["leaders"].sum()):
         return
@@ -149,7 +148,7 @@ def _directories(shown: pl.DataFrame, rows: pl.DataFrame, out: list[Difference])
 
 
 def replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
-    """Return leaders as the answer gives them (source upstream) and followers by Cruise Control's rule (source derived)."""
+    """Return leaders as given by the answer (source upstream) and followers by Cruise Control's rule (source derived)."""
     into, out = pl.col("nw_in"), pl.col("nw_out")
     ratio = weights.c * into / (weights.a * into + weights.b * out)
     share = pl.when((into == 0) & (out == 0)).then(0.0).otherwise(ratio)

@@ -1,4 +1,4 @@
-"""What to look at of each broker: thresholds broken, silence, modelled CPU that differs from the measured, and why."""
+"""Checks of each broker: broken thresholds, silence, and why its modelled CPU differs from the measured one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.broker_load.parameters import BrokerLoadParameters
 
 
 def flags(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> list[str]:
-    """Return what to look at, per broker."""
+    """Return per broker what deserves a look."""
     topology = cluster.topology
     words: list[list[str]] = [[] for _ in range(topology.brokers)]
     for resource in RESOURCES:
@@ -34,7 +34,7 @@ def flags(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> l
 
 
 def cpu_residuals(model: Model, cluster: Cluster) -> tuple[Floats, Floats]:
-    """Return measured CPU of each broker, in % of its capacity, and modelled less measured; NaN where unknown or dead."""
+    """Return measured CPU of each broker in % of its capacity, and modelled minus measured; NaN if unknown or dead."""
     alive = cluster.topology.alive
     with np.errstate(divide="ignore", invalid="ignore"):
         measured = np.where(alive, model.measured.cpu / cluster.capacity("CPU") * 100.0, np.nan)
@@ -87,7 +87,7 @@ def breaches(
 ) -> list[str]:
     """Return per broker the capacity thresholds that ``sums`` break, in words.
 
-    ``counted`` [B]: whose loads and capacities count on their hosts; ``judged`` [B]: who can break a threshold.
+    ``counted`` [B]: brokers whose loads and capacities count on their hosts; ``judged`` [B]: brokers that are checked.
     """
     words: list[list[str]] = [[] for _ in range(cluster.topology.brokers)]
     for resource in RESOURCES:
@@ -99,8 +99,8 @@ def breaches(
 
 @dataclass(frozen=True, eq=False)
 class Tightest:
-    """The resource [B] of each broker that is nearest to (or furthest over) its capacity threshold, empty where none is
-    known, and the distance [B] in % of the capacity, NaN there."""
+    """The resource [B] of each broker nearest to (or furthest over) its capacity threshold, and the distance [B] in % of the
+    capacity; empty and NaN if unknown."""
 
     resource: list[str]
     headroom: Floats

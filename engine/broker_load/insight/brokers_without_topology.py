@@ -1,4 +1,4 @@
-"""Brokers known from scrapes alone, without any topology: each broker's own totals as measured."""
+"""Brokers without a topology: each broker's own totals, as scrapes measure them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD
 
 
 _BEFORE = 50
-"""Moments before a host's newest sampling interval whose rows are looked at: the rates in it need the tick of each exporter."""
+"""Moments read before a host's newest sampling interval: its rates need the previous tick of each exporter."""
 
 
 def _newest(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame:
-    """Return the rows of the newest sampling interval of each host (or broker, where no host is known), and some before it."""
+    """Return the rows of the newest sampling interval of each host (without a host, of each broker), and some before it."""
     of, time = ["host", "broker"], pl.col("time_ms")
     files, timely = set(inputs.files), pl.lit(value=True) if at_ms is None else time <= at_ms
     parts = [part.select(*of, "time_ms").unique() for part in inputs.parts("metrics", files, timely)]
@@ -47,9 +47,8 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     """Return rows of ``brokers`` with source ``measured``: network and disk as each broker reports them in its newest sampling
     interval. Hosts without a known id are numbered from -1 downwards. None without scrapes.
 
-    Network in of leaders is the broker's total (else the sum of its topics), of followers its replication in; network
-    out is what goes to consumers and followers. Where no sizes are reported, the disk is kminion's total, or what its volumes
-    hold.
+    Leaders' network in is the broker's total (else the sum of its topics), followers' its replication in; network out goes
+    to consumers and followers. Without reported sizes the disk is kminion's total, else what the broker's volumes hold.
     """
     table = _newest(inputs, at_ms, interval_ms)
     disks = cluster_facts.disk_totals(cluster_facts.facts(inputs, at_ms))
@@ -66,7 +65,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     if not rows.height and not disks.height:
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())
-    rows = rows.join(newest, on=["broker", "interval"], maintain_order="left")  # sums in one order
+    rows = rows.join(newest, on=["broker", "interval"], maintain_order="left")  # keep one order of summation
     whole = rows.filter(pl.col("topic").is_null())
     totals = whole.group_by("broker", "metric", maintain_order=True).agg(pl.col("value").mean())
     means = {(broker, metric): value for broker, metric, value in totals.iter_rows()}

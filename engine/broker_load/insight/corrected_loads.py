@@ -85,14 +85,13 @@ def fitted(
 
 
 def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:
-    """Return the CPU [P, R] in % of a core that is freed when a replica's traffic is taken off its broker.
+    """Return the CPU [P, R] in % of a core that is freed when a replica's traffic leaves its broker.
 
-    The model is applied to the broker with and without the replica's traffic; the difference is a share of the measured
-    CPU: ``measured × (1 − model(broker − replica) / model(broker))``. ``loads`` are the model's: a broker's CPU is the sum
+    ``measured × (1 − model(broker − replica) / model(broker))``, where ``loads`` are the model's and a broker's CPU is the sum
     over its replicas.
     """
     index = np.where(loads.held, topology.replicas, -1)
-    # The last entry answers for -1, also where no broker is known.
+    # The last entry stands for -1, also without any broker.
     whole = np.append(_by_broker(index, loads.cpu, loads.held, topology.brokers), 0.0)[index]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(whole > 0, 1.0 - (whole - loads.cpu) / whole, 0.0)
@@ -112,7 +111,7 @@ def _scale(reported: Floats, expected: Floats) -> Floats:
 def _demoted(
     topology: Topology, leads: Flags, cpu: Floats, weights: CpuWeights, values: LeaderValues, out: Floats
 ) -> Floats:
-    """Return the CPU a leader keeps as a follower: its own CPU times c·in / (a·in + b·out), at most all of it."""
+    """Return the CPU that a leader keeps as a follower: its own times c·in / (a·in + b·out), at most all of it."""
     own = across(np.where(leads, cpu, 0.0))
     return np.asarray(own * np.minimum(follower_cpu(weights, 1.0, values.bytes_in, out), 1.0), np.float64)
 
@@ -120,17 +119,17 @@ def _demoted(
 def cluster_in_mode(
     model: Model, parameters: BrokerLoadParameters, fit: Fit, observations: Observations, notes: list[str]
 ) -> Cluster:
-    """Return the cluster with the loads that ``parameters.mode`` asks for, and add to ``notes`` what is shown."""
+    """Return the cluster with the loads of ``parameters.mode``; ``notes`` get a sentence on what is shown."""
     topology, mode = model.topology, parameters.mode
     if mode == "upstream" or not topology.brokers:
         return model.cluster
     if model.shares is not None:
-        notes.append("a topic's rates are shared out by the messages that exporters count in each of its partitions")
+        notes.append("a topic's rates are split over its partitions by the messages that exporters count in each")
     weights, static = parameters.cpu_weights, model.cluster.loads
     if parameters.weights == "fitted" and fit.usable:
         weights = CpuWeights(*fit.weights)
     if mode == "regression" and fit.usable:
-        # Observations of unknown machines describe each broker, our own history the typical one.
+        # Given observations describe each broker, since their machines are unknown; our own history the typical broker.
         cores = model.capacities.cores
         if (observations.relative != 1.0).any():
             cores = np.full(topology.brokers, typical_cores(cores))

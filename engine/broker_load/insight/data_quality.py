@@ -1,4 +1,4 @@
-"""The data-quality ledger: what was odd in the inputs, once each, and every partition without a sample.
+"""The data-quality ledger: each oddity of the inputs once, and every partition without a sample.
 
 See "Data quality" in docs/models/broker-load.md.
 """
@@ -18,11 +18,11 @@ from engine.core.result import Finding
 from engine.core.view import Context
 
 STALE_INTERVALS = 3
-"""A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
+"""A broker is stale if its newest reading is this many sampling intervals older than the newest of all brokers."""
 
 
 def skipped(model: Model) -> pl.DataFrame:
-    """Return the partitions without a sample: in no round and not among the finished ones. The rule is the newest round's."""
+    """Return the partitions without a sample in any round or among the finished ones, with the newest round's rule."""
     topology = model.topology
     has = np.zeros(topology.size, np.bool_)
     rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
@@ -80,14 +80,14 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> 
             rows.append(("estimated-capacity", f"broker {topology.ids[index]}", 1, text))
     unknown = np.isnan(model.capacities.cores) & topology.alive
     for index in np.flatnonzero(unknown).tolist():
-        text = "no entry in capacity.json may serve it: its percentages are unknown"
+        text = "no entry of capacity.json applies: its percentages are unknown"
         rows.append(("unknown-capacity", f"broker {topology.ids[index]}", 1, text))
     who = model.history.identity
     rows.extend(
         ("guessed-host", host, 1, f"taken for broker {who.ids[host][0]} {how}") for host, how in who.guessed.items()
     )
     rows.extend(
-        ("unmatched-host", host, 1, "no broker is known by this host; its metrics are unused") for host in who.unmatched
+        ("unmatched-host", host, 1, "no broker is known on this host; its metrics are unused") for host in who.unmatched
     )
     text = "several brokers are listed on this host and the scrape does not name its id"
     rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
@@ -108,7 +108,7 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> 
 
 
 def _count_readings(model: Model) -> Longs:
-    """Return [4, B] over all rounds: newest time heard (epoch ms, -1 never), CPU readings that are NaN, negative, above 1."""
+    """Return [4, B] over all rounds: newest time heard (epoch ms, -1 never); CPU readings that are NaN, negative, above 1."""
     topology = model.topology
     out = np.zeros((4, topology.brokers), np.int64)
     out[0] = -1
@@ -174,7 +174,7 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
 
 
 def _missing(inputs: Inputs, model: Model, scraped: pl.DataFrame) -> list[tuple[str, str, int, str]]:
-    """Return rows on files that would add something."""
+    """Return rows on missing files that would add something."""
     rows: list[tuple[str, str, int, str]] = []
 
     def note(what: str, adds: str) -> None:

@@ -1,4 +1,4 @@
-"""Failover: who takes over when brokers die, and what that does to the survivors.
+"""Failover: who leads when brokers die, and the load of the survivors.
 
 New leaders follow Kafka's own rule: the current one if it lives; else the first living in-sync replica in assignment
 order (none in sync and ELR known: the first living eligible one); else, only where unclean election is on, the first
@@ -24,10 +24,9 @@ from engine.broker_load.tables.whatif import ROLLING
 
 @dataclass(frozen=True, eq=False)
 class Election:
-    """Outcome for partitions ``rows`` [K] (those with a replica on a failed broker): ``old`` leader index, ``new``
-    leader index (-1: none), ``moved`` (the old leader failed or there was none), ``unclean``: only an out-of-sync
-    replica can lead (it does where that is allowed), ``in_sync`` replicas left, ``under`` min.insync.replicas, and
-    ``under_before``."""
+    """Outcome for partitions ``rows`` [K] with a replica on a failed broker: ``old`` and ``new`` leader index (-1: none),
+    ``moved`` (the old leader failed), ``unclean``: only an out-of-sync replica can lead (it does if that is allowed),
+    ``in_sync`` replicas left, ``under`` min.insync.replicas, and ``under_before``."""
 
     rows: Longs
     old: Ints
@@ -41,8 +40,7 @@ class Election:
 
 @dataclass(frozen=True, eq=False)
 class Aftermath:
-    """Broker sums after the failure as Cruise Control's leadership move gives them, and network out as it physically is,
-    before and after [B]."""
+    """Broker sums after the failure, by Cruise Control's move of leadership, and physical network out before and after [B]."""
 
     failed: Flags
     election: Election
@@ -95,7 +93,7 @@ def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) 
 
 
 def physical_out(cluster: Cluster) -> Floats:
-    """Return network out [B] without what dead or offline followers would fetch."""
+    """Return network out [B] without the fetches of dead or offline followers."""
     topology = cluster.topology
     off = topology.offline_replicas & topology.held
     rows = np.flatnonzero(any_of(off) & (topology.leader >= 0))
@@ -107,8 +105,11 @@ def physical_out(cluster: Cluster) -> Floats:
 
 
 def after(cluster: Cluster, failed: Flags, parameters: BrokerLoadParameters) -> Aftermath:
-    """Return loads after ``failed`` [B] brokers die: leadership moves as Cruise Control moves it (the failed broker keeps its row
-    and its replicas, as followers; leaderless partitions stay where they were)."""
+    """Return loads after ``failed`` [B] brokers die.
+
+    Leadership moves as in Cruise Control: the failed broker keeps its row and its replicas, as followers; leaderless
+    partitions stay where they were.
+    """
     topology, loads, total = cluster.topology, cluster.loads, cluster.sums
     election = elect(topology, failed, parameters)
     physical_before = physical_out(cluster)
@@ -159,8 +160,8 @@ def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[F
 def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
     """Demote brokers as Cruise Control does: the first living, online replica in list order that is not demoted leads.
 
-    Returns the partitions that move, their new leader and the broker sums afterwards; partitions without another
-    replica stay.
+    Return the partitions that move, their new leaders and the broker sums afterwards; partitions without another replica
+    stay.
     """
     topology = cluster.topology
     rows = np.flatnonzero(np.append(demoted, False)[topology.leader])
@@ -175,8 +176,8 @@ def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
 @dataclass(frozen=True, eq=False)
 class SingleFailures:
     """Every single-broker failure at once. ``moved``, ``leaderless``, ``unclean``, ``under`` [B] counts by the broker
-    that fails; ``cpu``, ``out``, ``into`` [B, B] CPU, network out and leader network in that survivors (columns) gain
-    when a broker (row) fails; ``gained`` [B, B] leaders."""
+    that fails; ``cpu``, ``out`` [B, B] CPU and network out that survivors (columns) gain when a broker (row) fails;
+    ``gained`` [B, B] leaders."""
 
     moved: Ints
     leaderless: Ints
@@ -219,8 +220,8 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """The survivor nearest to (or furthest over) a capacity threshold: in words, and the distance in % of the capacity; how
-    many survivors are over a threshold, and how many of these are over one that they were not over before."""
+    """The survivor nearest to (or furthest over) a capacity threshold, in words, and its distance in % of the capacity; the
+    number of survivors over a threshold, and over one that they were not over before."""
 
     worst: str
     percent: float | None
@@ -262,8 +263,10 @@ def single_headroom(cluster: Cluster, failures: SingleFailures, parameters: Brok
 
 
 def over_while_down(cluster: Cluster, resource: str, change: Floats, parameters: BrokerLoadParameters) -> Flags:
-    """Return flags [B, B]: the host of each survivor (columns) is over its capacity threshold while each broker (rows) is
-    down. ``change`` [B, B] is what the survivors gain."""
+    """Return flags [B, B]: the host of a survivor (column) is over its capacity threshold while a broker (row) is down.
+
+    ``change`` [B, B]: what survivors gain.
+    """
     topology = cluster.topology
     machines, index = topology.machines
     member = np.zeros((topology.brokers, machines))
@@ -279,7 +282,7 @@ def over_while_down(cluster: Cluster, resource: str, change: Floats, parameters:
 def rolling(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> pl.DataFrame:
     """Return result table ``rolling_restart``: every live broker's load while each other live one is down.
 
-    Measured loads may be less than what is taken away from them: CPU is 0 then.
+    CPU is at least 0: a measured load may be less than what leaves it.
     """
     ids, live = cluster.topology.ids, np.flatnonzero(cluster.topology.alive)
     down, other = (one.ravel() for one in np.meshgrid(live, live, indexing="ij"))
@@ -302,7 +305,7 @@ def rolling(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadPa
 
 
 def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]]:
-    """Return flags [B] of brokers named by ``words``: ids, ``rack:NAME`` or ``host:NAME``; and words that name none.
+    """Return flags [B] of brokers named by ``words`` (ids, ``rack:NAME`` or ``host:NAME``), and the words that match no broker.
 
     A rack or host is found by its full name, else by the part after its last ``-``, ``_``, ``.`` or ``/``.
     """

@@ -15,10 +15,10 @@ from engine.broker_load.model.topology import Flags, Floats
 
 
 def non_negative(design: Floats, target: Floats) -> Floats:
-    """Return the least-squares weights [K] with none below 0.
+    """Return the non-negative least-squares weights [K].
 
-    With three columns at most, the solution is the best of the plain fits to each choice of columns that has no negative
-    weight (the others are 0 there).
+    With at most three columns, the solution is the best plain fit to a subset of columns without a negative weight; the other
+    weights are 0.
     """
     columns = design.shape[1]
     best, least = np.zeros(columns), float(target @ target)
@@ -33,7 +33,7 @@ def non_negative(design: Floats, target: Floats) -> Floats:
                 best, least = np.zeros(columns), error
                 best[list(chosen)] = weights
         if count == columns and best.any():
-            break  # nothing held at 0 can be better than the plain fit
+            break  # no fit with a weight held at 0 can beat the plain fit
     return best
 
 

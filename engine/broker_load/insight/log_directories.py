@@ -46,7 +46,7 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
     room = pl.DataFrame(rooms, schema={"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64})
     on = ["broker", "log_dir"]
     frame = directories.join(replicas, on=on, how="left").join(room, on=on, how="full", coalesce=True)
-    # A directory that was listed without a replica is empty; one that no report lists is unknown.
+    # A directory listed without replicas is empty; one that no report lists is unknown.
     reported = pl.col("listed").fill_null(False)
     frame = frame.with_columns(
         pl.when(reported).then(pl.col("replicas").fill_null(0)).alias("replicas"),
@@ -56,7 +56,7 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
     rooms_of = pl.DataFrame({"broker": topology.ids, "capacity_mb": capacities.disk}).with_columns(
         pl.col("capacity_mb").fill_nan(None)
     )
-    # A volume's own size goes before the broker's figure, which may be of several.
+    # Prefer a volume's own size: the broker's figure may cover several.
     totals = others.join(rooms_of, on="broker", how="left").select(
         "broker", "log_dir", (pl.col("size") * raw_metrics.MB).alias("disk_mb"),
         pl.coalesce(pl.col("capacity") * raw_metrics.MB, "capacity_mb").alias("capacity_mb"),
@@ -71,10 +71,10 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
 
 
 def alone(inputs: Inputs, at_ms: int | None) -> dict[str, pl.DataFrame]:
-    """Return rows of the result tables ``brokers``, ``replicas`` and ``directories`` with source ``reported``: all that is known
-    of a cluster where only kafka-log-dirs tells of replicas. Empty without such reports."""
+    """Return rows of result tables ``brokers``, ``replicas`` and ``directories`` with source ``reported``, for clusters whose
+    replicas only kafka-log-dirs reports. Empty without such reports."""
     listed, sizes = (_newest(inputs.table(name), at_ms) for name in ("log_dirs", "log_dir_sizes"))
-    # Cruise Control's cluster state names directories too, but not what lies in them.
+    # Cruise Control's cluster state names directories too, but not their contents.
     listed = listed.join(inputs.table("log_dir_sizes").select(FILE).unique(), on=FILE, how="semi")
     if not listed.height:
         return {}
@@ -84,7 +84,7 @@ def alone(inputs: Inputs, at_ms: int | None) -> dict[str, pl.DataFrame]:
         pl.col("offline").fill_null(False),
         pl.lit("reported").alias("source"),
     )
-    # A replica in two directories is one, with what both take. Sums are made in one order.
+    # A replica in two directories counts once, with the size of both; summed in a fixed order.
     one = ("topic", "partition", "broker", "source")
     replicas = (
         sizes.sort(*one, "log_dir", maintain_order=True).group_by(one, maintain_order=True)

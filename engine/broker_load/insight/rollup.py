@@ -1,4 +1,4 @@
-"""Sum up brokers by rack, with percentages of the rack's live capacity, and partitions by topic, with their inequality."""
+"""Sums of brokers by rack, with percentages of the rack's live capacity, and of partitions by topic, with their inequality."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def racks(cluster: Cluster) -> pl.DataFrame:
         .alias(f"{name}_pct")
         for name in ("cpu", "disk")
     ]
-    # Of a rack with a broker whose cores are unknown, the sum of the others would look like the whole.
+    # If a broker's cores are unknown, so are the rack's: a sum of the other brokers would look complete.
     cores = pl.when(pl.col("_cpu_cap").is_not_nan()).then(pl.col("cores"))
     return RACKS.sorted(RACKS.frame(grouped.with_columns(cores, *shares).drop(list(extra)).fill_nan(None)))
 
 
 def topics(cluster: Cluster, reported: Mapping[str, float]) -> pl.DataFrame:
-    """Return result table ``topics``. ``reported``: bytes of all replicas of a topic, as an exporter of the cluster has them."""
+    """Return result table ``topics``. ``reported``: bytes of all replicas of a topic, from an exporter of the cluster."""
     topology, loads = cluster.topology, cluster.loads
     count = len(topology.topics)
 
@@ -53,7 +53,7 @@ def topics(cluster: Cluster, reported: Mapping[str, float]) -> pl.DataFrame:
     cpu = np.maximum(np.nan_to_num(across(np.where(loads.leads, loads.cpu, 0.0))), 0.0)
     rows = np.flatnonzero(led)
     order = rows[np.argsort(cpu[rows], kind="stable")]
-    # Then stably by topic, which takes one pass where its codes are short.
+    # Then stably by topic, in one pass if its codes are short.
     codes = topology.topic[order]
     order = order[np.argsort(codes.astype(np.uint16) if count <= 65536 else codes, kind="stable")]
     topic, value = topology.topic[order], cpu[order]
@@ -63,7 +63,7 @@ def topics(cluster: Cluster, reported: Mapping[str, float]) -> pl.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         gini = 2 * tally(topic, rank * value, count) / (size * whole) - (size + 1) / size
     top = np.zeros(count)
-    top[topic] = value  # within a topic the largest comes last, and the last assignment stays
+    top[topic] = value  # the largest of a topic comes last, and the last assignment stays
     with np.errstate(divide="ignore", invalid="ignore"):
         share = top / whole
     sums = {
@@ -96,7 +96,7 @@ _SHARES = {
 
 
 def _shares(value: Floats) -> Floats:
-    """Return each of ``value`` in % of their sum; NaN where there is none. Readings below 0 count as 0."""
+    """Return each of ``value`` in % of their sum, NaN without a sum. Readings below 0 count as 0."""
     value = np.maximum(value, 0.0)
     whole = float(np.nansum(value))
     return value * 100.0 / whole if whole > 0 else np.full(len(value), np.nan)

@@ -17,8 +17,8 @@ from engine.broker_load.parameters import CpuWeights
 
 
 def demoted(topology: Topology, brokers: Flags, rows: Longs, new: Ints) -> tuple[Topology, Longs]:
-    """Return the topology with ``brokers`` [B] at the end of each replica list and ``new`` leaders of ``rows``, as Cruise
-    Control's demotion leaves them, and the partitions whose list or leader is another one."""
+    """Return the topology after Cruise Control's demotion: ``brokers`` [B] at the end of each replica list and ``new`` leaders of
+    ``rows``; and the partitions whose list or leader changed."""
     last = np.where(topology.held, topology.spread(brokers), 2)
     order = np.argsort(last, axis=1, kind="stable")
     replicas = np.take_along_axis(topology.replicas, order, axis=1)
@@ -30,8 +30,8 @@ def demoted(topology: Topology, brokers: Flags, rows: Longs, new: Ints) -> tuple
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reassignment:
-    """The ``cluster`` after a plan, partitions ``rows`` [K] it names with ``moved_mb`` [K] MB of data to move, and broker
-    ids that only the plan knows."""
+    """The ``cluster`` after a plan, the partitions ``rows`` [K] in it with ``moved_mb`` [K] MB of data to move, and broker ids
+    that only the plan names."""
 
     cluster: Cluster
     rows: Longs
@@ -43,8 +43,10 @@ def reassign(
     model: Model, cluster: Cluster, planned: dict[int, list[int]], capacity: pl.DataFrame, estimate: bool,
     weights: CpuWeights,
 ) -> Reassignment:  # fmt: skip
-    """Place replicas as ``planned``, lists of broker ids by partition: the leader stays if it keeps a replica, else the
-    first one leads. Loads are as Cruise Control computes them; ``capacity`` is the input table."""
+    """Place replicas as ``planned`` (broker ids by partition): the leader stays if it keeps a replica, else the first one leads.
+
+    Loads are computed as in Cruise Control; ``capacity`` is the input table.
+    """
     topology = cluster.topology
     lists = topology.replica_lists.to_list()
     leaders = topology.ids_of(topology.leader).tolist()
@@ -93,7 +95,7 @@ def _placements(topology: Topology, leaders: list[int], lists: list[list[int]]) 
 def expansion_bounds(cluster: Cluster, count: int) -> list[dict[str, object]]:
     """Return rows of result table ``add_brokers``: bounds after adding ``count`` brokers of the median capacity.
 
-    No placement beats the total spread perfectly, or the largest single replica, whichever is more.
+    No placement beats the larger of two bounds: the total load spread perfectly, and the largest single replica.
     """
     alive = cluster.topology.alive
     rows: list[dict[str, object]] = []

@@ -1,5 +1,4 @@
-"""Share a topic's rates out over the partitions that a broker leads: evenly, or by the messages that exporters count in each; and
-bound what a partition may really carry.
+"""Split a topic's rates over the partitions that a broker leads, evenly or by counted messages, with bounds on each partition.
 
 See "Messages by partition" in docs/models/broker-load.md.
 """
@@ -16,8 +15,10 @@ from engine.broker_load.model.topology import Floats, Ints, tally
 
 
 def by_messages(model: Model) -> Model:
-    """Return the model with the rates of each topic and leader shared out by the growth of its partitions' logs, where exporters
-    report that of all of them and one has grown; the same model where they do so of none."""
+    """Return the model with each leader's rates of a topic split by the growth of the partitions' logs.
+
+    Only where exporters report all of these partitions and one has grown; the same model if that holds nowhere.
+    """
     topology, rates = model.topology, model.messages
     if rates is None:
         return model
@@ -44,8 +45,10 @@ def by_messages(model: Model) -> Model:
 
 
 def partitions_sharing(model: Model) -> Ints:
-    """Return over how many partitions [P] the rates of a partition's leader are shared out: what one of them takes may be
-    anything from nothing to all of it. Of those by messages only partitions that took some count, and the others take none."""
+    """Return the number of partitions [P] that share their leader's rates: each may carry anything from nothing to all of them.
+
+    With rates split by messages, only partitions that took messages count; the others carry nothing.
+    """
     group, leaders, _, count = model.topology.groups
     many = np.where(group >= 0, count[np.maximum(group, 0)] if len(count) else 1, 1).astype(np.int32)
     if model.shares is None:
@@ -56,7 +59,7 @@ def partitions_sharing(model: Model) -> Ints:
 
 
 def factors(model: Model, many: Ints) -> Floats:
-    """Return how many times a partition's rate [P] all of what is shared out is; ``many``: see ``partitions_sharing``."""
+    """Return the factor [P] from a partition's rate to the total that is split; ``many``: see ``partitions_sharing``."""
     if model.shares is None:
         return many.astype(np.float64)
     with np.errstate(divide="ignore"):
@@ -64,7 +67,7 @@ def factors(model: Model, many: Ints) -> Floats:
 
 
 def bounds(values: Mapping[str, Floats], many: Ints, factor: Floats) -> dict[str, Floats]:
-    """Return lower and upper bounds of ``values`` shared with ``many``: 0 to all of it, by names with _low and _high."""
+    """Return bounds of ``values`` split over ``many`` partitions, 0 to the total, by names with _low and _high."""
     found = {}
     for name, value in values.items():
         found[name.format("_low")] = np.where(many > 1, 0.0, value)

@@ -1,4 +1,4 @@
-"""Capacities and cores per broker, from ``capacity.json`` or, where there is none, from scrapes."""
+"""Capacities and cores per broker, from ``capacity.json``, else from scrapes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What exporters know of a cluster: where replicas are and who leads, messages by partition, bytes by broker.
+"""What exporters report about a cluster: replicas and leaders, messages by partition, bytes by broker.
 
-kafka_exporter names the leader of each partition, and each broker the partitions it leads; which brokers hold a replica is known
-by the sizes that they report. See "Topology from exporters" in docs/models/broker-load.md.
+kafka_exporter names the leader of each partition, each broker the partitions it leads; the sizes that brokers report tell which
+of them hold a replica. See "Topology from exporters" in docs/models/broker-load.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PARTITION = ["topic", "partition"]
 
 
 def facts(inputs: Inputs, until_ms: int | None) -> pl.DataFrame:
-    """Return the rows of ``cluster_facts`` that began until ``until_ms`` (None: all), none of them lasting longer."""
+    """Return the rows of ``cluster_facts`` that began by ``until_ms`` (None: all), cut at that moment."""
     rows = inputs.table("cluster_facts")
     if until_ms is None or not rows.height:
         return rows
@@ -31,9 +31,9 @@ def facts(inputs: Inputs, until_ms: int | None) -> pl.DataFrame:
 
 
 def leaders(facts: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.DataFrame:
-    """Return who leads which partition since when (``time_ms``, ``leader``), of partitions that still are there.
+    """Return the leader of each partition that still exists and since when (``time_ms``, ``leader``).
 
-    ``ids``: brokers by host, for brokers that say it of themselves; kafka_exporter's word goes before theirs.
+    ``ids``: brokers by host, for partitions that brokers themselves report to lead; kafka_exporter takes precedence.
     """
     named = facts.filter(pl.col("fact") == raw_metrics.LEADER).with_columns(
         pl.col("value").cast(pl.Int32, strict=False)
@@ -52,8 +52,10 @@ def leaders(facts: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.DataF
 
 
 def counts(facts: pl.DataFrame, fact: int) -> pl.DataFrame:
-    """Return the newest number of replicas, or of those in sync, of each partition (``count``; ``partition`` is null where it
-    is said of a topic). Of a partition's brokers only its leader counts them, the others say 0."""
+    """Return the newest number of replicas, or of in-sync ones, by partition (``count``; null ``partition``: of a whole topic).
+
+    Only the leader of a partition counts them, other brokers report 0.
+    """
     rows = facts.filter((pl.col("fact") == fact) & (pl.col("value") > 0))
     if fact == raw_metrics.REPLICAS:
         rows = pl.concat([rows, facts.filter((pl.col("fact") == raw_metrics.LEADS) & (pl.col("value") > 0))])
@@ -81,10 +83,10 @@ def holders(inputs: Inputs, past: pl.DataFrame, ids: Mapping[str, tuple[int, ...
 
 
 def placements(leads: pl.DataFrame, facts: pl.DataFrame, held: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return rows of the table ``topology`` made of ``leads`` (see ``leaders``) and the brokers that hold replicas: the leader
-    first, then the others by id, for the order is not known.
+    """Return rows of table ``topology`` made of ``leads`` (see ``leaders``) and the brokers that hold replicas.
 
-    All replicas count as in sync where as many are, else the leader alone does.
+    The order of replicas is unknown: the leader comes first, then the others by id. All count as in sync if the reported
+    number is that large, else only the leader does.
     """
     rows = leads.with_columns(_dotless().alias("name"))
     if held is not None:
@@ -104,7 +106,7 @@ def placements(leads: pl.DataFrame, facts: pl.DataFrame, held: pl.DataFrame | No
 
 
 def unknown(placed: pl.DataFrame, facts: pl.DataFrame) -> str:
-    """Return what no exporter can say of a topology made of ``placed``, in words."""
+    """Return in words what exporters cannot say about a topology made of ``placed``."""
     wanted = counts(facts, raw_metrics.REPLICAS)
     by_topic = wanted.filter(pl.col("partition").is_null()).select("topic", pl.col("count").alias("of_topic"))
     newest = placed.unique(_PARTITION, keep="last", maintain_order=True)
@@ -120,13 +122,15 @@ def unknown(placed: pl.DataFrame, facts: pl.DataFrame) -> str:
         )
     return (
         "the topology is made from exporters' series: leaders as reported, followers by the sizes they report; no exporter "
-        f"says {' and '.join(parts)}, so failover is approximate; kafka-topics --describe would say it"
+        f"says {' and '.join(parts)}, so failover is approximate; kafka-topics --describe would add this"
     )
 
 
 def message_rates(facts: pl.DataFrame, topology: Topology, start_ms: int, end_ms: int) -> Floats | None:
-    """Return the messages per second [P] by which the ends of partitions' logs grew between two moments, NaN unknown; None where
-    no exporter reports them. An end that fell is that of a topic created again, and counts from 0."""
+    """Return the growth [P] of partitions' logs between two moments in messages per second, NaN unknown.
+
+    None if no exporter reports log ends. An end that fell belongs to a topic that was created again, and counts from 0.
+    """
     rows = facts.filter(pl.col("fact") == raw_metrics.END_OFFSET)
     rows = rows.filter((pl.col("time_ms") <= end_ms) & (pl.col("last_ms") >= start_ms))
     if not rows.height:
@@ -150,8 +154,8 @@ def message_rates(facts: pl.DataFrame, topology: Topology, start_ms: int, end_ms
 
 
 def disk_totals(facts: pl.DataFrame) -> pl.DataFrame:
-    """Return ``broker``, ``log_dir``, ``size`` and ``capacity`` (bytes, null unknown): all replicas on each broker as kminion
-    reports them last, else what of each of its volumes is used as the kubelet does."""
+    """Return ``broker``, ``log_dir``, ``size`` and ``capacity`` (bytes, null unknown): kminion's last total of each broker, else
+    the used bytes of its volumes as the kubelet reports them."""
     whole = _newest(facts, raw_metrics.BROKER_BYTES, ["broker"])
     used, room = (
         _newest(facts, fact, ["broker", "host"]) for fact in (raw_metrics.VOLUME_BYTES, raw_metrics.VOLUME_CAPACITY)

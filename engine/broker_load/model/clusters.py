@@ -22,8 +22,8 @@ from engine.core.view import Context, UnknownName
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The ``inputs`` of one cluster called ``name`` ("" where labels name no two), a ``note`` on the others, and the
-    ``problems`` where no option chose it."""
+    """The ``inputs`` of the cluster ``name`` ("" unless labels name several), a ``note`` about the others, and ``problems`` if
+    no option chose it."""
 
     inputs: Inputs
     name: str = ""
@@ -34,7 +34,7 @@ class Choice:
 def choose(inputs: Inputs, wanted: str) -> Choice:
     """Choose among the clusters that labels name: the one called ``wanted`` or, without that, the one with most brokers.
 
-    What no such label names is of any cluster. Raises UnknownName where none is called so.
+    Rows without such a label belong to every cluster. Raises UnknownName if no cluster has that name.
     """
     table = inputs.table("clusters")
     known = table.group_by("name").agg(pl.col("brokers").sum()).filter(pl.col("brokers") > 0)
@@ -69,11 +69,11 @@ def _without(rows: pl.DataFrame, left_out: pl.DataFrame) -> pl.DataFrame:
 
 
 KIND = "mixed-clusters"
-_ADVICE = "loads of both are shown as one: give each cluster a folder and a program of its own"
+_ADVICE = "their loads are shown as one: give each cluster its own folder and program"
 _SHARE = 0.5
-"""Share of what two descriptions have in common that must differ before they are taken for two clusters."""
+"""Two descriptions count as two clusters if more than this share of what they have in common differs."""
 _FEW = 3
-"""With fewer partitions in common, differing placements alone say nothing."""
+"""With fewer partitions in common, different placements are no evidence."""
 
 
 def find(inputs: Inputs, context: Context) -> list[Problem]:
@@ -82,8 +82,10 @@ def find(inputs: Inputs, context: Context) -> list[Problem]:
 
 
 def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
-    """Return problems of descriptions, in order of time, whose topics of one name have other ids, or (where ids are unknown)
-    lie on other brokers. Each is compared with the one before it only, so that a slow reassignment is no sign."""
+    """Return problems of descriptions in which topics changed their ids or, where ids are unknown, all their brokers.
+
+    Each description is compared with the one before it only, so that a slow reassignment is no sign.
+    """
     table = inputs.table("topology")
     order = (
         table.group_by(FILE).agg(pl.col("time_ms").max()).sort("time_ms", FILE)[FILE].to_list() if table.height else []
@@ -107,7 +109,7 @@ def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
 
 
 def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:
-    """Return how two descriptions contradict each other, in words; "" if they can be of one cluster."""
+    """Return in words how two descriptions contradict each other; "" if one cluster can have both."""
     ids = [f.filter(pl.col("topic_id").is_not_null()).select("topic", "topic_id").unique("topic") for f in (one, two)]
     both = ids[0].join(ids[1], on="topic")
     if both.height:
@@ -137,7 +139,7 @@ def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
     many = rows.unique().filter(pl.col("host").n_unique().over("broker") > 1).sort("broker", FILE, "host")
     if not many.height:
         return []
-    # Whoever is not on the broker's first host is at odds with it; those on the first one, once another was named.
+    # A row contradicts if it is not on the broker's first host, or is on it after another host was named.
     first = many.group_by("broker", maintain_order=True).agg(pl.col("host").first().alias("_first"))
     rows = many.join(first, on="broker", maintain_order="left").with_columns(
         elsewhere=pl.col("host") != pl.col("_first")

@@ -1,6 +1,6 @@
 """History: raw metrics and descriptions to sampling rounds.
 
-What a round is made of is known before it is built: so only what is needed is, and what has changed.
+The inputs of a round are known before it is built, so that only needed and changed rounds are.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from engine.core.inputs import FILE, Inputs
 from engine.core.view import Context
 
 MOST_ROWS = 1_000_000
-"""Raw metrics that are turned into rounds at once: what a pass takes of memory."""
+"""Most raw metrics turned into rounds in one pass: it bounds memory."""
 MOST_ROUNDS = 2_000
-"""Rounds that are made at once."""
+"""Most rounds built at once."""
 
 Stamp = Hashable
-"""What a round is made of: equal stamps mean equal rounds."""
+"""Identifies the inputs of a round: equal stamps mean equal rounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What happened up to the moment looked at: ``stamps`` of its rounds by their moment (epoch ms), in order of time, also
-    of later ones; the ``topology`` that holds then, which host is which broker, and the number of CPUs by broker id.
-    ``unknown``: what the topology lacks, in words, where exporters' series stand in for a description.
+    """The history up to the moment looked at.
+
+    ``stamps`` of its rounds, also of later ones, by moment (epoch ms) in order of time; the ``topology`` at that moment; the
+    brokers of scraped hosts; the number of CPUs by broker id. ``unknown``: what the topology lacks, in words, if it is made
+    from exporters' series.
 
     A moment is the end of a sampling interval or, in the last one, the moment looked at. ``build`` makes the rounds of some
-    moments from their raw metrics; ``rows``: how many those are; ``at``: the topology of a moment.
+    moments from their raw metrics, of which there are ``rows``; ``at`` returns the topology of a moment.
     """
 
     stamps: Mapping[int, Stamp]
@@ -50,7 +52,7 @@ class History:
 
 
 def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, str]) -> dict[int, Broker]:
-    """Return brokers by id from broker lists or, where there is none, from load answers and the ``hosts`` scraped."""
+    """Return brokers by id: from broker lists, else from load answers and the ``hosts`` scraped."""
     brokers: dict[int, Broker] = {}
     for row in listed.iter_rows(named=True):
         brokers[row["broker"]] = Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
@@ -101,7 +103,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
             rows = readings.of(pl.concat(inputs.parts("metrics", files, timely)), who.ids, interval_ms, repeats)
             intervals = [moment // interval_ms for moment in batch]
             rows = rows.filter(pl.col("interval") >= intervals[0])
-            if len(batch) <= intervals[-1] - intervals[0]:  # there are others between them
+            if len(batch) <= intervals[-1] - intervals[0]:  # with gaps in between
                 rows = rows.filter(
                     pl.col("interval").is_in(pl.Series(intervals, dtype=rows.schema["interval"]).implode())
                 )
@@ -122,8 +124,10 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
 def _batches(
     moments: Collection[int], sources: Mapping[int, _Source], at: Callable[[int], Topology], until_ms: int | None
 ) -> Iterator[list[int]]:
-    """Return ``moments`` in order, cut so that a batch is of one topology and of a bounded size. The moment looked at is alone:
-    what is later in its interval must not be read."""
+    """Yield ``moments`` in order, in batches of one topology and bounded size.
+
+    The moment looked at is a batch of its own: later readings of its interval must not be used.
+    """
     batch: list[int] = []
     rows = 0
     for moment in sorted(moments):
@@ -139,8 +143,8 @@ def _batches(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a round is made of: ``files`` at ``versions``, the broker each is taken for, and whether every broker reports
-    partition sizes (else those from kafka-log-dirs serve). How many ``rows`` that are, and ``since`` when (epoch ms)."""
+    """Inputs of a round: ``files`` at ``versions``, the broker each is taken for, whether every broker reports partition sizes
+    (else sizes from kafka-log-dirs are used), the number of ``rows`` and the first moment (``since``, epoch ms)."""
 
     files: tuple[int, ...]
     versions: tuple[int, ...]
@@ -151,7 +155,7 @@ class _Source:
 
 
 def _sources(by_broker: pl.DataFrame, interval_ms: int) -> dict[int, _Source]:
-    """Return what each sampling interval is made of, by the last moment (epoch ms) of the interval."""
+    """Return the inputs of each sampling interval, by its last moment (epoch ms)."""
     unsized = by_broker.group_by("interval", "broker").agg(pl.col("sized").any()).filter(~pl.col("sized"))
     bare = set(unsized["interval"].to_list())
     return {
@@ -163,7 +167,7 @@ def _sources(by_broker: pl.DataFrame, interval_ms: int) -> dict[int, _Source]:
 
 
 def _of_exporters(inputs: Inputs, past: pl.DataFrame, until_ms: int | None) -> tuple[pl.DataFrame, str]:
-    """Return rows of ``topology`` made of what exporters report, and what these lack in words; none without leaders."""
+    """Return rows of ``topology`` made from exporters' series, and in words what these lack; no rows without leaders."""
     facts = cluster_facts.facts(inputs, until_ms)
     if not facts.height:
         return inputs.table("topology"), ""
@@ -175,7 +179,7 @@ def _of_exporters(inputs: Inputs, past: pl.DataFrame, until_ms: int | None) -> t
 
 
 def _identify(inputs: Inputs, past: pl.DataFrame, placed: pl.DataFrame) -> tuple[Identity, dict[int, Broker]]:
-    """Return which scraped host is which broker, by the newest scrape of each host, and all brokers known by id."""
+    """Match scraped hosts with brokers by the newest scrape of each host; also return all known brokers by id."""
     listed, answers = inputs.table("broker_list"), inputs.table("answer_brokers")
     who = Identity({}, {}, (), ())
     if files := ticks.newest_files(past):
@@ -191,8 +195,8 @@ def _topologies(
 ) -> Callable[[int | None], Topology]:  # fmt: skip
     """Return a function that gives the topology at one of ``moments`` (epoch ms; None: after all descriptions).
 
-    All moments between two descriptions share one topology. A new description mostly says the same: then the topology
-    stays the same object, and so do the rounds made on it.
+    All moments between two descriptions share one topology. If a new description says the same, the topology stays the same
+    object, and rounds built on it stay valid.
     """
     changes = placements["time_ms"].unique().sort().to_list()
     partials: Partials[int, Topology] = context.memo.state("broker load topologies", Partials)
@@ -215,7 +219,7 @@ def _topologies(
         return made
 
     times = sorted({described(moment) for moment in moments} | {described(None)})
-    # Made of exporters' series, they are of no file.
+    # Rows made from exporters' series belong to no file.
     stamp = (
         inputs.stamp(placements[FILE].unique().to_list())
         if FILE in placements.columns

@@ -40,7 +40,7 @@ _EVIDENCE = ("host", "broker", "metric", "topic", "partition")
 
 
 def evidence(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return what ``resolve`` looks at in raw metrics that come in parts: each fact once, whenever it was so."""
+    """Return the columns of raw metrics that ``resolve`` needs, each combination once; the metrics come in parts."""
     return pl.concat(part.select(_EVIDENCE).unique(maintain_order=True) for part in parts)
 
 
@@ -83,7 +83,7 @@ def resolve(
 
 
 def together(hosts: Iterable[str], machines: pl.DataFrame) -> dict[str, str]:
-    """Return by host the name that hosts of one machine have in common."""
+    """Return for each host one name shared by all hosts of its machine."""
     names, common, out = _names(machines), dict[str, str](), dict[str, str]()
     for host in sorted(hosts, key=lambda host: (host in names, host)):
         known = [common[name] for name in (bare(host), *sorted(names.get(host, ()))) if name in common]
@@ -94,7 +94,7 @@ def together(hosts: Iterable[str], machines: pl.DataFrame) -> dict[str, str]:
 
 
 def _names(machines: pl.DataFrame | None) -> dict[str, set[str]]:
-    """Return by host what its machine is called, also without its domain."""
+    """Return the names of each host's machine, with and without their domain."""
     names: dict[str, set[str]] = {}
     for host, machine in machines.select("host", "machine").iter_rows() if machines is not None else ():
         names.setdefault(host, set()).update(_short(machine))
@@ -102,7 +102,7 @@ def _names(machines: pl.DataFrame | None) -> dict[str, set[str]]:
 
 
 def _short(host: str) -> set[str]:
-    """Return a host's name with and without its domain; an address has none."""
+    """Return a host's name with and without its domain; an address as it stands."""
     host = bare(host)
     return {host} if _ADDRESS.match(host) else {host, host.partition(".")[0]}
 
@@ -111,7 +111,7 @@ def _guess(
     ids: dict[str, tuple[int, ...]], open_hosts: list[str], listed: Mapping[str, list[int]], sized: set[str],
     fits: Mapping[str, int], every: set[int], names: Mapping[str, set[str]],
 ) -> Identity:  # fmt: skip
-    """Match ``open_hosts``, which neither the scrape nor the broker list tells apart, with brokers that are still free."""
+    """Match ``open_hosts``, which neither the scrape nor the broker list identifies, with brokers that are still free."""
     guessed: dict[str, str] = {}
     taken = {broker for brokers in ids.values() for broker in brokers}
 
@@ -147,7 +147,7 @@ def _guess(
 def _on_machine(
     called: set[str], ids: Mapping[str, tuple[int, ...]], listed: Mapping[str, list[int]], names: Mapping[str, set[str]]
 ) -> set[int]:
-    """Return the brokers on a machine that is ``called`` so: by its name they are scraped or listed, or it is theirs too."""
+    """Return the brokers that are scraped or listed under one of the names ``called``, or whose machine has one of them."""
     found = {broker for host, brokers in listed.items() if called & _short(host) for broker in brokers}
     for host, brokers in ids.items():
         if called & (_short(host) | names.get(host, set())):
@@ -156,7 +156,7 @@ def _on_machine(
 
 
 def _by_partitions(sizes: pl.DataFrame, topology: pl.DataFrame) -> dict[str, int]:
-    """Host → the broker whose replicas are most like the partitions the host reports, if one is clearly best."""
+    """Return by host the broker whose replicas best match the partitions it reports, if one is clearly best."""
     if not sizes.height or not topology.height:
         return {}
     norm = pl.col("topic").str.replace_all(".", "_", literal=True).alias("topic")

@@ -17,8 +17,8 @@ from engine.broker_load.model.topology import Flags, Floats, Topology
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Per broker [B], mean over the rounds used: CPU in % of a core (NaN unknown), replication in and out in KB/s as
-    the broker reports them (NaN unknown); and [P, R] the size of each replica in MB (NaN unknown)."""
+    """Means over the rounds used, NaN unknown: CPU [B] in % of a core, replication in and out [B] in KB/s as reported; and
+    the size [P, R] of each replica in MB."""
 
     cpu: Floats
     replication_in: Floats
@@ -69,7 +69,7 @@ def newest_sizes(rounds: Sequence[Round]) -> tuple[tuple[Topology, Floats], ...]
 
 
 def cpu_trend(windows: Sequence[Sequence[BrokerRun]], final: Topology, cores: Floats) -> list[list[float]]:
-    """Return the measured CPU in % of each broker [B] by window (its runs, oldest first), without gaps."""
+    """Return the measured CPU in % of each broker [B] by window, oldest first; windows without a reading are left out."""
     sums, counts = np.zeros((len(windows), final.brokers)), np.zeros((len(windows), final.brokers))
     for row, past in enumerate(windows):
         for run in past:
@@ -81,15 +81,15 @@ def cpu_trend(windows: Sequence[Sequence[BrokerRun]], final: Topology, cores: Fl
 
 
 def _cpus(run: BrokerRun, cores: Floats) -> Floats:
-    """CPU fraction [N, B] of N rounds; NaN where there is none."""
+    """Return the CPU fraction [N, B] of N rounds, NaN unknown."""
     cpu, has = broker_cpu(run, cores)
     return np.where(has, cpu, np.nan)
 
 
 def _pour(sums: Floats, counts: npt.NDArray[np.integer] | Floats, where: npt.NDArray[np.int32], values: Floats) -> None:
-    """Add the rows of ``values`` [N, B] to ``sums`` at ``where`` [B] and count them; NaN and a place of -1 are left out.
+    """Add the rows of ``values`` [N, B] to ``sums`` at ``where`` [B] and count them; NaN and places of -1 are left out.
 
-    One row after the other, so that the sums are those of a loop to the last bit.
+    Rows are added one after the other: the sums equal those of a loop to the last bit.
     """
     keep = where >= 0
     at, values = where[keep], values[:, keep]
@@ -162,8 +162,7 @@ def read(rows: pl.DataFrame, at_ms: int | None) -> Observations:
 
 
 def observe(past: Iterable[BrokerRun], final: Topology, cores: Floats) -> Observations:
-    """Return one observation per broker and round of ``past`` that measured CPU and traffic; ``cores`` [B of ``final``], NaN
-    unknown."""
+    """Return one observation per broker and round of ``past`` with CPU and traffic. ``cores`` [B of ``final``], NaN unknown."""
     typical = typical_cores(cores)
     parts = [np.empty((5, 0))]
     for run in past:

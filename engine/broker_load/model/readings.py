@@ -13,7 +13,7 @@ from engine.core.inputs import FILE
 _SERIES = ("broker", "metric", "topic", "partition")
 _COLUMNS = ("time_ms", *_SERIES, "value")
 _SUMMED = (raw_metrics.PROCESS_CPU_SECONDS, raw_metrics.CONTAINER_CPU_SECONDS)
-"""Metrics that are summed where a broker has them by CPU."""
+"""Metrics that are summed if a broker reports them by CPU."""
 
 
 def of(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interval_ms: int, repeats: pl.DataFrame) -> pl.DataFrame:
@@ -36,11 +36,11 @@ def of(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interval_ms: int,
 
 
 def _rates(counters: pl.DataFrame) -> pl.DataFrame:
-    """Increase per second since the broker's tick before, of traffic, its process, its machine or its container: each has an
-    exporter with moments of its own. A counter that fell was reset and counts from 0, as in Prometheus' ``irate``; one that the
-    tick before does not have is new and has no rate yet.
+    """Return the increase per second since the broker's previous tick.
 
-    Idle seconds become the busy fraction of the node: 1 − mean over its CPUs.
+    Traffic, process, machine and container have separate ticks, as each has its own exporter. A counter that fell was reset
+    and counts from 0, as in Prometheus' ``irate``; one missing in the previous tick has no rate yet. Idle seconds become the
+    busy fraction of the node: 1 − mean over its CPUs.
     """
     by = [*_SERIES, "time_ms"]
     frame = counters.unique(by, keep="first", maintain_order=True).sort(by, nulls_last=False)

@@ -20,13 +20,13 @@ from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topolo
 from engine.broker_load.tables import raw_metrics
 
 MISSING_SHARE = 0.01
-"""Largest share of topics, and of leader partitions, that may lack a size before a broker's totals stay as reported."""
+"""If more than this share of topics or leader partitions lacks a size, a broker's totals stay as reported."""
 
 
 SLACK = 1.05
 """Factor by which a partition may exceed its broker's rate before its sample is dropped."""
 QUIET = 10.0
-"""Rate of a broker in KB/s at or below which that factor does not count."""
+"""Rate of a broker in KB/s up to which that factor is not applied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ class Round:
 
     @cached_property
     def shares(self) -> tuple[Floats, Floats, Flags]:
-        """[G] what each group takes of its broker's bytes in and out (clamped to all of it), and whether a partition's
-        rate exceeds its broker's by more than the slack allows. Independent of the CPU weights."""
+        """[G] each group's part of its broker's bytes in and out (at most all of it), and whether a partition's rate exceeds its
+        broker's by more than the slack. Independent of the CPU weights."""
         leader = self.topology.groups[1]
         whole_in = self.totals[raw_metrics.IN][leader]
         whole_out = (self.totals[raw_metrics.OUT] + self.totals[raw_metrics.REPL_OUT])[leader]
@@ -107,8 +107,8 @@ def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> l
     """Build the rounds of N sampling ``intervals`` (ascending) at once from their ``rows`` (time_ms, broker, metric, topic,
     partition, value, interval), in file order.
 
-    Rates are means over the records, sizes the value with the strictly greatest time. Each broker counts N times, once in
-    each interval: so the work is one pass over the rows, however many intervals there are.
+    Rates are means over the records; of sizes the strictly newest counts. Each broker is indexed once per interval, so that one
+    pass over the rows serves all intervals.
     """
     count, brokers = len(intervals), topology.brokers
     place = np.searchsorted(np.array(intervals, np.int64), rows["interval"].to_numpy())
@@ -168,7 +168,7 @@ def build(intervals: Sequence[int], rows: pl.DataFrame, topology: Topology) -> l
 
 @dataclass(frozen=True, eq=False)
 class _Cpu:
-    """What brokers report of themselves in N rounds: fields of ``Round`` with N before their shape."""
+    """What brokers report about themselves in N rounds: fields of ``Round`` with N before their shape."""
 
     cpu: Floats
     has: Flags
@@ -179,7 +179,7 @@ class _Cpu:
 
 
 def _cpu(rows: pl.DataFrame, count: int, brokers: int) -> _Cpu:
-    """Return the mean of every broker-scope metric and which of them is the CPU of each broker; a NaN reported is a value."""
+    """Return the mean of every broker-scope metric and each broker's CPU; a reported NaN is a value."""
     at = rows["metric"].to_numpy().astype(np.int64) * (count * brokers) + rows["b"].to_numpy()
     records = np.bincount(at, minlength=_METRICS * count * brokers)
     sums = tally(at, rows["value"].to_numpy(), len(records))
@@ -224,7 +224,7 @@ def _rates(pair: Longs, rows: pl.DataFrame) -> tuple[Longs, Floats]:
 
 
 def _find(keys: Longs, wanted: Longs) -> tuple[Longs, Flags]:
-    """Return where each of ``wanted`` stands in the sorted ``keys``, and whether it does (any place where it does not)."""
+    """Return the place of each of ``wanted`` in the sorted ``keys`` and whether it is there (if not, the place is arbitrary)."""
     if not len(keys):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -232,8 +232,7 @@ def _find(keys: Longs, wanted: Longs) -> tuple[Longs, Flags]:
 
 
 def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
-    how many codes there are."""
+    """Return the code of each topic name (dots as underscores), unknown topics after the topology's, and the number of codes."""
     # Few distinct names in many rows: only the distinct ones are compared with the topology's.
     distinct = names.unique(maintain_order=True)
     dotless = distinct.str.replace_all(".", "_", literal=True).to_list()
@@ -263,7 +262,7 @@ class _Sizes:
 
 
 def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, count: int) -> _Sizes:
-    """Match reported sizes with replicas: the strictly newest size of one counts, of equally new ones the first.
+    """Match reported sizes with replicas: the strictly newest size counts, of equally new ones the first.
 
     ``pair`` of broker and topic of each of ``rows``: index of the broker in its round times ``width``, and topic code.
     """
@@ -275,9 +274,7 @@ def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology, coun
     slots = topology.slots
     numbers, theirs = partition.astype(np.int64), slots.partition.astype(np.int64)
     span = int(max(numbers.max(initial=0), theirs.max(initial=0))) + 1
-    if (
-        count * topology.brokers * width * span >= 2**63
-    ):  # no cluster is so large: a file gives absurd partition numbers
+    if count * topology.brokers * width * span >= 2**63:  # only absurd partition numbers in a file get here
         _, ranks = np.unique(np.concatenate([numbers, theirs]), return_inverse=True)
         numbers, theirs, span = ranks[: len(numbers)], ranks[len(numbers) :], len(ranks)
     key = pair * span + numbers

@@ -15,7 +15,7 @@ _OF = (FILE, "host", "broker", "time_ms")
 
 
 def of(inputs: Inputs, context: Context) -> pl.DataFrame:
-    """Return the ticks of all files, each file looked at once per version.
+    """Return the ticks of all files; each version of a file is read once.
 
     A tick is one file, ``host``, ``broker`` (either may be null) and ``time_ms``; ``version`` of the file; ``counter``:
     it has running totals, those of ``exporters`` (``raw_metrics.of_exporter``); ``sized``: it has partition sizes; ``cpus``:
@@ -59,7 +59,7 @@ def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _together(ticks: pl.DataFrame) -> pl.DataFrame:
-    """Return ``ticks`` of parts of the rows, one for each that lies in several parts."""
+    """Merge ``ticks`` whose rows came in several parts."""
     several = [pl.col(name).explode(empty_as_null=False).drop_nulls().unique().sort() for name in ("exporters", "cpus")]
     merged = ticks.group_by(_OF, maintain_order=True).agg(
         pl.col("counter").any(), *several, pl.col("rows").sum(), pl.col("sized").any(), pl.col("print").bitwise_xor()
@@ -68,7 +68,7 @@ def _together(ticks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _starts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Return the rows at which a value of ``columns`` changes: a scrape is one long run of equal ticks, so these are few."""
+    """Return the rows at which a value of ``columns`` changes: few, since a scrape is one long run of equal ticks."""
     changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in columns)
     return rows.select(columns).filter(changes | (pl.int_range(pl.len()) == 0))
 
@@ -100,8 +100,8 @@ def by_broker(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.Data
 def repeats(ticks: pl.DataFrame) -> pl.DataFrame:
     """Return the ticks (``host``, ``time_ms``) at which all running totals of a machine are those of the tick before.
 
-    A range query repeats the newest sample at each step that is finer than the scrapes, and for five minutes after a target has
-    vanished. That is no observation: CPU seconds never stand still, and so only machines that give them are looked at.
+    A range query repeats the newest sample if its step is finer than the scrapes, and for five minutes after a target has
+    vanished. Such repeats are no observations. Only machines with CPU seconds are checked, since those never stand still.
     """
     counting = ticks.filter(pl.col("host").is_not_null() & pl.col("counter"))
     if not counting.height:
@@ -120,7 +120,7 @@ def repeats(ticks: pl.DataFrame) -> pl.DataFrame:
 
 
 def counting(ticks: pl.DataFrame, repeats: pl.DataFrame) -> pl.DataFrame:
-    """Return ``ticks`` with those of ``repeats`` as if they had no running totals."""
+    """Return ``ticks`` without the running totals of those in ``repeats``."""
     if not repeats.height:
         return ticks
     marked = repeats.with_columns(pl.lit(True).alias("_again"))
@@ -133,11 +133,11 @@ def counting(ticks: pl.DataFrame, repeats: pl.DataFrame) -> pl.DataFrame:
 
 
 def sources(ticks: pl.DataFrame) -> pl.DataFrame:
-    """Return what each sampling interval is made of: ``interval``, lists of file, ``version`` and ``broker``, sorted, the
-    number of ``rows`` in it and the moment (``since``, epoch ms) of the first tick that is needed.
+    """Return the inputs of each sampling interval: ``interval``, sorted lists of file, ``version`` and ``broker``, the number
+    of ``rows`` in it and the moment (``since``, epoch ms) of the first tick needed.
 
-    ``ticks`` are by broker and have a column ``interval``. Beside the files with ticks in the interval these are the files
-    with the tick before, where running totals make it necessary: their rate is the increase since then.
+    ``ticks`` are by broker, with a column ``interval``. Running totals also need the file with the tick before, since their
+    rate is the increase since then.
     """
     columns = ("interval", FILE, "version", "broker", "time_ms")
     needed = ticks.select(columns)

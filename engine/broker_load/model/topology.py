@@ -1,4 +1,4 @@
-"""Topology as arrays: who holds and who leads what, in indices that every other module shares."""
+"""Topology as arrays: which broker holds and leads which partition, in indices shared by all modules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def across(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def any_of(flags: Flags) -> Flags:
-    """Return flags [P]: whether any flag of a row of ``flags`` [P, R] is set, column by column as ``across``."""
+    """Return flags [P]: any flag in the row of ``flags`` [P, R] is set. Column by column, as in ``across``."""
     any_set = flags[:, 0].copy()
     for column in range(1, flags.shape[1]):
         any_set |= flags[:, column]
@@ -45,7 +45,7 @@ def any_of(flags: Flags) -> Flags:
 
 
 def first_of(flags: Flags) -> Longs:
-    """Return the position [P] of the first flag set in each row of ``flags`` [P, R], 0 where none is."""
+    """Return the position [P] of the first flag set in each row of ``flags`` [P, R], 0 without one."""
     place = np.zeros(len(flags), np.int64)
     for column in range(flags.shape[1] - 1, 0, -1):
         place[flags[:, column]] = column
@@ -67,7 +67,7 @@ class Broker:
 class Slots:
     """N replicas: ``broker`` index, topic ``code``, ``partition`` and ``slot``, its place in a flat [P, R] array.
 
-    Topics whose names differ by dots and underscores only share a code, and so a reported size.
+    Topics whose names differ only in dots and underscores share a code, and so a reported size.
     """
 
     broker: Ints
@@ -131,7 +131,7 @@ class Topology(Partitions):
 
     @cached_property
     def alone(self) -> Partitions:
-        """The partitions without anything else, which takes less memory."""
+        """Only the partitions, which take less memory."""
         return Partitions(self.topics, self.topic, self.partition)
 
     @cached_property
@@ -174,7 +174,7 @@ class Topology(Partitions):
 
     @cached_property
     def slots(self) -> Slots:
-        """Where each replica stands, by broker, topic code and partition."""
+        """The place of each replica, sorted by broker, topic code and partition."""
         rows, _ = np.nonzero(self.held)
         broker, partition = self.replicas[self.held], self.partition[rows]
         code = self.norm[self.topic[rows]]
@@ -183,7 +183,7 @@ class Topology(Partitions):
 
     @cached_property
     def topic_counts(self) -> TopicCounts:
-        """Replicas of each topic on each broker that holds some, of partitions with a leader."""
+        """Number of replicas of each topic on each broker that holds some; partitions with a leader only."""
         rows, columns = np.nonzero(self.held & (self.leader >= 0)[:, None])
         pair = self.topic[rows].astype(np.int64) * self.brokers + self.replicas[rows, columns]
         names, counts = np.unique(pair, return_counts=True)
@@ -192,8 +192,8 @@ class Topology(Partitions):
 
     @cached_property
     def machines(self) -> tuple[int, Ints]:
-        """How many machines there are, and [B] the index of each broker's: live brokers of one host and rack share one, a dead
-        broker counts for itself."""
+        """Number of machines, and [B] the index of each broker's: live brokers of one host and rack share a machine, a dead
+        broker has its own."""
         place: dict[tuple[str, str, int], int] = {}
         index = [
             place.setdefault((host, rack, -1 if living else broker), len(place))
@@ -253,7 +253,7 @@ class Topology(Partitions):
             counts[:, column] = np.where(held[:, column], across(same), 0)
             distinct += alive[:, column] & ~any_of(same[:, :column]) if column else alive[:, column]
         most = counts.max(axis=1, initial=0)
-        # A rack of live brokers without a replica has none; where each has one, the least crowded counts.
+        # 0 if a rack of live brokers holds no replica, else the number in the least crowded one.
         crowd = np.where(alive, counts, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
         return most, np.where(distinct == len(live), crowd, 0) if len(live) else np.zeros(len(rows), np.int32)
 
@@ -270,7 +270,7 @@ class Topology(Partitions):
         return True
 
     def spread(self, flags: Flags) -> Flags:
-        """Return the broker flag [P, R] [B] of each replica, False where there is none."""
+        """Return the flag of each replica's broker [P, R] from ``flags`` [B]; False without a replica."""
         # Position -1, "no replica", takes the value appended at the end.
         return np.append(flags, False)[self.replicas]
 
@@ -281,7 +281,7 @@ class Topology(Partitions):
 
 
 def _lists(values: Ints, lengths: Longs) -> pl.Series:
-    """Lists of ``lengths`` taken from ``values`` in order; all lists of one length are cut at once."""
+    """Cut ``values`` into lists of ``lengths``; all lists of one length are cut at once."""
     starts = np.cumsum(lengths) - lengths
     pieces, order = [pl.Series([], dtype=pl.List(pl.Int32))], [np.empty(0, np.int64)]
     for length in np.unique(lengths).tolist():
@@ -316,8 +316,10 @@ def newest(rows: pl.DataFrame, until_ms: int | None) -> pl.DataFrame:
 
 
 def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Return what ``newest`` returns until each of ``moments``, the first ones first; the work is that of one pass over the
-    ``rows``. Where a description says the same as the one before, the frame is the same object."""
+    """Yield what ``newest`` returns until each of ``moments``, in ascending order, in one pass over the ``rows``.
+
+    If a description says the same as the one before, the frame is the same object.
+    """
     keys = ["topic", "partition"]
     later = rows if rows["time_ms"].is_sorted() else rows.sort("time_ms", maintain_order=True)
     described = iter([rows] if rows["time_ms"].n_unique() == 1 else later.partition_by("time_ms", maintain_order=True))
@@ -333,7 +335,7 @@ def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[in
         if made is None:
             made = state
             if one is not None:
-                if oldest is None:  # of equally old rows the last given one serves
+                if oldest is None:  # of equally old rows the last one counts
                     first = later.reverse().sort("time_ms", maintain_order=True)
                     oldest = first.unique(keys, keep="first", maintain_order=True)
                 made = pl.concat([state, oldest.join(state, on=keys, how="anti", maintain_order="left")])
@@ -342,7 +344,7 @@ def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[in
 
 
 def _says_the_same(state: pl.DataFrame, fresh: pl.DataFrame) -> bool:
-    """Whether the rows ``fresh`` leave the ``state`` of their partitions as it is."""
+    """Return whether the rows ``fresh`` say the same about their partitions as ``state``."""
     if state.height < fresh.height:
         return False
     keys = ["topic", "partition"]
@@ -398,9 +400,9 @@ def _identify(named: Ints, known: Mapping[int, Broker], active: AbstractSet[int]
 def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int] = frozenset()) -> Topology:
     """Build the arrays of the topology ``rows`` (as ``newest`` gives them).
 
-    ``known`` brokers by id; ``heard`` are ids that reported something. Where no broker is listed, those that lead, are
-    in sync or were heard count as alive. A broker that is not listed while others are is dead, as in Cruise Control's
-    "in some replica list, not among live nodes".
+    ``known`` brokers by id; ``heard``: ids that reported something. Without a broker list, brokers that lead, are in sync or
+    were heard count as alive. With one, a broker that is not listed is dead, as in Cruise Control ("in some replica list, not
+    among live nodes").
     """
     lists = rows["replicas"]
     width = int(lists.list.len().max() or 1) if rows.height else 1  # type: ignore[arg-type]

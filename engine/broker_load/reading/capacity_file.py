@@ -1,4 +1,4 @@
-"""``capacity.json`` in its three flavours (plain, cores, JBOD) → capacities."""
+"""``capacity.json`` in its three forms (plain, cores, JBOD): bytes to capacities."""
 
 from __future__ import annotations
 

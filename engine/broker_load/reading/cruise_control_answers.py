@@ -1,6 +1,6 @@
-"""Cruise Control's answers as JSON, and the rows that its answers give in any format.
+"""Cruise Control's answers as JSON, and the rows that answers in any format become.
 
-Of ``load``, ``partition_load``, ``kafka_cluster_state`` and proposals.
+Answers of ``load``, ``partition_load``, ``kafka_cluster_state`` and proposals.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class AnswerRows:
         self.bad_line = self.bad_line or line
 
     def reading(self, size: int, what: str) -> Reading:
-        """Return what was read of ``size`` bytes; ``what`` the file should have been, for the problem's text."""
+        """Return the rows read from ``size`` bytes; ``what`` names the expected file in the problem's text."""
         if self.bad:
-            reason = f"rows that {what} does not have"
+            reason = f"rows that do not belong in {what}"
             problem = Problem.at(self.source.path, "bad-record", reason, line=self.bad_line, count=self.bad)
             self.problems.append(problem)
         filled = {name: rows for name, rows in self.tables.items() if next(iter(rows.values()))}
         return Reading(rows=dict(filled), problems=self.problems, consumed=size)
 
     def broker(self, answer: str, item: Any, is_host: bool = False, line: int | None = None) -> None:
-        """One broker or host row with Cruise Control's JSON keys (values may be texts with thousands separators)."""
+        """Add a broker or host row with Cruise Control's JSON keys (values may be texts with thousands separators)."""
         if not isinstance(item, dict):
             return self.wrong(line)
         row: dict[str, Any] = {"answer": answer, "host": word(item.get("Host")), "rack": word(item.get("Rack"))}
@@ -105,12 +105,12 @@ class AnswerRows:
         return None
 
     def counts(self, broker: int | None, leaders: int | None, replicas: int | None) -> None:
-        """One broker of ``kafka_cluster_state`` with its replicas."""
+        """Add a broker of ``kafka_cluster_state`` with its replica counts."""
         row = {"answer": "kafka_cluster_state", "broker": broker, "leaders": leaders, "replicas": replicas}
         self.add(ANSWER_BROKERS, row)
 
     def directory(self, answer: str, broker: int, folder: str, content: Any) -> None:
-        """One log directory of a broker: its load, or the word that says it is dead."""
+        """Add a log directory of a broker: its load, or the word that marks it dead."""
         row: dict[str, Any] = {"answer": answer, "broker": broker, "log_dir": clean(folder)}
         if isinstance(content, str):
             row["error"] = clean(content)
@@ -123,7 +123,7 @@ class AnswerRows:
             self.add(ANSWER_DIRS, row)
 
     def partition(self, item: Any, line: int | None = None) -> None:
-        """One record of ``partition_load``."""
+        """Add a record of ``partition_load``."""
         topic = item.get("topic") if isinstance(item, dict) else None
         if not isinstance(topic, str) or not topic:
             return self.wrong(line)
@@ -138,7 +138,7 @@ class AnswerRows:
         return None
 
     def placement(self, item: Any, line: int | None = None) -> None:
-        """One partition of ``kafka_cluster_state``, as a row of topology."""
+        """Add a partition of ``kafka_cluster_state`` as a row of topology."""
         topic = item.get("topic") if isinstance(item, dict) else None
         if not isinstance(topic, str) or not topic:
             return self.wrong(line)
@@ -155,12 +155,12 @@ class AnswerRows:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list as it is, anything else as an empty one."""
+    """Return a list unchanged, an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
 def as_map(value: Any) -> dict[str, Any]:
-    """Return a map as it is, anything else as an empty one."""
+    """Return a map unchanged, an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 

@@ -49,7 +49,7 @@ class CruiseControlText:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of the answer tables."""
         rows = AnswerRows(source)
-        # A comprehension, which lets the screen's thread in between, as one call that lists millions of pairs does not.
+        # A comprehension: unlike one call that lists millions of pairs it lets the screen's thread run.
         lines = [(number, line) for number, line in enumerate(text_of(data).split("\n"), 1)]
         lines.reverse()
         goals: list[tuple[str, str]] = []
@@ -59,7 +59,7 @@ class CruiseControlText:
             _, line = lines.pop()
             stripped = line.strip()
             if not stripped:
-                continue  # no pattern is asked about it: a file may have millions
+                continue  # skip the patterns: a file may have millions of blank lines
             is_table = _read_table(rows, line, lines, caption)
             caption = stripped
             if is_table:
@@ -76,7 +76,7 @@ class CruiseControlText:
 
 
 Lines = list[tuple[int, str]]
-"""Lines left to read, with their numbers: the next one is the last."""
+"""Lines left to read, with their numbers, in reverse order."""
 
 
 def _until_blank(lines: Lines) -> Iterator[tuple[int, str]]:
@@ -86,7 +86,7 @@ def _until_blank(lines: Lines) -> Iterator[tuple[int, str]]:
 
 
 def _read_table(rows: AnswerRows, title: str, lines: Lines, caption: str) -> bool:
-    """Read the table below ``title``; returns whether it is the title of one. ``caption``: the last text before the title."""
+    """Read the table below ``title``; return whether it is a table's title. ``caption``: the last text before it."""
     stripped = title.strip()
     if stripped.startswith("HOST ") and stripped.endswith("LEADERS/REPLICAS") and title.split()[1] == "BROKER":
         lowered = caption.lower()

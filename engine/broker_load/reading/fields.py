@@ -14,7 +14,7 @@ _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?
 MOST_REPLICAS = 100
 """Longest list of a partition's brokers that is read: arrays are as wide as the longest one."""
 LATEST_MS = 253_402_300_799_999
-"""Last moment that is taken for a time, epoch ms: the end of the year 9999."""
+"""Last moment accepted as a time, epoch ms: the end of the year 9999."""
 INT32 = 2**31
 """First number above the range of 32-bit ids."""
 
@@ -47,7 +47,7 @@ def strip_time(stem: str) -> str:
 
 
 def number(value: Any) -> float | None:
-    """Return a JSON number or a text with thousands separators as a float; None if it is neither."""
+    """Return a JSON number or a text with thousands separators as a float; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -64,7 +64,7 @@ def number(value: Any) -> float | None:
 
 
 def shown(value: Any) -> str:
-    """Return a value of JSON for a message: a list or a map only by its kind, as it may be large and deep."""
+    """Return a JSON value for a message; lists and maps, which may be large, only by their kind."""
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "a map"
     return repr(value)[:200]
@@ -84,7 +84,7 @@ def word(value: Any) -> str | None:
 
 
 def id_list(value: Any) -> list[int] | None:
-    """Return a JSON list of broker ids without doubles; None if it is not one, or longer than MOST_REPLICAS."""
+    """Return a JSON list of distinct broker ids; None for anything else, or if longer than MOST_REPLICAS."""
     if not isinstance(value, list) or len(value) > MOST_REPLICAS:
         return None
     ids = [integer(item) for item in value]

@@ -62,20 +62,20 @@ class LogDirectories:
         sizes["time_ms"] = [time] * len(sizes["broker"])
         if bad or not isinstance(brokers, list):
             problems.append(
-                Problem.at(source.path, "bad-record", "not a broker, directory or replica as the tool writes it",
+                Problem.at(source.path, "bad-record", "not a broker, directory or replica in the tool's format",
                            line=number, count=max(bad, 1))
             )  # fmt: skip
         return Reading(rows={"log_dirs": dirs, "log_dir_sizes": sizes}, problems=problems, consumed=len(data))
 
 
 def _answer(text: str, path: str, problems: list[Problem]) -> tuple[dict[str, Any] | None, int, str]:
-    """Return the newest JSON object of a ``text``, on one line or over many, the line it begins on, and why there is none."""
+    """Return the newest JSON object in ``text``, on one line or several, the line it begins on, and why it is missing."""
     lines = text.split("\n")
     first = next((number for number, line in enumerate(lines) if line.lstrip().startswith("{")), None)
     if first is None:
         return None, len(lines), "there is none"
     failure = ""
-    # Mostly it is one object to the end; lines after it, or a second answer below, leave the lines to be tried one by one.
+    # Usually one object to the end; with lines or a second answer after it, lines are tried one by one.
     whole = "\n".join(lines[first:])
     trials = [(first, whole[: whole.rfind("}") + 1])]
     trials += [(place, lines[place]) for place in range(len(lines) - 1, first - 1, -1)]
@@ -94,7 +94,7 @@ def _answer(text: str, path: str, problems: list[Problem]) -> tuple[dict[str, An
 
 
 def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, replicas: list[Any]) -> int:
-    """Append the replicas ``replicas`` in one directory; returns how many could not be read."""
+    """Append the ``replicas`` of one directory; return how many could not be read."""
     bad = 0
     for replica in replicas:
         try:
@@ -224,7 +224,7 @@ class TopicDescription:
     tables: tuple[Table, ...] = (TOPOLOGY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise by a line that begins with ``Topic:`` and goes on as a description does."""
+        """Recognise by a line of a description, which begins with ``Topic:``."""
         return _SEEN.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
@@ -277,7 +277,7 @@ class TopicDescription:
             fits &= ~pl.col(name).list.contains(None).fill_null(False)  # an id beyond 32 bits
         checked = frame.with_columns((subset & distinct & led & fits).fill_null(False).alias("sane"))
         if open_end and checked.height and int(checked["line"][-1]) == len(raw):
-            # Without a line end the last list may be cut: only a full one can be trusted.
+            # Without a line end the last list may be cut: only a complete one is used.
             full = checked.row(-1, named=True)
             if not full["sane"] or set(full["isr"]) != set(full["replicas"]):
                 problems.append(

@@ -1,8 +1,8 @@
-"""The names under which exporters give what the model needs: series → raw metric, scope, whether it is a running total.
+"""Names of exporters' series: the raw metric, its scope, and whether it is a running total.
 
 Sources: the rules that ship with the JMX exporter (0.x and 1.x), Strimzi, koperator, Bitnami's and Confluent's charts; the metric
-references of MSK, Redpanda and cAdvisor. Counters are known by name, since JMX exporter 1.x gives types and endings that 0.x did
-not.
+references of MSK, Redpanda and cAdvisor. Counters are recognised by name, since types and endings differ between JMX exporter
+0.x and 1.x.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LABELS = (
     "address", "rack_id", "cluster", "kafka_cluster", "strimzi_io_cluster", "topic_name", "partition_id",
     "replication_factor", "redpanda_partition", "node", "node_name", "nodename", "persistentvolumeclaim",
 )  # fmt: skip
-"""Labels that say what a series is of."""
+"""Labels that identify a series."""
 
 PODS = ("pod", "kubernetes_pod_name", "statefulset_kubernetes_io_pod_name")
 """Labels that name the pod a series was scraped from; ``instance`` is only its address then."""
@@ -40,14 +40,14 @@ NAMES = (
     r"kminion_kafka_(?:broker|topic)_log_dir_size_total_bytes\b|node_uname_info\b|"
     r"kubelet_volume_stats_(?:used|capacity)_bytes\b)"
 )
-"""What a name begins with or is, to be read."""
+"""Names, or beginnings of names, of the series that are read."""
 ANY = re.compile(NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
-"""Whether a file holds such a name at all."""
+"""Finds such a name anywhere in a file."""
 
 NODE_CPU = ("node_cpu_seconds_total", "node_cpu")
 MACHINE_INFO = "node_uname_info"
 MACHINES = ("nodename", "node_name", "node")
-"""Labels that name the machine: node_exporter's own word for it, and those that Kubernetes' targets get."""
+"""Labels that name the machine: node_exporter's own, and those of Kubernetes' targets."""
 BROKER_INFO = ("kafka_broker_info", "kminion_kafka_broker_info")
 TOPIC_INFO = "kminion_kafka_topic_info"
 
@@ -72,12 +72,12 @@ FACTS = pl.DataFrame(
     schema={"series": pl.String, "kind": pl.String, "fact": pl.UInt8},
     orient="row",
 )
-"""What kafka_exporter, kminion and the kubelet say of a cluster, and each broker of the partitions that it leads: Kafka's gauges
-of a partition are 0 on followers. By series and name label, both in lower case."""
+"""Facts that kafka_exporter, kminion and the kubelet report about a cluster, and each broker about the partitions it leads
+(Kafka's gauges of a partition are 0 on followers); by series and name label, both in lower case."""
 GONE_MS = 600_000
-"""A broker or partition that exporters have not reported for so long, while they reported others, is gone."""
+"""A broker or partition is gone if exporters have not reported it for this long while they reported others."""
 OF_BROKERS = ("kafka_cluster_", "redpanda_")
-"""Beginnings of the names of facts that brokers themselves give."""
+"""Prefixes of facts that brokers themselves report."""
 
 RATE = r":(?:rate|irate)(?:\d+[smh])?$"
 """The ending that a recording rule, or ``label_replace`` around ``rate()``, puts behind a counter's name."""
@@ -86,8 +86,7 @@ _OTHERS = r"(?i)exporter|operator|connect|mirror|bridge|zookeeper|ui|cruise|init
 
 
 def of_broker(container: pl.Expr) -> pl.Expr:
-    """Whether a container, or a claim of a volume, is a broker's. A container without a name, or called POD, is the sum of the
-    others of its pod."""
+    """Select containers and volume claims of brokers. A container without a name, or called POD, is the sum of its pod."""
     return (container.str.contains(_BROKERS) & ~container.str.contains(_OTHERS)).fill_null(False)
 
 
@@ -111,7 +110,7 @@ _WAITS = {"requestqueuetimems": "REQUEST_QUEUE_TIME_MS", "localtimems": "LOCAL_T
 _HOW = {"max": "MAX", "mean": "MEAN", "50thpercentile": "50TH", "999thpercentile": "999TH"}
 _NONE = 255
 ONE_MINUTE, COUNTED, FIVE_MINUTES = range(3)
-"""What a rate comes from, the preferred one first: Cruise Control asks for one-minute rates."""
+"""Sources of a rate, the preferred one first: Cruise Control asks for one-minute rates."""
 
 _Row = tuple[str, str, str, int, int, bool, int]
 
@@ -142,7 +141,7 @@ def _traffic() -> list[_Row]:
 
 
 def _requests() -> list[_Row]:
-    """Return the request and queue metrics that go into broker samples."""
+    """Return the request and queue metrics of broker samples."""
     rows: list[_Row] = []
 
     def add(series: str, kind: str, request: str, metric: str) -> None:
@@ -186,5 +185,5 @@ def _known() -> pl.DataFrame:
 
 
 KNOWN = _known()
-"""By series, name label and request label (all in lower case): the metric id in broker scope and in topic scope (255: none),
-whether it is a running total, and the rank of what it comes from."""
+"""By series, name label and request label (all in lower case): the metric id in broker and in topic scope (255: no such
+metric), whether it is a running total, and the rank of its source."""

@@ -1,8 +1,8 @@
-"""Series of brokers, their machines and containers → raw metrics, from text scrapes and from Prometheus' answers alike.
+"""Series of brokers, their machines and containers to raw metrics, from text scrapes and Prometheus' answers.
 
 Two rule sets are understood: one-minute rates under the names that Cruise Control's Prometheus sampler asks for (any
-letter case), and counters (``…_total``, ``…persec_count``), whose rates are made from consecutive scrapes later.
-Which host it is of comes from the ``pod`` and ``instance`` labels, the file's name or its folder (``host_port``); when, from the
+letter case), and counters (``…_total``, ``…persec_count``), whose rates are computed from consecutive scrapes later.
+The host comes from the ``pod`` and ``instance`` labels, the file's name or its folder (``host_port``); the time from the
 sample, the file's name or its modification time. See ``metric_names`` for the names.
 """
 
@@ -35,14 +35,14 @@ _PLAIN = re.compile(
 
 
 def instance(source: Source) -> str:
-    """Return the host, or ``host:port``, a scrape came from, by the file's name and then its folder's."""
+    """Return the host, or ``host:port``, of a scrape, by the file's name, else by its folder's."""
     stem = PurePath(source.name).stem if name_time(source.name) is None else source.name.rsplit(".", 1)[0]
     if "." in source.name and not source.name.rsplit(".", 1)[1].isalpha():
         stem = source.name
     candidate = strip_time(stem)
     folder = strip_time(PurePath(source.path).parent.name)
     if _PLAIN.match(candidate) or (_PORT.match(folder) and not _PORT.match(candidate)):
-        # A folder called host_port is plainer than any file name in it.
+        # A folder called host_port is a better source than the names of its files.
         candidate = folder
     match = _PORT.match(candidate)
     return f"{match[1]}:{match[2]}" if match else candidate
@@ -58,11 +58,11 @@ class MetricScrape:
     tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN, MACHINES)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise by content: series in any form. Whether it holds broker series is seen when it is read."""
+        """Recognise series in any form by content; whether they are of brokers shows when the file is read."""
         return prometheus.looks_like(name, head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read a file to rows of ``metrics``; a text without any series of interest gives none, without a problem."""
+        """Read a file to rows of ``metrics``; a text without series of interest gives no rows and no problem."""
         if prometheus.is_text(data) and not metric_names.ANY.search(data):
             return Reading(consumed=len(data))
         file = prometheus.read(source, data, metric_names.LABELS, metric_names.NAMES)
@@ -88,7 +88,7 @@ class MetricScrape:
 
 
 def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
-    """Return the series with their names in lower case, the place of each (``row``), and which ``host`` they are of."""
+    """Return the series with lower-case names, their place (``row``) and ``host``."""
     name = pl.col("metric").str.to_lowercase()
     pod = pl.coalesce(metric_names.PODS)
     of_node = pl.col("series").is_in([*metric_names.NODE_CPU, metric_names.MACHINE_INFO])
@@ -112,8 +112,8 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
 
 def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl.DataFrame:
     """Return the series that are raw metrics: ``row``, ``host``, ``broker``, ``id_of`` (metric), ``topic``, ``number``
-    (partition or CPU), ``counter``, ``rank``, and what messages need."""
-    # Most scrapes have few of these: what a scrape lacks costs no query.
+    (partition or CPU), ``counter``, ``rank``, and the columns that messages show."""
+    # Most scrapes have few of these: queries for absent series are skipped.
     found = set(series["series"].unique().to_list())
     named = series.join(metric_names.KNOWN, on=["series", "kind", "asked"], how="inner", maintain_order="left")
     if found & set(metric_names.CONTAINERS):
@@ -148,7 +148,7 @@ def _mapped(series: pl.DataFrame, source: Source, problems: list[Problem]) -> pl
 
 
 def _idle(series: pl.DataFrame) -> pl.DataFrame:
-    """Return the idle seconds of machines' CPUs. A JMX rule set may carry labels ``cpu`` that mean nothing here."""
+    """Return the idle seconds of machines' CPUs. Labels ``cpu`` of JMX rule sets do not count."""
     idle = series.filter(pl.col("series").is_in(metric_names.NODE_CPU) & (pl.col("mode") == "idle") & ~pl.col("rated"))
     return idle.with_columns(
         pl.lit(raw_metrics.NODE_IDLE_SECONDS, pl.UInt8).alias("id_of"),
@@ -160,7 +160,7 @@ def _idle(series: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_ids(mapped: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
-    """Add ``broker``: the id that a label of the series names, else the one that the host's application info has."""
+    """Add ``broker``: the id in the series' label, else the one in the host's application info."""
     info = series.filter(pl.col("series").str.starts_with("kafka_server_app_info"))
     number = pl.col("id").cast(pl.Int32, strict=False)
     ids = info.select("host", "cluster", number.alias("of_host")).filter(pl.col("of_host") >= 0).unique()
@@ -171,19 +171,22 @@ def _with_ids(mapped: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
 
 
 MOST_CLUSTERS = 255
-"""Clusters of one file that are told apart; the series of those beyond are left out."""
+"""Most clusters distinguished in one file; series of further ones are left out."""
 _OF_MACHINES = (
     raw_metrics.NODE_IDLE_SECONDS, raw_metrics.CONTAINER_CPU_SECONDS, raw_metrics.CONTAINER_CORES,
     raw_metrics.CONTAINER_QUOTA, raw_metrics.CONTAINER_PERIOD, raw_metrics.PROCESS_CPU_SECONDS,
 )  # fmt: skip
-"""Metrics that others than brokers have too."""
+"""Metrics that not only brokers have."""
 _PLACE = ("host", "cluster", "id_of", "topic", "number")
-"""Columns that say what a series measures."""
+"""Columns that identify what a series measures."""
 
 
 def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
-    """Leave one series where several measure the same: a rate rather than a counter; of those that differ in other labels, as
-    the copies of two servers do, the one with the most samples. ``place`` numbers what is measured."""
+    """Keep one series where several measure the same; ``place`` numbers what is measured.
+
+    A rate is preferred to a counter; of series that differ in other labels, like copies by two servers, the one with most
+    samples.
+    """
     if not mapped.select(_PLACE).is_duplicated().any():
         return mapped.with_row_index("place")
     mapped = mapped.with_columns((pl.struct(_PLACE).rank("dense") - 1).alias("place"))
@@ -192,13 +195,13 @@ def _distinct(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: 
         kept, twins = prometheus.copies(mapped, ["place"], file)
         mapped = mapped.filter(kept)
         if twins.height:
-            reason = "series given twice; the one with the most samples, else the first, counts"
+            reason = "series given twice; the one with most samples, else the first, counts"
             problems.append(_problem(source, "duplicate-series", reason, twins))
     return mapped
 
 
 def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -> tuple[pl.DataFrame, list[str]]:
-    """Add ``cluster``, the place from 1 of each series' cluster among the names that labels give (0: none), and return these."""
+    """Add ``cluster``, the place from 1 of each series' cluster among the names in labels (0: no label); return both."""
     name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.CLUSTERS)
     found = series.select(name.alias("name"))["name"]
     names = found.drop_nulls().unique().sort().to_list()
@@ -213,7 +216,7 @@ def _by_cluster(series: pl.DataFrame, source: Source, problems: list[Problem]) -
 
 
 def _clusters(names: list[str], mapped: pl.DataFrame, facts: pl.DataFrame) -> dict[str, list[Any]]:
-    """Return rows of ``clusters``: how many hosts of each have series that only brokers, or exporters of a cluster, give."""
+    """Return rows of ``clusters``: hosts of each cluster whose series only brokers, or exporters of a cluster, have."""
     brokers = mapped.filter(~pl.col("id_of").is_in(_OF_MACHINES)).select("cluster", "host")
     counts = dict(pl.concat([brokers, facts.select("cluster", "host")]).unique().group_by("cluster").len().iter_rows())
     numbers = list(range(1, len(names) + 1))
@@ -222,7 +225,7 @@ def _clusters(names: list[str], mapped: pl.DataFrame, facts: pl.DataFrame) -> di
 
 _OF_POINTS = ("time_ms", "value")
 MOST_ROWS = 1 << 20
-"""Rows that are made at once."""
+"""Most rows built at once."""
 
 
 def _rows(mapped: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> Rows:
@@ -275,8 +278,8 @@ _OF_VOLUMES = (raw_metrics.VOLUME_BYTES, raw_metrics.VOLUME_CAPACITY)
 
 
 def _facts(series: pl.DataFrame) -> pl.DataFrame:
-    """Return the series that say something of the cluster as a whole: ``row``, ``host``, ``fact``, ``broker``, ``topic``,
-    ``partition``, ``label`` (the value, where a label has it) and ``own`` (a broker says it of itself)."""
+    """Return the series about the cluster as a whole: ``row``, ``host``, ``fact``, ``broker``, ``topic``, ``partition``,
+    ``label`` (the value, if a label holds it) and ``own`` (a broker reports it about itself)."""
     number = pl.col("partition").cast(pl.Int32, strict=False)
     claim, of_volume = pl.col("persistentvolumeclaim"), pl.col("fact").is_in(_OF_VOLUMES)
     # data-CLUSTER-kafka-2, data-0-CLUSTER-kafka-2: pods end in the number of their broker.
@@ -301,14 +304,14 @@ def _facts(series: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_exporters(mapped: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the CPU of exporters of the whole cluster: what they run is no broker."""
+    """Leave out the CPU of exporters of the whole cluster, which are not brokers."""
     exporters = facts.filter(~pl.col("own"))["host"].unique().implode()
     of_exporter = (pl.col("id_of") == raw_metrics.PROCESS_CPU_SECONDS) & pl.col("host").is_in(exporters)
     return mapped.filter(~of_exporter)
 
 
 def _spans(facts: pl.DataFrame, file: SeriesFile, source: Source) -> pl.DataFrame:
-    """Return rows of ``cluster_facts``: of each series the stretches in which its value stood."""
+    """Return rows of ``cluster_facts``: for each series, the stretches of time with one value."""
     points = file.points.join(facts, left_on="series", right_on="row", how="inner", maintain_order="left")
     timely = pl.when(pl.col("time_ms").is_between(0, LATEST_MS)).then("time_ms").otherwise(file_time(source))
     points = points.with_columns(timely.alias("time_ms"), pl.coalesce("label", "value").alias("value"))
@@ -322,15 +325,14 @@ def _spans(facts: pl.DataFrame, file: SeriesFile, source: Source) -> pl.DataFram
 
 
 def _machines(series: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of ``machines``: names that labels give the machine of a host."""
+    """Return rows of ``machines``: names of hosts' machines in labels."""
     name = pl.coalesce(pl.when(pl.col(label) != "").then(label) for label in metric_names.MACHINES)
     found = series.select("host", name.alias("machine")).drop_nulls().unique(maintain_order=True)
     return found.filter(pl.col("host") != pl.col("machine"))
 
 
 def _broker_list(info: pl.DataFrame, file: SeriesFile) -> pl.DataFrame:
-    """Return rows of ``broker_list`` from what exporters of the whole cluster say about its brokers. One that is no longer
-    listed when others are is dead."""
+    """Return rows of ``broker_list`` from exporters of the whole cluster; a broker that is no longer listed is dead."""
     last = file.points.group_by("series").agg(pl.col("time_ms").max().alias("last"))
     info = info.join(last, left_on="row", right_on="series", how="left", maintain_order="left").sort(
         "last", maintain_order=True

@@ -1,6 +1,6 @@
 """Plain CSV and Parquet: raw metrics, finished samples, broker observations, topology, broker lists.
 
-What a file is follows from its column names. ``a|b|c`` in a cell is a list of broker ids.
+The column names tell what a file is. ``a|b|c`` in a cell is a list of broker ids.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from engine.formats import parquet
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """One kind of table by its columns: ``needs`` all of them, ``grows`` if rows are appended over time, ``make``
-    turns text columns into declared rows plus a Boolean ``_ok`` column."""
+    """One kind of table: the columns it ``needs``, whether it ``grows`` by appended rows, and ``make``, which turns text columns
+    into declared rows plus a Boolean column ``_ok``."""
 
     table: Table
     needs: frozenset[str]
@@ -201,7 +201,7 @@ def _shape(columns: list[str]) -> _Shape | None:
     names = set(columns)
     for shape in _SHAPES:
         if shape.needs <= names:
-            # Wider tables with a host are something else (an answer, an export) unless they say rack or alive.
+            # Wider tables with a host are something else (an answer, an export) unless they have rack or alive.
             plain = names <= {"broker", "host", "rack", "alive", "port"}
             typical = names & {"rack", "alive"} and not names & {"state", "cpu_pct", "cpu_usage"}
             if shape.table is BROKERS_IN and not (plain or typical):
@@ -215,7 +215,7 @@ def _header(line: bytes) -> list[str]:
 
 
 def _tidy(frame: pl.DataFrame) -> pl.DataFrame:
-    """Text columns cleaned; only odd values pay for it."""
+    """Clean text columns, at a cost only for odd values."""
     for name, dtype in frame.schema.items():
         if dtype == pl.String:
             odd = frame[name].str.contains(r"[^ -~]") | (frame[name].str.len_chars() > 4096)
@@ -226,7 +226,7 @@ def _tidy(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) -> tuple[pl.DataFrame, list[Problem]]:
-    """Make rows of the table of ``shape``; those that cannot be used become a problem."""
+    """Return rows of the table of ``shape``; unusable ones become a problem."""
     made = shape.make(frame, file_time(source))
     bad = ~made["_ok"].fill_null(False)
     problems = []
@@ -252,8 +252,11 @@ class CsvRows:
         return b"," in first and len(first) < 4096 and _shape(_header(first)) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read new complete lines to rows. A last line without its line end is not used, since its number may be cut; in a
-        topology or broker list, whose last fields are words, it is when nothing will follow and it is whole."""
+        """Read new complete lines to rows.
+
+        A last line without a line end is not used, since its number may be cut. Topology and broker lists end in words: there
+        a whole last line is used when nothing will follow.
+        """
         end, size = data.rfind(b"\n") + 1, len(data)
         problems: list[Problem] = []
         columns = list(state["columns"]) if state is not None else _header(data.split(b"\n", 1)[0])
@@ -261,7 +264,7 @@ class CsvRows:
         headed = end > 0 or state is not None
         if final and headed and shape is not None and not shape.grows and data[end:].count(b",") == len(columns) - 1:
             place = data.count(b"\n") + 1 + (int(state["lines"]) if state is not None else 0)
-            reason = "the last line has no line end: taken as it is, it may be cut"
+            reason = "the last line has no line end and is used, but may be cut"
             problems.append(Problem.at(source.path, "cut-file", reason, line=place))
             data += b"\n"
             end = len(data)
@@ -275,12 +278,12 @@ class CsvRows:
         else:
             done = int(state["lines"])
         if shape is None or len(set(columns)) != len(columns):
-            return Reading(problems=[Problem.at(source.path, "bad-record", "column names are doubled", line=1)])
+            return Reading(problems=[Problem.at(source.path, "bad-record", "column names occur twice", line=1)])
         raw, count = _lines(body, done + 1)
         quoted = raw["raw"].str.contains('"', literal=True)
         ragged = ~quoted & (raw["raw"].str.count_matches(",", literal=True) != len(columns) - 1)
         if ragged.any():
-            reason = f"lines that have not {len(columns)} fields"
+            reason = f"lines without exactly {len(columns)} fields"
             first_line = int(raw["line"].filter(ragged)[0])
             problems.append(Problem.at(source.path, "bad-record", reason, line=first_line, count=int(ragged.sum())))
             raw = raw.filter(~ragged)
@@ -300,9 +303,9 @@ class CsvRows:
 
 
 def _lines(body: bytes, first: int) -> tuple[pl.DataFrame, int]:
-    """Return the lines of ``body`` that are not blank, with their numbers from ``first`` on, and how many lines there are.
+    """Return the lines of ``body`` that are not blank, numbered from ``first`` on, and the number of all lines.
 
-    Empty lines go before anything is made of them: a small packed file may hold hundreds of millions.
+    Empty lines are dropped first: a small packed file may hold hundreds of millions.
     """
     data = np.frombuffer(body, np.uint8)
     ends = data == ord("\n")
@@ -319,7 +322,7 @@ def _lines(body: bytes, first: int) -> tuple[pl.DataFrame, int]:
 
 
 def _split(raw: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, pl.Series]:
-    """Lines cut into text columns, and the line numbers of those that could be."""
+    """Split lines into text columns; also return the numbers of the lines that could be split."""
     if not raw["raw"].str.contains('"', literal=True).any():
         parts = raw.select(pl.col("raw").str.splitn(",", len(columns)).struct.rename_fields(columns).alias("p"))
         return parts.unnest("p"), raw["line"]
@@ -348,12 +351,11 @@ class ParquetRows:
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise by the magic bytes; whether the columns are ours is seen when it is read."""
+        """Recognise by the magic bytes; whether the columns are ours shows when it is read."""
         return head[:4] == b"PAR1" and name != "block.bin"  # Pyroscope's blocks only begin like Parquet
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one file to rows; a Parquet file with other columns gives none, without a problem, and so does a block of
-        Pyroscope under another name."""
+        """Read one file to rows; Parquet with other columns, such as Pyroscope's blocks, gives no rows and no problem."""
         if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
             return Reading(consumed=len(data))
         try:
@@ -374,7 +376,7 @@ class ParquetRows:
 
 
 def _part(source: Source, frame: pl.DataFrame, first: int) -> tuple[Table, pl.DataFrame, list[Problem]]:
-    """Make rows of a table, and problems, of a part of a Parquet file that begins with row ``first``."""
+    """Return the table, rows and problems of a part of a Parquet file that begins with row ``first``."""
     frame = frame.rename({name: name.lower() for name in frame.columns})
     shape = _shape(frame.columns)
     assert shape is not None

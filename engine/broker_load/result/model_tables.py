@@ -1,4 +1,4 @@
-"""Result tables of the model: brokers, replicas, partitions, samples and windows, and those that other rooms make."""
+"""Result tables of the model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add(
     frames: dict[str, pl.DataFrame],
     context: Context,
 ) -> list[Verdict]:
-    """Add to ``frames`` what the model tells of ``cluster``; returns the verdicts of the goals."""
+    """Add the tables of ``cluster`` to ``frames``; return the verdicts of the goals."""
     frames["brokers"] = _brokers(model, cluster, parameters)
     removed = None
     if parameters.mode == "regression":
@@ -138,8 +138,7 @@ def _replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.Data
 
 
 def _partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
-    """Return result table ``partitions``: by topic and partition. One of which only samples are known, neither leader nor
-    replicas, shows what they say."""
+    """Return result table ``partitions`` by topic and partition; one without a known leader or replicas shows its samples."""
     topology, loads, values = model.topology, cluster.loads, model.values
     led = any_of(loads.leads)
     bare = ~any_of(topology.held) & (topology.leader < 0)
@@ -178,7 +177,7 @@ def _partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
 
 
 def _samples(model: Model, limit: int) -> pl.DataFrame:
-    """Return result table ``samples``: newest sampling intervals first dropped last; at most ``limit`` rows."""
+    """Return result table ``samples``: at most ``limit`` rows, of the newest sampling intervals."""
     parts: list[pl.DataFrame] = []
     left = limit
     for taken in reversed(model.samples):
@@ -198,7 +197,7 @@ def _samples(model: Model, limit: int) -> pl.DataFrame:
         columns |= {name: finished.values[place] for place, name in enumerate(SAMPLE)}
         parts.append(tables.SAMPLES.frame(columns))
         return pl.concat(parts).sort("time_ms", "topic", "partition", maintain_order=True)
-    # Rounds come in order of time and partitions in order of topic and number: nothing has to be sorted.
+    # Rounds are in order of time, partitions by topic and number: no sort is needed.
     return pl.concat(parts) if parts else tables.SAMPLES.empty()
 
 
@@ -219,7 +218,7 @@ def _broker_samples(model: Model, limit: int) -> pl.DataFrame:
 
 
 def _windows(model: Model, limit: int) -> pl.DataFrame | None:
-    """Return result table ``windows``; None where it would have more than ``limit`` rows."""
+    """Return result table ``windows``; None if it would have more than ``limit`` rows."""
     total, topology = model.aggregate, model.topology
     if topology.size * len(total.windows) > limit:
         return None

@@ -61,8 +61,8 @@ def add(observations: Observations, training: Training, fit: Fit, mode: str, bui
 
 @dataclass(frozen=True)
 class Detail:
-    """Observed and predicted CPU [N] in %, whether each was used for the fit, the ends (epoch ms) of all windows that could
-    be looked at and of those in the brokers' trend, oldest first."""
+    """Observed and predicted CPU [N] in %, which observations the fit used, and the ends (epoch ms), oldest first, of all
+    windows with samples and of those in the brokers' trend."""
 
     observed: tuple[float, ...]
     predicted: tuple[float, ...]
@@ -92,7 +92,7 @@ def detail_of(
 
 
 def _window_ends(inputs: Inputs, context: Context, parameters: BrokerLoadParameters) -> tuple[int, ...]:
-    """Ends (epoch ms) of all windows that hold samples, also of those after the moment that is looked at."""
+    """Return the ends (epoch ms) of all windows with samples, also after the moment looked at."""
     window = parameters.window_ms
     # A round is as old as its newest tick; the first tick of running totals alone gives no round.
     every = ticks.of(inputs, context)

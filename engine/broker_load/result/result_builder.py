@@ -1,4 +1,4 @@
-"""A result of the view while it is made: each step adds to it what it has found."""
+"""A result of the view while it is built: each step adds what it found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.core.result import Finding, Headline
 
 @dataclass
 class ResultBuilder:
-    """Tables by name, and the other parts of a ``Result``, not yet frozen."""
+    """Tables by name and the other parts of a ``Result``, still open to additions."""
 
     frames: dict[str, pl.DataFrame] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class ResultBuilder:
     problems: list[Problem] = field(default_factory=list)
 
     def copy(self) -> ResultBuilder:
-        """Return another builder to add to; frames are shared, as they never change."""
+        """Return a copy to add to; frames are shared, as they never change."""
         return ResultBuilder(*(copy.copy(getattr(self, part.name)) for part in fields(self)))
 
 

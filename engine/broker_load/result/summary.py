@@ -19,7 +19,7 @@ from engine.core.result import Finding, Headline
 from engine.output.exposition import KB, MB, PERCENT, Gauge
 
 _LOADS = {"upstream": "Cruise Control", "corrected": "corrected loads", "regression": "fitted weights"}
-"""Whose loads are judged, by ``mode``."""
+"""What the judged loads are called, by ``mode``."""
 
 
 def add(
@@ -74,13 +74,13 @@ def add(
 
 
 def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[int]]:
-    """Return by resource the ids of the brokers that are over its capacity threshold, where there are any."""
+    """Return the ids of brokers over a capacity threshold, by resource."""
     over = {name: cluster.topology.ids[balance.over_capacity(cluster, name, parameters)].tolist() for name in RESOURCES}
     return {name: ids for name, ids in over.items() if ids}
 
 
 def _leaderless(topology: Topology) -> list[Finding]:
-    """Return a finding if partitions have no leader now: no client can read or write them."""
+    """Return a finding if partitions have no leader, so that no client can read or write them."""
     rows = np.flatnonzero(topology.leader < 0)
     if not rows.size:
         return []
@@ -99,7 +99,7 @@ def dead_brokers(brokers: pl.DataFrame) -> list[Finding]:
 
 
 def of_brokers(brokers: pl.DataFrame) -> list[Headline]:
-    """Return headline numbers of rows of ``BROKERS`` where there is no model to give others."""
+    """Return headline numbers from rows of ``BROKERS``, used without a model."""
     dead = brokers.filter(pl.col("state") == "DEAD").height
     alive = f"{brokers.height - dead}/{brokers.height} alive" if dead else str(brokers.height)
     shown = [Headline("brokers", alive, level="critical" if dead else "")]
@@ -151,7 +151,7 @@ def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilde
     topology, total = model.topology, model.aggregate
     if not total.enough and topology.size:
         builder.notes.append(
-            "Cruise Control would answer: not enough valid windows; the newest window with samples is shown all the same"
+            "Cruise Control would answer: not enough valid windows; the newest window with samples is still shown"
         )
     most = max((window.most for window in total.windows), default=0)
     if 0 < most < parameters.min_samples:
@@ -166,7 +166,7 @@ def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilde
     if model.history.unknown:
         builder.notes.append(model.history.unknown)
     if not model.rounds and model.finished is None:
-        builder.notes.append("no sample of any partition: loads are 0 until scrapes or samples are there")
+        builder.notes.append("no partition has a sample: loads are 0 until scrapes or samples arrive")
 
 
 _SOURCES = ("source", ("model", "measured", "reported", "upstream"))

@@ -26,11 +26,11 @@ from engine.core.problems import Problem
 from engine.core.result import Finding, Headline, Level
 
 _OUTCOME = ("moved", "leaderless", "under_min_isr", "over", "newly_over", "survivable")
-"""Columns of a failure's row that the summary has as ``failover_...``."""
+"""Columns of a failure that the summary repeats as ``failover_...``."""
 BROKER_LIMIT = 3000
-"""Most brokers of which every single failure is computed: arrays have their square in numbers."""
+"""Most brokers for which every single failure is computed: arrays grow with their square."""
 MATRIX_LIMIT = 250
-"""Most brokers for which the rolling-restart matrix is made: it has their square in rows."""
+"""Most brokers for which the rolling-restart matrix is computed: its rows grow with their square."""
 
 
 def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
@@ -102,13 +102,12 @@ def _badness(row: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _level(survivable: bool, under: int) -> Level:
-    """Return how bad a failure is: where partitions fall ``under`` min.insync.replicas, producers with acks=all stop."""
+    """Return the level of a failure; with partitions ``under`` min.insync.replicas, producers with acks=all stop."""
     return "severe" if not survivable else "moderate" if under else "ok"
 
 
 def _in_words(row: dict[str, Any]) -> str:
-    """Return what a failure does: partitions without a leader or in-sync replicas, brokers over capacity, and how near the
-    nearest is."""
+    """Describe a failure: partitions without a leader or enough in-sync replicas, brokers over capacity, and the headroom."""
     words = [plural(row["leaderless"], "partition") + " without a leader"] if row["leaderless"] else []
     words += [_under(row)] if row["under_min_isr"] else []
     words.append(_over(row))
@@ -140,7 +139,7 @@ def _outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: Brok
 
 
 def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
-    """Return the columns of a failure's row on capacity, and whether the failure can be survived."""
+    """Return the columns on capacity of a failure's row, and whether it can be survived."""
     return {
         "over": room.over,
         "newly_over": room.newly_over,
@@ -151,12 +150,12 @@ def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
 
 
 def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
-    """Add what the failure of the brokers that ``parameters.fail`` names does, first in the headline."""
+    """Add tables and headline of the failure of the brokers in ``parameters.fail``."""
     failed, unknown = failover.select(cluster.topology, parameters.fail)
     for word in unknown:
         builder.notes.append(f"fail: no broker, rack or host is called {word!r}")
         builder.problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
-        builder.findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host is called so"))
+        builder.findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host has this name"))
     aftermath = failover.after(cluster, failed, parameters)
     builder.frames["failover_leaders"] = _leaders(cluster.topology, aftermath)
     builder.frames["failover_brokers"] = _brokers(cluster, aftermath, parameters)
@@ -175,7 +174,7 @@ def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: Res
 
 
 def _tell(outcome: dict[str, Any], names: str, count: int, dead: bool, builder: ResultBuilder) -> None:
-    """Add in words what the failure of the ``count`` brokers ``names`` does; ``dead``: all of them are so already."""
+    """Add summary, finding and headline of the failure of the ``count`` brokers ``names``; ``dead``: all are dead already."""
     under = outcome["under_min_isr"]
     basis = f"{outcome['moved']} leaders move" + ("" if under else ", 0 under min ISR")
     builder.summary["failover"] = f"{_in_words(outcome)}; {basis}"

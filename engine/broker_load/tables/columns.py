@@ -14,34 +14,34 @@ if TYPE_CHECKING:
 
 
 def text(name: str, meaning: str, **more: object) -> Column:
-    """A column of text."""
+    """Return a column of text."""
     return Column(name, pl.String, meaning, **more)  # type: ignore[arg-type]
 
 
 def integer(name: str, meaning: str, kind: Kind = "count", **more: object) -> Column:
-    """A column of whole numbers."""
+    """Return a column of whole numbers."""
     return Column(name, pl.Int64, meaning, kind=kind, **more)  # type: ignore[arg-type]
 
 
 def number(name: str, meaning: str, unit: str = "", kind: Kind = "number", **more: object) -> Column:
-    """A column of numbers."""
+    """Return a column of numbers."""
     return Column(name, pl.Float64, meaning, unit, kind, **more)  # type: ignore[arg-type]
 
 
 def flag(name: str, meaning: str, **more: object) -> Column:
-    """A column of yes or no."""
+    """Return a column of yes or no."""
     return Column(name, pl.Boolean, meaning, kind="flag", **more)  # type: ignore[arg-type]
 
 
 def known(name: str, value: np.ndarray) -> pl.Series:
-    """Return a series where NaN means unknown: null."""
+    """Return a series with NaN, which means unknown, as null."""
     return pl.Series(name, value, dtype=pl.Float64, nan_to_null=True)
 
 
 TOPIC = text("topic", "Topic name.", width=24, priority=0)
 PARTITION = Column("partition", pl.Int32, "Partition number.", kind="id", title="part", width=5, priority=0, grow=5)
 BROKER = Column("broker", pl.Int32, "Broker id.", kind="id", width=6, priority=0, grow=6)
-TIME = Column("time_ms", pl.Int64, "When it was so.", "epoch ms", "time_ms")
+TIME = Column("time_ms", pl.Int64, "Time of the observation.", "epoch ms", "time_ms")
 IDS = pl.List(pl.Int32)
 NINE = (
     number("cpu_usage", "CPU of the leader replica.", "cores"),
@@ -103,7 +103,7 @@ LOAD = (
     ),
     number(
         "pnw_out_kbs",
-        "Network out if it led all it holds (Cruise Control: PnwOutRate).",
+        "Network out if it led all its replicas (Cruise Control: PnwOutRate).",
         KBS,
         title="pot. out KB/s",
         width=13,
@@ -113,7 +113,7 @@ LOAD = (
     integer("leaders", "Leader replicas.", title="leads", width=6, priority=2),
     integer("replicas", "Replicas.", title="repl", width=6, priority=8),
 )
-"""Columns of several tables that the same module decides (``Table.rules``)."""
+"""Load columns that several tables share."""
 
 WHO = (
     BROKER,

@@ -8,7 +8,7 @@ from engine.broker_load.tables.columns import BROKER, IDS, NINE, PARTITION, TIME
 from engine.core.tables import Column, Table
 
 CLUSTER = Column(
-    "cluster", pl.UInt8, "Number of the cluster in the file (see clusters); null or 0: no label says.", kind="id"
+    "cluster", pl.UInt8, "Number of the cluster in the file (see clusters); null or 0: no label names it.", kind="id"
 )
 METRICS = Table(
     "metrics",
@@ -28,12 +28,12 @@ METRICS = Table(
 )
 FACTS = Table(
     "cluster_facts",
-    "What exporters of a whole cluster say: a value and how long it stood.",
+    "Facts that exporters of a whole cluster report: a value and how long it held.",
     (
         TIME,
-        Column("last_ms", pl.Int64, "When it was still so.", "epoch ms", "time_ms"),
-        text("host", "Exporter, or the broker that says it of itself."),
-        Column("fact", pl.UInt8, "What it is (see raw_metrics.py).", kind="id"),
+        Column("last_ms", pl.Int64, "When it last held.", "epoch ms", "time_ms"),
+        text("host", "Exporter, or the broker that reports it about itself."),
+        Column("fact", pl.UInt8, "Id of the fact (see raw_metrics.py).", kind="id"),
         BROKER,
         TOPIC,
         PARTITION,
@@ -47,17 +47,17 @@ CLUSTERS = Table(
     (
         Column("cluster", pl.UInt8, "Number in the file, from 1.", kind="id"),
         text("name", "Name as the label has it."),
-        integer("brokers", "Brokers with series of that label; 0 where only machines have it."),
+        integer("brokers", "Brokers with series of that label; 0 if only machines have it."),
     ),
 )
 MACHINES = Table(
     "machines",
-    "What machines are called beside the host that their series are known by.",
-    (text("host", "Host of the series: a pod, or an address."), text("machine", "Name of the machine it is.")),
+    "Names of the machines of hosts.",
+    (text("host", "Host of the series: a pod, or an address."), text("machine", "Name of its machine.")),
 )
 TOPOLOGY = Table(
     "topology",
-    "Where the replicas of each partition are and who leads.",
+    "Replicas and leader of each partition.",
     (
         TIME,
         TOPIC,
@@ -66,7 +66,7 @@ TOPOLOGY = Table(
         Column("replicas", IDS, "Broker ids in assignment order."),
         Column("isr", IDS, "Broker ids in sync."),
         Column("offline", IDS, "Broker ids whose replica is offline."),
-        Column("elr", IDS, "Eligible leader replicas; null where the cluster does not know them."),
+        Column("elr", IDS, "Eligible leader replicas; null if the cluster does not report them."),
         Column("min_isr", pl.Int32, "min.insync.replicas of the topic, null where unknown."),
         Column("unclean", pl.Boolean, "unclean.leader.election.enable of the topic, null where unknown."),
         text("topic_id", "Id of the topic, null where unknown."),
@@ -181,7 +181,7 @@ ANSWER_DIRS = Table(
         text("answer", "Which part of which answer."),
         BROKER,
         text("log_dir", "Directory."),
-        number("disk_mb", "What its replicas take; null on a dead directory.", "MB"),
+        number("disk_mb", "Size of its replicas; null on a dead directory.", "MB"),
         number("disk_pct", "Share of its capacity.", "%"),
         integer("leaders", "Leader replicas in it."),
         integer("replicas", "Replicas in it."),

@@ -1,4 +1,4 @@
-"""Result tables of the model: what brokers, replicas, partitions, topics and disks carry."""
+"""Result tables of the model: loads of brokers, replicas, partitions, topics and disks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.broker_load.tables.columns import (
 from engine.core.tables import Column, Table
 
 SPLIT = integer(
-    "split", "Partitions of the topic that share its leader's rates evenly: each may be from 0 to that many times as much.",
+    "split", "Partitions that share the rates of the topic's leader: the true value is 0 to this many times the one shown.",
     title="split", width=5, priority=1,
 )  # fmt: skip
 
@@ -37,7 +37,7 @@ BROKERS = Table(
             "over it.", "%", "percent", title="headroom", width=8, priority=0),
         text("tightest", "The resource nearest to (or furthest over) its threshold.", title="of", width=6, priority=2),
         *LOAD,
-        text("flags", "What to look at: thresholds broken, estimated capacity, no metrics.", width=10, priority=0, grow=30),
+        text("flags", "Warnings: broken thresholds, estimated capacity, no metrics.", width=10, priority=0, grow=30),
         number("measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="meas.", width=6,
             priority=4),
         number(
@@ -69,7 +69,7 @@ REPLICAS = Table(
         number("nw_in_kbs", "Network in.", KBS, title="in", width=8, priority=1),
         number("nw_out_kbs", "Network out.", KBS, title="out", width=8, priority=1),
         SPLIT,
-        number("cpu_low", "Least CPU: 0 where the topic's rate is split evenly over several leaders.", hidden=True),
+        number("cpu_low", "Least CPU: 0 if the topic's rate is split over several partitions.", hidden=True),
         number("cpu_high", "Most CPU: all of the topic's on this broker.", hidden=True),
         number("nw_in_low_kbs", "Least network in.", KBS, hidden=True),
         number("nw_in_high_kbs", "Most network in: the topic's total on the leading broker.", KBS, hidden=True),
@@ -78,7 +78,7 @@ REPLICAS = Table(
         flag("offline", "The replica is offline.", hidden=True),
         text("source", "model; upstream: read from an answer of Cruise Control; reported by kafka-log-dirs; measured by scrapes.",
              hidden=True),
-        number("cpu_removed_pct_cores", "Of the measured CPU, what the fitted model frees when the traffic is removed.",
+        number("cpu_removed_pct_cores", "Part of the measured CPU that removing the replica's traffic frees.",
              "% of a core", hidden=True),
     ),
     key=("topic", "partition", "broker", "source"),
@@ -181,7 +181,7 @@ TOPICS = Table(
             priority=2),
         number("top_share_cpu", "Share of the costliest partition in leaders' CPU.", title="top part",
             priority=3),
-        number("reported_mb", "Size of all its replicas as kminion reports it, whether brokers report sizes or not.", "MB",
+        number("reported_mb", "Size of all its replicas as kminion reports it.", "MB",
             title="kminion MB", hidden=True),
     ),
     key=("topic",),

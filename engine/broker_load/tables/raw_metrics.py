@@ -66,8 +66,10 @@ a topic; bytes of all replicas on a broker; bytes used of a volume of a broker, 
 
 
 def of_exporter() -> pl.Expr:
-    """Select by ``metric`` whose moments its counter has: 0 the broker's traffic, 1 its process, 2 its machine, 3 its
-    container. Each may be scraped, and asked for, at times of its own."""
+    """Select the exporter of a counter by its ``metric``: 0 the broker's traffic, 1 its process, 2 its machine, 3 its container.
+
+    Each exporter may be scraped at times of its own.
+    """
     cases = pl.lit(0, pl.UInt8)
     for number, metric in enumerate((PROCESS_CPU_SECONDS, NODE_IDLE_SECONDS, CONTAINER_CPU_SECONDS), 1):
         cases = pl.when(pl.col("metric") == metric).then(pl.lit(number, pl.UInt8)).otherwise(cases)
@@ -122,7 +124,7 @@ NEEDED_4 = [number for number in range(43) if number not in {*TOPIC, SIZE} and N
 """Broker metrics that a broker sample of record version 4 needs."""
 
 NEEDED_5 = [number for number in range(43, len(NAMES)) if NAMES[number] not in _MAY_MISS]
-"""Those that one of version 5 needs beside them."""
+"""Further broker metrics that a sample of version 5 needs."""
 
 SAMPLE = (
     "cpu_usage",

@@ -10,7 +10,7 @@ GOALS = Table(
     "Cruise Control's goals that a load snapshot can decide.",
     (
         text("goal", "Goal, Cruise Control's name.", width=32, priority=0, grow=36),
-        flag("hard", "Hard goals may not be given up.", width=4, priority=1),
+        flag("hard", "Hard goals must hold.", width=4, priority=1),
         flag("violated", "Whether the load breaks it.", title="viol", width=4, priority=0),
         text("detail", "Limit, offender and by how much.", width=30, priority=0, grow=90),
         integer("offenders", "How many brokers, hosts, partitions or topics break it.", hidden=True),
@@ -20,7 +20,7 @@ GOALS = Table(
 
 BALANCE = Table(
     "balance",
-    "Per resource: cluster load, capacity and the limits a balanced broker keeps (fractions of capacity).",
+    "Per resource: cluster load, capacity and balance limits (fractions of capacity).",
     (
         text("resource", "Resource.", width=16, priority=0),
         number("cluster_load", "Load of the cluster.", title="load", priority=0),
@@ -56,12 +56,12 @@ REGRESSION = Table(
     "CPU weights from the broker history: % CPU per KB/s.",
     (
         text("symbol", "a: leader bytes in, b: leader bytes out, c: follower bytes in.", width=6, priority=0, grow=6),
-        number("coefficient", "Fitted weight; null where the data do not give one.", "% per KB/s", priority=0),
+        number("coefficient", "Fitted weight; null if the data do not determine it.", "% per KB/s", priority=0),
         number("low", "Lower end of the 95 % confidence interval.", width=10),
         number("high", "Upper end of the 95 % confidence interval.", width=10),
         number("completeness", "Share of the training data Cruise Control asks for.", priority=4),
         flag("trained", "Whether Cruise Control's own training would be complete.", priority=4),
-        text("verdict", "What the data allow to say.", width=60, priority=6),
+        text("verdict", "What the data allow to conclude.", width=60, priority=6),
         text("name", "Cruise Control's name of the coefficient.", priority=4),
         number("upstream", "Coefficient of Cruise Control's own regression.", title="Cruise Control", priority=2),
         number("fitted", "Non-negative fit on evenly chosen samples.", priority=0),
@@ -85,14 +85,14 @@ COVERAGE = Table(
 
 SKIPPED = Table(
     "skipped",
-    "Partitions without a sample and the rule that left them out.",
+    "Partitions without a sample and the rule that leaves them out.",
     (TOPIC, PARTITION, BROKER, text("rule", "Rule.", width=30, priority=0)),
     key=("topic", "partition"),
 )
 
 LEDGER = Table(
     "ledger",
-    "Data quality: what was odd in the inputs.",
+    "Data quality: oddities of the inputs.",
     (
         text("kind", "What kind of oddity.", width=24, priority=0),
         text("subject", "Broker, topic, host or file.", width=24, priority=0),
@@ -104,7 +104,7 @@ LEDGER = Table(
 
 DIFFERENCES = Table(
     "answer_differences",
-    "Numbers of Cruise Control answers that do not follow from their own other numbers or from the model.",
+    "Numbers of Cruise Control answers that contradict their other numbers or the model.",
     (
         text("answer", "Which answer.", priority=0),
         text("subject", "Broker, host or partition.", priority=0),

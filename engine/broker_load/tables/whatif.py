@@ -47,11 +47,11 @@ SCENARIO_MOVES = Table(
 
 ADD_BROKERS = Table(
     "add_brokers",
-    "Bounds after adding brokers of the typical capacity: what no placement can beat.",
+    "Bounds after adding brokers of the typical capacity, which no placement can beat.",
     (
         text("resource", "Resource.", width=8, priority=0, grow=8),
         number("average_before_pct", "Utilisation of the cluster now.", "%", "percent", title="average"),
-        number("average_after_pct", "Utilisation with the new brokers: no broker can be below it everywhere.", "%",
+        number("average_after_pct", "Utilisation of the cluster with the new brokers.", "%",
             "percent", title="then"),
         number("highest_before_pct", "Utilisation of the fullest broker now.", "%", "percent", title="fullest"),
         number("least_highest_after_pct", "Lowest possible utilisation of the fullest broker.", "%", "percent",
@@ -63,7 +63,7 @@ ADD_BROKERS = Table(
 
 FAILOVER_LEADERS = Table(
     "failover_leaders",
-    "Who takes over each partition that a failed broker led.",
+    "New leaders of the partitions that a failed broker led.",
     (
         TOPIC,
         PARTITION,
@@ -84,7 +84,7 @@ FAILOVER_MIN_ISR = Table(
         Column("leader", pl.Int32, "Leader afterwards; null: leaderless.", kind="id"),
         integer("in_sync", "In-sync replicas left."),
         integer("min_isr", "min.insync.replicas."),
-        flag("before", "It was under it already."),
+        flag("before", "It was below before the failure."),
     ),
     key=("topic", "partition"),
 )
@@ -97,7 +97,7 @@ _KEPT = {"cpu_pct", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "pnw
 def _after(column: Column) -> Column:
     if column.name not in _KEPT:
         return replace(column, **_ON_SCREEN.get(column.name, {}))
-    meaning = column.meaning + " A failed broker keeps that of its replicas, as followers; the screen has a dash."
+    meaning = column.meaning + " For a failed broker: of its replicas, as followers; the screen shows a dash."
     return replace(column, meaning=meaning, **_ON_SCREEN.get(column.name, {}))
 
 
@@ -117,7 +117,7 @@ _ON_SCREEN: dict[str, dict[str, Any]] = {
     "leader_nw_in_kbs": {"width": 13, "priority": 2, "grow": 0},
     "pnw_out_kbs": {"priority": 4},
 }
-"""Where before and after stand in one cell, it is wider; what a failure does not change comes last."""
+"""Columns that show before and after in one cell are wider; what a failure does not change comes last."""
 
 
 FAILOVER_BROKERS = Table(
@@ -137,17 +137,17 @@ FAILOVER_BROKERS = Table(
 
 FAILURES = Table(
     "failures",
-    "What each single failure does, worst first.",
+    "Effect of each single failure, worst first.",
     (
         text("failure", "Broker or rack that fails.", priority=0),
         integer("moved", "Partitions whose leader moves.", priority=0),
         integer("leaderless", "Partitions without a leader.", priority=0),
-        integer("unclean", "Leaderless ones an out-of-sync replica could take.", priority=2),
+        integer("unclean", "Leaderless partitions that an out-of-sync replica could lead.", priority=2),
         integer("under_min_isr", "Partitions under min.insync.replicas that were not before.", priority=0),
         integer("over", "Survivors that are over a capacity threshold.", title="over capacity", width=13, priority=0),
         integer(
             "newly_over",
-            "Those over one that they were not over before.",
+            "Survivors newly over a capacity threshold.",
             title="of it new",
             width=9,
             priority=1,
@@ -155,7 +155,7 @@ FAILURES = Table(
         text("worst", "Resource and broker nearest to or furthest over its threshold.", width=20, priority=1),
         number(
             "headroom_pct",
-            "Distance of that one to its threshold; negative: over it.",
+            "Distance of that resource to its threshold; negative: over it.",
             "%",
             "percent",
             title="headroom",
@@ -172,9 +172,9 @@ ROLLING = Table(
     (
         Column("down", pl.Int32, "Broker that is down.", kind="id", priority=0),
         BROKER,
-        number("cpu_pct", "CPU meanwhile.", "%", "percent", priority=0),
-        number("nw_out_kbs", "Network out meanwhile.", KBS),
-        integer("leaders", "Leaders meanwhile."),
+        number("cpu_pct", "CPU of the survivor meanwhile.", "%", "percent", priority=0),
+        number("nw_out_kbs", "Network out of the survivor meanwhile.", KBS),
+        integer("leaders", "Leaders on the survivor meanwhile."),
         flag("cpu_over", "CPU of its host is over the capacity threshold meanwhile."),
         flag("nw_out_over", "Network out of its host is over the capacity threshold meanwhile."),
     ),

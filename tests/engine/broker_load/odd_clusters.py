@@ -166,7 +166,7 @@ def _measure(made: OddCluster, living: list[int], oddity: float, silence: float,
 
 
 def _report(made: OddCluster, time: int, broker: int, oddity: float, rng: random.Random) -> None:
-    """Write what one broker reports at one moment."""
+    """Write the report of one broker at one moment."""
 
     def odd() -> bool:
         return rng.random() < oddity

@@ -1,6 +1,6 @@
-"""Random odd clusters: the view against the same rules in plain Python, and every step of it live against cold.
+"""Random odd clusters: the view against the same rules in plain Python, and live against cold.
 
-``LOADLENS_ODD_CLUSTERS=5000`` runs so many instead of a few.
+``LOADLENS_ODD_CLUSTERS=5000`` runs that many instead of a few.
 """
 
 from __future__ import annotations

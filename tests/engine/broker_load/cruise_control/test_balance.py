@@ -37,7 +37,7 @@ def test_band_around_the_average() -> None:
 
 @pytest.mark.parametrize(("threshold", "low"), [(0.5, True), (0.4999, False)])
 def test_an_average_at_the_low_utilisation_threshold_is_low(threshold: float, low: bool) -> None:
-    """Then there is no lower limit, and the upper one is at least nine tenths of that threshold."""
+    """No lower limit, and an upper one of at least nine tenths of that threshold."""
     found = balance.band(three(), "CPU", BrokerLoadParameters(low_utilization_threshold=threshold))
     assert found.low == low
     assert found.lower == (0.0 if low else pytest.approx(0.5 * 0.91))
@@ -97,7 +97,7 @@ def replace_room(cluster: Cluster, room: float) -> Cluster:
 
 
 def test_provision() -> None:
-    """By the mean alone: what is missing over what a broker may hold, rounded up."""
+    """By the mean alone: the missing capacity over a broker's usable one, rounded up."""
     right = ("RIGHT_SIZED", "the cluster's mean load is within every threshold")
     assert balance.provision(three(), PARAMETERS) == right
     assert balance.provision(three(disk=(80, 80, 80)), BrokerLoadParameters(disk_capacity_threshold=0.8))[0] == right[0]

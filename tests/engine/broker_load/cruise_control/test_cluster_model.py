@@ -1,4 +1,4 @@
-"""The cluster model: sums over replicas, what hosts share, statistics."""
+"""The cluster model: sums over replicas, resources of hosts, statistics."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_no_sum_that_is_shown_is_negative() -> None:
     assert math.isnan(nothing.utilisation("CPU")) and math.isnan(statistics(nothing)["STD"]["pnw_out_kbs"])
 
 
-def test_disks_are_added_up_in_single_precision_where_asked_for() -> None:
+def test_disks_are_added_up_in_single_precision_on_request() -> None:
     """In order of topic and partition, as Cruise Control does: each small size is lost beside a large one."""
     cluster = loaded([("t", number, 1, [1]) for number in range(3)], BROKERS)
     disk = np.array([[2.0**25], [1.0], [1.0]])

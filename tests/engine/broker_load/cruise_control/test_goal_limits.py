@@ -1,4 +1,4 @@
-"""Goals by hand: who is beyond which limit, by how much, and how many there are."""
+"""Goals by hand: which broker is beyond which limit, by how much, and how many are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decided(cluster: Cluster, goal: str, **chosen: float | str) -> Found:
 
 
 def holding(*counts: int) -> Cluster:
-    """A topic with so many partitions of one replica on each of three brokers."""
+    """A topic with the given numbers of single-replica partitions on three brokers."""
     places = [broker for broker, count in enumerate(counts, 1) for _ in range(count)]
     return three([("t", number, broker, [broker]) for number, broker in enumerate(places)])
 
@@ -69,7 +69,7 @@ def test_loads_and_counts_beyond_their_limits(goal: str, given: dict[str, Sequen
     assert decided(three(**given), goal) == wanted
 
 
-def test_leader_bytes_below_the_low_utilisation_threshold_are_no_offence() -> None:
+def test_leader_bytes_below_the_low_utilisation_threshold_do_not_violate() -> None:
     cluster = three(leader_nw_in=(10, 10, 16))
     assert decided(cluster, "LeaderBytesInDistributionGoal", low_utilization_threshold=0.16) == (False, "", 0)
     alone = loaded([("t", 0, 1, [1])], {1: BROKERS[1]}, leader_nw_in=(16,), replicas=(9,))
@@ -77,7 +77,7 @@ def test_leader_bytes_below_the_low_utilisation_threshold_are_no_offence() -> No
     assert not decided(alone, "ReplicaDistributionGoal")[0]
 
 
-def test_a_broker_out_of_its_limits_is_no_offender_while_its_host_is_within() -> None:
+def test_a_broker_beyond_its_limits_is_no_offender_if_its_host_is_within() -> None:
     """Two brokers of one host, whose network and CPU count together; the disk does not."""
     shared = BROKERS | {2: BROKERS[1]}
     cluster = loaded([("t", 0, 1, [1, 2, 3])], shared, nw_in=(40, 60, 50), disk=(40, 60, 50))

@@ -1,4 +1,4 @@
-"""Which windows are looked at, which finished samples count, and what replicas carry, by hand."""
+"""By hand: the windows looked at, the finished samples that count, and the loads of replicas."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made(*rows: tuple[str, int, int, list[int]]) -> Topology:
     ],
 )
 def test_windows_to_look_at(indices: list[int], at: int | None, wanted: int, chosen: list[int]) -> None:
-    """Those before the moment, or before the newest one; the newest ones where these hold nothing."""
+    """Those before the moment or the newest window; the newest ones if these hold nothing."""
     assert windows.choose(indices, at, SECOND, wanted) == chosen
 
 
@@ -150,8 +150,8 @@ def test_windows_that_leave_too_few_partitions_are_skipped() -> None:
     assert [each.index for each in counted.windows] == [9, 8] and counted.valid.all()
 
 
-def test_what_an_older_window_remembers() -> None:
-    """Where the window before all of them and the next were full, the oldest counts as valid without a sample."""
+def test_the_oldest_window_remembers_its_validity() -> None:
+    """If the window before all of them and the next one were full, the oldest is valid without a sample."""
     newest, middle = window(9, [4], [4.0], [1.0]), window(8, [4], [4.0], [1.0])
     oldest, before = window(7, [0], [0.0], [0.0]), window(6, [4], [4.0], [1.0])
 
@@ -168,8 +168,8 @@ def test_what_an_older_window_remembers() -> None:
     assert used(before, window(9, [0], [0.0], [0.0]), middle, oldest) == [8]
 
 
-def test_what_replicas_carry() -> None:
-    """Two windows; followers before the leader do not see what others replicate from it."""
+def test_loads_of_replicas() -> None:
+    """Two windows; followers listed before the leader miss what others replicate from it."""
     one = made(("t", 0, 2, [1, 2, 3]), ("u", 0, -1, [1, 2]), ("v", 0, 3, [3]))
     parts = [
         np.array(each) for each in ([100, 50, 10], [7, 8, 9], [10, 3, 4], [20, 5, 6], [1, 1, 1], [5, 2, 2], [0, 0, 0])

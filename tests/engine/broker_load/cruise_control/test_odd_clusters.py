@@ -1,4 +1,4 @@
-"""Small odd clusters, one rule each, against what Cruise Control itself computed from them."""
+"""Small odd clusters, one rule each, against Cruise Control's own results."""
 
 from __future__ import annotations
 

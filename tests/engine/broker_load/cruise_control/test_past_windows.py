@@ -1,4 +1,4 @@
-"""Past windows: whatever is let go, numbers are those of a fresh start; and what is let go is."""
+"""Past windows: numbers equal those of a fresh start, and dropped rounds leave memory."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WINDOW = 4 * MINUTE
 
 
 def alive() -> int:
-    """How many rounds there are in this process, those of other tests among them."""
+    """Count the rounds in this process, including those of other tests."""
     gc.collect()
     return sum(isinstance(one, Round) for one in gc.get_objects())
 
 
-def test_what_is_let_go_changes_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scrapes go to disk, rounds and sums are let go, rows are read a few at a time: with a memo as without, live and back in
-    time, with other weights and other windows."""
+def test_dropped_rounds_change_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scrapes go to disk, rounds and sums are dropped, rows are read a few at a time: the result is the same with and without
+    a memo, live and back in time, with other weights and other windows."""
     before = alive()
     made = Growing(tmp_path, counters=True)
     everything = [("window-ms", str(WINDOW)), ("windows", "3"), ("max-rows", "4")]

@@ -32,7 +32,7 @@ def test_weights_that_leave_nothing_give_no_cpu(tmp_path: Path) -> None:
     assert [sample(result, topic)["cpu_usage"] for topic in "tu"] == [0.0, pytest.approx(4.0)]  # type: ignore[index]
 
 
-def test_samples_are_shown_where_all_of_a_round_fit(tmp_path: Path) -> None:
+def test_samples_of_a_round_are_shown_all_or_not_at_all(tmp_path: Path) -> None:
     made = simple(tmp_path)
     made.partition("v", 0, -1, "3|7")
     inputs = read(made.write())
@@ -97,7 +97,7 @@ def test_leader_without_cpu(tmp_path: Path) -> None:
 
 
 def test_cores_unknown_without_estimation(tmp_path: Path) -> None:
-    """The default entry serves only where estimation is allowed; for samples and for the model that is asked separately."""
+    """The default entry is used only if estimation is allowed, which samples and the model set separately."""
     made = simple(tmp_path)
     made.capacity["1"] = {"DISK": "1", "CPU": {"num.cores": "2"}, "NW_IN": "1", "NW_OUT": "1"}
     inputs = read(made.write())
@@ -174,7 +174,7 @@ def test_partition_rate_above_the_broker_rate(tmp_path: Path, share: float, drop
 
 
 def test_quiet_brokers_are_only_clamped(tmp_path: Path) -> None:
-    """At or below 10 KB/s an inconsistency is no reason to drop."""
+    """Up to 10 KB/s an inconsistent sample is kept."""
     made = Cluster(tmp_path, (1,))
     made.partition("t", 0, 1, "1")
     made.partition("w", 0, 1, "1")
@@ -187,7 +187,7 @@ def test_quiet_brokers_are_only_clamped(tmp_path: Path) -> None:
 
 
 def test_idle_broker_gives_no_cpu(tmp_path: Path) -> None:
-    """Without bytes in and out the sample is valid and its CPU 0, whatever the broker burns."""
+    """Without bytes in and out the sample is valid and its CPU 0, at any CPU of the broker."""
     made = Cluster(tmp_path, (1,))
     made.partition("t", 0, 1, "1")
     made.size(1, "t", 0, MB)

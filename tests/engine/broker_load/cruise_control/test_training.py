@@ -62,7 +62,9 @@ def _half(design: np.ndarray, cpu: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("shared", "left_out"), [(10, False), (11, True)])
 @pytest.mark.parametrize("out", [None, 0.0])
-def test_bytes_out_leave_where_more_than_half_share_a_ratio(shared: int, left_out: bool, out: float | None) -> None:
+def test_bytes_out_leave_the_fit_if_more_than_half_share_a_ratio(
+    shared: int, left_out: bool, out: float | None
+) -> None:
     cpu = np.linspace(20.0, 24.0, 20)
     made = _observed(cpu)
     made.bytes_out[:] = made.bytes_in * np.linspace(2.05, 0.5, 20)

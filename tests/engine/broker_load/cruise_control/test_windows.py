@@ -1,4 +1,4 @@
-"""Windows: which rounds they hold, how they are extrapolated, and what other weights leave as it is."""
+"""Windows: their rounds, their extrapolation, and what other weights leave unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_ticks_form_rounds_and_rounds_form_windows(tmp_path: Path) -> None:
 
 
 def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
-    """What is taken over from the result before is right whatever changed: weights, windows, extrapolation, gaps."""
+    """Values reused from the previous result stay right when weights, windows, extrapolation or gaps change."""
     made = simple(tmp_path)
     hour = 3_600_000
     for step in (1, 2, 3, 5):

@@ -68,7 +68,7 @@ def test_answers_are_compared_with_the_model() -> None:
 
 
 def test_directories_of_a_load_answer(tmp_path: Path) -> None:
-    """JBOD: each directory's load is shown, a dead one has none, and they have to sum to the broker's disk."""
+    """JBOD: each directory shows its load, a dead one null, and they must sum to the broker's disk."""
     disk = {"DiskMB": 300.0, "DiskPct": 30.0, "NumLeaderReplicas": 2, "NumReplicas": 5}
     row = {"Host": "h", "Rack": "r", "BrokerState": "ALIVE", "CpuPct": 1.0, "DiskMB": 700.0, "DiskPct": 35.0, "Leaders": 4,
            "Replicas": 9, "FollowerNwInRate": 1.0, "LeaderNwInRate": 1.0, "NwOutRate": 1.0, "PnwOutRate": 2.0}  # fmt: skip

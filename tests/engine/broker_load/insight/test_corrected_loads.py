@@ -1,4 +1,4 @@
-"""Loads that add up to what was measured."""
+"""Loads that add up to measured ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
 @tries(12)
 @given(clusters(), st.integers(0, 2**32 - 1))
 def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cluster, seed: int) -> None:
-    """The fitted model of a broker with and without one replica, as a share of what was measured."""
+    """The fitted model of a broker with and without one replica, as a share of its measured CPU."""
     rng = np.random.default_rng(seed)
     made = cluster.topology
     values = LeaderValues(*(rng.gamma(2.0, 50.0, made.size) for _ in range(7)))

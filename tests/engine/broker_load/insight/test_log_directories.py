@@ -17,7 +17,7 @@ from tests.engine.broker_load.inputs import compute, read
 
 
 def test_directories_of_jbod(tmp_path: Path) -> None:
-    """Each directory has its own load; an offline one and one that nothing lists have none, which is not 0."""
+    """Each directory has its own load; offline and unlisted directories have null, not 0."""
     made = simple(tmp_path).write()
     (made / "capacity.json").write_text(
         '{"brokerCapacities": [{"brokerId": "1", "capacity": {"DISK": {"/d1": "100", "/d3": "50"}, "CPU": "100",'
@@ -46,7 +46,7 @@ def shuffled(value: Any, rng: random.Random) -> Any:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_log_directories_alone_show_replicas_and_sizes(tmp_path: Path, seed: int) -> None:
-    """Whatever the order of keys, on one line or over many, once or twice in a file: the newest report, nothing else needed."""
+    """The newest report counts, in any order of keys, on one line or several, once or twice in a file."""
     rng = random.Random(seed)
 
     def partition(topic: str, number: int, size: int, future: bool = False) -> dict[str, Any]:

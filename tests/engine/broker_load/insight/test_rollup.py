@@ -33,7 +33,7 @@ def with_cpu(made: Cluster, broker: int, cpu: float) -> Result:
 
 
 def test_unknown_capacity_of_one_broker_is_unknown_of_its_host_and_rack(tmp_path: Path) -> None:
-    """The other broker's share is not shown as if it were the whole."""
+    """The other broker's share is not shown as the total."""
     made = together(tmp_path)
     default = made.capacity.pop("-1")
     made.capacity |= {"1": default, "3": default}
@@ -57,8 +57,8 @@ def test_negative_reading_lowers_the_rack_and_no_sum_is_below_zero(tmp_path: Pat
     assert rows(result, "topics")["u"]["cpu_pct_cores"] == 0
 
 
-def test_a_nan_reading_is_no_zero_in_the_rack(tmp_path: Path) -> None:
-    """What contains a NaN is unknown."""
+def test_a_nan_reading_is_not_zero_in_the_rack(tmp_path: Path) -> None:
+    """Sums with a NaN are unknown."""
     result = with_cpu(together(tmp_path), 2, math.nan)
     assert rows(result, "racks")["x"]["cpu_pct"] is None
     assert rows(result, "racks")["rack-3"]["cpu_pct"] is None  # it follows u

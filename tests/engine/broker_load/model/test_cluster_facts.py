@@ -1,4 +1,4 @@
-"""A topology made of exporters' series: who leads, who follows, what is not known, and where messages go."""
+"""A topology made of exporters' series: leaders, followers, what is unknown, and messages by partition."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_newest_leader_counts_and_partitions_that_ended_are_gone(tmp_path: P
     assert shown(compute(every, at_ms=(AT + 70) * 1000)) == [(0, 1, [1, 2], [1, 2]), (7, 1, [1], [1])]
 
 
-def test_followers_that_nobody_reports_are_said_to_be_unknown(tmp_path: Path) -> None:
+def test_unreported_followers_are_named_as_unknown(tmp_path: Path) -> None:
     replicas = f'kafka_topic_partition_replicas{{topic="t",partition="0"}} 3 {AT * 1000}\n'
     result = compute(inputs(tmp_path, leads(AT, 1) + leads(AT, -1, partition=1) + replicas))
     assert shown(result) == [(0, 1, [1], [1]), (1, -1, [], [])]
@@ -123,7 +123,7 @@ def test_messages_by_partition_are_the_growth_of_the_log(tmp_path: Path) -> None
     assert rates == [pytest.approx(10), 0, pytest.approx((100 + 60) / 120), None]
 
 
-def test_what_is_on_each_broker_is_known_from_kminion(tmp_path: Path) -> None:
+def test_kminion_reports_the_disk_of_each_broker(tmp_path: Path) -> None:
     name, info = "kminion_kafka_broker_log_dir_size_total_bytes", "kminion_kafka_broker_info"
     text = "".join(
         f'{series}{{broker_id="{b}",address="b{b}",rack_id="r{b}"}} {value} {(AT + 3600 * (b == 2)) * 1000}\n'
@@ -135,7 +135,7 @@ def test_what_is_on_each_broker_is_known_from_kminion(tmp_path: Path) -> None:
         (1, "b1", "r1", 1),
         (2, "b2", "r2", 2),
     ]
-    assert any("kminion does not say who leads" in note for note in alone.notes)
+    assert any("kminion does not report leaders" in note for note in alone.notes)
     result = compute(inputs(tmp_path, text, leads(AT + 3600, 2)))
     assert result.tables["directories"].select("broker", "disk_mb", "source").rows() == [
         (1, 1, "reported"),
@@ -145,7 +145,7 @@ def test_what_is_on_each_broker_is_known_from_kminion(tmp_path: Path) -> None:
 
 
 def test_volumes_stand_in_for_log_directories(tmp_path: Path) -> None:
-    """As the kubelet has them, where kminion gives no total of the broker; other claims are of no broker."""
+    """From the kubelet, if kminion gives no total of the broker; other volume claims belong to no broker."""
 
     def volume(claim: str, used: float, room: float) -> str:
         labels = f'namespace="k",persistentvolumeclaim="{claim}",instance="n1:10250"'
@@ -166,15 +166,15 @@ def test_volumes_stand_in_for_log_directories(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_topics_show_what_kminion_says_they_take(tmp_path: Path) -> None:
+def test_topics_show_their_size_from_kminion(tmp_path: Path) -> None:
     name = "kminion_kafka_topic_log_dir_size_total_bytes"
     text = "".join(f'{name}{{topic_name="t"}} {value * 1048576} {at * 1000}\n' for at, value in ((AT, 3), (AT + 60, 4)))
     result = compute(inputs(tmp_path, text, leads(AT, 1) + leads(AT, 1).replace('"t"', '"u"')))
     assert result.tables["topics"].select("topic", "reported_mb").sort("topic").rows() == [("t", 4), ("u", None)]
 
 
-def test_messages_share_a_topics_rates_out_where_loads_are_corrected(tmp_path: Path) -> None:
-    """Partition 2 has taken none; of what the others take the bounds reach to all of it."""
+def test_messages_split_a_topics_rates_in_corrected_mode(tmp_path: Path) -> None:
+    """Partition 2 took no messages; the bounds of the others reach the total."""
     cluster = Cluster(tmp_path)
     for number in range(3):
         cluster.partition("t", number, 1, "1|2")
@@ -228,7 +228,7 @@ def test_odd_facts_do_no_harm(tmp_path: Path, value: str) -> None:
     assert (5, 3, [3], [3]) in shown(result)
 
 
-def test_messages_are_those_of_all_windows_that_are_averaged(tmp_path: Path) -> None:
+def test_messages_cover_all_windows_averaged(tmp_path: Path) -> None:
     """Ends of the log every half hour over two hours: 1,800 messages in each half of the first, 5,400 in each of the second."""
     hour = 3600
     first = T0 // 1000 // hour * hour

@@ -43,7 +43,7 @@ def inputs(folder: Path, data: bytes) -> Inputs:
 
 
 def hosts(every: Inputs, *pairs: tuple[str, str], memo: Memo | None = None) -> tuple[list[str], float]:
-    """Hosts of the brokers shown, and what the first one takes in."""
+    """Return the hosts of the brokers shown, and the first one's network in."""
     result = compute(every, *pairs, memo=memo)
     assert not [problem for problem in result.problems if problem.kind in ("mixed-clusters", "duplicate-series")]
     rows = result.tables["brokers"].sort("broker")
@@ -74,7 +74,7 @@ def test_each_cluster_is_what_it_is_alone(tmp_path: Path) -> None:
         assert of_both.tables[table].equals(alone.tables[table]), table
 
 
-def test_that_one_was_chosen_is_said(tmp_path: Path) -> None:
+def test_the_choice_of_a_cluster_is_reported(tmp_path: Path) -> None:
     both = inputs(tmp_path, answer(eu=("cluster", 2, 1.0), us=("cluster", 3, 1.0)))
     result = compute(both)
     assert result.summary["cluster"] == "us" and any(

@@ -1,4 +1,4 @@
-"""History: with a memo as without, whatever scrapes and descriptions come or go."""
+"""History: the same with and without a memo, whichever scrapes and descriptions come or go."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Growing:
 
 
 @pytest.mark.parametrize("counters", [False, True])
-def test_whatever_comes_or_goes_gives_what_a_fresh_look_gives(tmp_path: Path, counters: bool) -> None:
+def test_files_that_come_and_go_give_the_result_of_a_fresh_start(tmp_path: Path, counters: bool) -> None:
     """New scrapes, late ones, files that grow, go or come back, and looks at the past in between."""
     made = Growing(tmp_path, counters)
     memo = Memo()
@@ -141,7 +141,7 @@ def test_a_look_at_the_past_keeps_the_rounds_after_it(tmp_path: Path, monkeypatc
 
 
 def test_shared_memo_gives_equal_results(tmp_path: Path) -> None:
-    """Memo only makes it faster, whatever was asked before."""
+    """A memo only makes it faster, independent of earlier requests."""
     inputs = read(simple(tmp_path).write())
     memo = Memo()
     for pairs in ((), (("a", "0.3"),), (("mode", "corrected"),), (("fail", "1"),), (("at", str(T0)),), ()):
@@ -206,7 +206,7 @@ def test_a_description_that_says_the_same_keeps_the_rounds(tmp_path: Path) -> No
 
 
 def test_counters_of_a_broker_go_on_under_another_host_and_after_a_cut_scrape(tmp_path: Path) -> None:
-    """The tick before is the broker's, whatever its exporter was called then, and only that one: with a memo as without."""
+    """The previous tick is the broker's, even under another exporter's name; the same with and without a memo."""
     root = tmp_path / "data"
     shutil.copytree(Path(__file__).parents[4] / "sample_data" / "broker_load" / "files", root)
     memo = Memo()

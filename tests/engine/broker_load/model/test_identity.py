@@ -14,7 +14,7 @@ IDLE, BYTES = raw_metrics.NODE_IDLE_SECONDS, raw_metrics.ID["ALL_TOPIC_BYTES_IN"
 
 
 def ids(hosts: dict[str, int | None], machines: dict[str, str], listed: dict[int, str]) -> dict[str, tuple[int, ...]]:
-    """Brokers of ``hosts``, which name an id or not, by a list of brokers and what machines are called."""
+    """Return the brokers of ``hosts``, with or without ids, by a broker list and names of machines."""
     rows = METRICS.frame({
         "host": list(hosts), "broker": list(hosts.values()), "metric": [IDLE if ":9100" in h else BYTES for h in hosts],
         "topic": [None] * len(hosts), "partition": [None] * len(hosts),
@@ -25,13 +25,13 @@ def ids(hosts: dict[str, int | None], machines: dict[str, str], listed: dict[int
 
 
 @pytest.mark.parametrize("name", ["kafka-1", "kafka-1.example.com", "KAFKA-1.example.com", "kafka-1.internal"])
-def test_an_address_is_the_machine_that_it_is_called(name: str) -> None:
+def test_an_address_belongs_to_the_machine_it_is_named_after(name: str) -> None:
     listed = {1: "kafka-1.example.com", 10: "kafka-10.example.com"}
     assert ids({"10.0.0.1:9100": None}, {"10.0.0.1:9100": name}, listed) == {"10.0.0.1:9100": (1,)}
     assert ids({"10.0.0.1:9100": None}, {"10.0.0.1:9100": "db-1"}, listed) == {}, "nor is it broker 10"
 
 
-def test_a_host_that_is_known_by_its_own_name_is_not_looked_up_by_another() -> None:
+def test_a_host_known_by_its_own_name_is_not_matched_by_another() -> None:
     listed = {1: "kafka-1.example.com", 2: "kafka-2.example.com"}
     named = {"kafka-1.example.com:9100": "kafka-2"}
     assert ids({"kafka-1.example.com:9100": None}, named, listed) == {"kafka-1.example.com:9100": (1,)}
@@ -53,7 +53,7 @@ def test_hosts_of_one_machine_go_together() -> None:
     }  # fmt: skip
 
 
-def test_what_was_so_in_several_parts_is_evidence_once() -> None:
+def test_evidence_from_several_parts_counts_once() -> None:
     part = METRICS.frame({"host": ["a", "a"], "broker": [1, 1], "metric": [BYTES] * 2, "value": [1.0, 2.0]})
     assert identity.evidence([part, part]).height == 2
     assert isinstance(identity.evidence([part]), pl.DataFrame)

@@ -42,7 +42,7 @@ def test_each_form_gives_the_golden_numbers(form: str) -> None:
 
 
 def test_machines_are_known_by_the_name_that_node_exporter_gives(tmp_path: Path) -> None:
-    """Its series have addresses, as in Kubernetes; ``node_uname_info`` says what the machine is called."""
+    """Its series have addresses, as in Kubernetes; ``node_uname_info`` names the machine."""
     names: dict[str, str] = {}
     for path in (reference("feeds") / "kafka-small/range-gauges").iterdir():
         document = json.loads(path.read_text())
@@ -133,7 +133,7 @@ def test_copies_slices_and_extra_labels_change_nothing() -> None:
     assert rows(answer((metric, TWO[:1]), (metric, TWO))).equals(plain)
 
 
-def test_what_is_given_twice_with_other_values_is_a_problem() -> None:
+def test_conflicting_duplicates_are_a_problem() -> None:
     metric = of(f"{BYTES_IN}_total", topic="t")
     data = answer((metric, TWO), (metric, [(AT, 6.0)]))
     reading = MetricScrape().read(Source("/m/a.json", "a.json", 0, len(data)), data, None, True)

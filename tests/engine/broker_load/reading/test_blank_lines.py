@@ -15,7 +15,7 @@ ANSWER = (
 )
 
 
-def test_no_pattern_is_asked_about_a_blank_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blank_lines_are_matched_with_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     table = cruise_control_text._read_table
 

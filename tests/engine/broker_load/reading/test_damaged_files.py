@@ -84,7 +84,7 @@ def test_damaged_files_never_crash_a_reader_or_the_model(sample: Path, tmp_path:
 
 @pytest.mark.parametrize("number", range(8))
 def test_a_damaged_file_among_good_ones(sample: Path, number: int) -> None:
-    """The model takes what is left; text from the file is harmless."""
+    """The model uses the rest; text from the file is harmless."""
     paths = kinds_of(sample)
     path = paths[number % len(paths)]
     rng = random.Random(number)
@@ -159,7 +159,7 @@ def test_a_counter_that_was_reset_counts_from_zero(tmp_path: Path) -> None:
 
 
 def test_describe_with_log_lines_spaces_and_a_cut_end(tmp_path: Path) -> None:
-    """A warning of the tool's log is no problem, an error is one."""
+    """A warning in the tool's log is not a problem, an error is."""
     (tmp_path / "d.txt").write_text(
         "[2026-01-01 00:00:00,000] WARN something (org.apache.kafka.clients.NetworkClient)\n"
         "[2026-01-01 00:00:00,001] ERROR timed out (org.apache.kafka.tools.TopicCommand)\n"
@@ -331,7 +331,7 @@ def test_options_that_name_nothing_give_notes(tmp_path: Path) -> None:
 
 
 def test_live_sample_kills_and_revives_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The played cluster stays readable, also where it forgets; the dead broker shows."""
+    """The played cluster stays readable, also after it drops old files; the dead broker shows."""
     from sample_data.broker_load import live
     from sample_data.broker_load.live import DIES, RETURNS, VICTIM, steps
 

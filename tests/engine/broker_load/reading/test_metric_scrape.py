@@ -19,8 +19,8 @@ from engine.core.reading import Source
         ("x/kafka-2_7071-20260101T000000Z.prom", "kafka-2:7071"), ("2026-01-01/kafka-3.prom", "kafka-3"),
     ],
 )  # fmt: skip
-def test_whose_scrape_it_is(path: str, host: str) -> None:
-    """The file's name, or the folder's where that says more."""
+def test_a_scrape_belongs_to_the_host_in_its_name_or_folder(path: str, host: str) -> None:
+    """The file's name, or the folder's if that says more."""
     assert instance(Source(f"/metrics/{path}", path.rpartition("/")[2], 0, 0)) == host
 
 

@@ -115,7 +115,7 @@ def test_good_records_stay_beside_odd_ones(table: str) -> None:
 
 @pytest.mark.parametrize("table", GOOD)
 def test_any_type_where_a_list_of_records_should_be(table: str) -> None:
-    """Nothing is raised, and what is not a list of records has none."""
+    """Nothing is raised, and anything but a list of records gives no rows."""
     for odd in ODD:
         text = json.dumps(document(table, odd))
         if any(kind.recognise("x.json", text.encode()) for kind in KINDS):

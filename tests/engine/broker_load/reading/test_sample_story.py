@@ -10,8 +10,8 @@ import pytest
 from sample_data.broker_load import live
 
 
-def test_a_description_of_the_topics_is_there_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none was for a moment, the screen lost its topology and told of findings that came and went."""
+def test_a_description_is_present_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gap would make the screen lose its topology and report findings that come and go."""
     unlink, left = Path.unlink, list[bool]()
 
     def watched(path: Path, *rest: Any) -> None:

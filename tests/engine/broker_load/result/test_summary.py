@@ -1,4 +1,4 @@
-"""Findings of what is down now: they are the cause of most others and stand before them."""
+"""Findings of dead brokers and leaderless partitions stand first: they cause most others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_dead_brokers_and_partitions_without_a_leader_stand_first(tmp_path: Path
     assert findings[1].text.startswith("4 of ") and findings[1].text.endswith(": lost-0, lost-1, lost-2 and 1 more")
 
 
-def test_a_healthy_cluster_has_neither(tmp_path: Path) -> None:
+def test_a_healthy_cluster_has_no_such_finding(tmp_path: Path) -> None:
     findings = compute(read(simple(tmp_path).write())).findings
     assert not [one for one in findings if one.level == "critical"]
 

@@ -1,4 +1,4 @@
-"""What a failure does to capacity: every threshold counts, also one that was exceeded before."""
+"""Capacity after a failure, where thresholds exceeded before count too; demotion, and options that match nothing."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_partitions_under_min_isr_are_named_and_rank_before_headroom(tmp_path: P
     assert "3 of 3 single failures would stop producers" in found["min.insync.replicas"].text
 
 
-def test_a_broker_that_is_dead_already_is_said_to_be(tmp_path: Path) -> None:
+def test_failing_a_dead_broker_says_that_it_is_dead(tmp_path: Path) -> None:
     made = loaded(tmp_path, (40_000, 20_000, 5_000))
     made.dead = {3}
     result = compute(read(made.write()), ("fail", "3"))
