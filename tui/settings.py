@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
+from engine import views
 from engine.core.parameters import Parameters, option
 from engine.core.problems import Problem
 from engine.findings.notify import NotifySettings, Threshold
 from engine.live.options import LiveSettings
 from engine.own_files import settings
 from engine.own_files.settings import Settings
-from engine.views import VIEWS
 
 
 class UiSettings(Parameters, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ SECTIONS: Mapping[str, type[Parameters]] = {"ui": UiSettings, "live": LiveSettin
 
 def load(path: Path | None) -> Settings:
     """Read the settings file (``path``, or the usual place), with a problem for each rule of ``[notify]`` that is unclear."""
-    loaded = settings.load(path, SECTIONS, tuple(entry.name for entry in VIEWS))
+    loaded = settings.load(path, SECTIONS, tuple(entry.name for entry in views.VIEWS))
     complaints = Threshold(loaded.of(NotifySettings)).complaints
     problems = (Problem.at(str(loaded.path), "settings", complaint) for complaint in complaints)
     return dataclasses.replace(loaded, problems=(*loaded.problems, *problems))

@@ -8,6 +8,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -64,9 +65,10 @@ class Session:
         strict: bool = False,
         first_scan: FirstScan | None = None,
         pool: ReadingPool | None = None,
+        budget: Callable[[int], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
         """``first_scan``: a scan of these roots, just done, with which ``scan`` begins; ``pool``: processes that already
-        read what it found."""
+        read what it found; ``budget``: holds while a reader is given so many bytes in this process."""
         self.roots = absolute(roots)
         self.views: dict[str, View] = {}
         self.settings = settings or LiveSettings()
@@ -79,6 +81,7 @@ class Session:
         self._scanned = first_scan.changes if first_scan is not None else None
         self._follower = Follower([], {}, self.settings, now_ms, strict=strict)
         self._registry = self._follower.registry
+        self._registry.budget = budget
         self._catalogue = Catalogue(self._follower)
         self._newcomers: list[str] = []
         self._visits = Visits(self._follower, self._scanner, self.views, self.settings, pool)

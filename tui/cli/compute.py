@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from engine.live.options import LiveSettings
+from engine.live.pool import tasks
+from engine.live.pool.trial import attempt
 from tui.cli.arguments import check_paths, load_settings
 from tui.cli.output import FINE, UsageError, message
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from engine.core.problems import Problem
     from engine.core.result import Result
@@ -49,27 +54,31 @@ def compute(arguments: argparse.Namespace) -> Computation:
     if arguments.config and settings.unread:
         # The usual file may be odd; one that was asked for must not be passed over for other numbers.
         raise UsageError(f"--config {arguments.config}: {settings.problems[0].reason}")
+    live = settings.of(LiveSettings)
+    scan = FirstScan(arguments.paths, live)
     # Worker processes begin to read while this one still loads what it needs.
-    scan = FirstScan(arguments.paths, settings.of(LiveSettings))
-    pool = _start_reading(scan, wanted, settings) if wanted.ready else None
+    pool = _start_reading(scan, wanted, live) if wanted.ready else None
+    passed = None
+    if pool is None and live.workers != 1 and any(stat[2] > tasks.SMALL for stat in scan.changes.changed.values()):
+        passed = attempt(live.max_memory_mb, tasks.patience(scan.size))
     try:
-        return _computed(arguments, _view(wanted), settings, scan, pool)
+        return _computed(arguments, _view(wanted), settings, scan, pool, passed)
     finally:
         if pool is not None:
             pool.close()
 
 
-def _start_reading(scan: FirstScan, wanted: Entry, settings: Settings) -> ReadingPool | None:
-    """Start worker processes if there is much to read, or a large file, that the cache does not hold."""
+def _start_reading(scan: FirstScan, wanted: Entry, live: LiveSettings) -> ReadingPool | None:
+    """Start worker processes if there is much to read that the cache does not hold."""
     from engine.live.cache.location import has_rows
     from engine.live.pool.reading_pool import WORTH_EARLY, start
     from engine.live.pool.tasks import FileTask
 
-    if has_rows(settings.of(LiveSettings), scan.roots, wanted.name):
+    if has_rows(live, scan.roots, wanted.name):
         return None
     scanner = scan.scanner
     files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
-    return start(files, [wanted.module], settings.of(LiveSettings), worth=WORTH_EARLY, final=True, early=True)
+    return start(files, [wanted.module], live, worth=WORTH_EARLY, final=True)
 
 
 def _view(wanted: Entry) -> View:
@@ -81,8 +90,14 @@ def _view(wanted: Entry) -> View:
 
 
 def _computed(
-    arguments: argparse.Namespace, view: View, settings: Settings, scan: FirstScan, pool: ReadingPool | None
+    arguments: argparse.Namespace,
+    view: View,
+    settings: Settings,
+    scan: FirstScan,
+    pool: ReadingPool | None,
+    passed: Callable[[], None] | None,
 ) -> Computation:
+    """Compute the view. ``passed``: called when all is read, in a process that a reader may end."""
     import time
 
     from engine.core import units
@@ -110,10 +125,16 @@ def _computed(
 
     if pool is not None and hasattr(view, "load"):
         view.load()  # modules that computing needs, while the workers read
-    session = Session(arguments.paths, [view], settings=settings.of(LiveSettings), first_scan=scan, pool=pool)
+    live = settings.of(LiveSettings)
+    if passed is not None:
+        live = msgspec.structs.replace(live, workers=1)
+    budget = contextlib.nullcontext if passed is None else tasks.budget
+    session = Session(arguments.paths, [view], settings=live, first_scan=scan, pool=pool, budget=budget)
     try:
         try:
             session.scan(final=True)
+            if passed is not None:
+                passed()
         except KeyboardInterrupt:
             session.close(0)
             raise

@@ -33,10 +33,6 @@ IDLE_S = 90.0
 """Seconds without a file after which the process is ended: files that come every minute find it ready."""
 LARGE = 64 << 20
 """Bytes read after which it is ended at once: it would hold the memory that they took."""
-PATIENCE_S = 300.0
-"""Seconds to wait for a file, whatever its processor time, and"""
-PATIENCE_S_PER_MB = 60.0
-"""more of them for each MB that it has on disk, packed or not: for a process that is stopped, or a disk that hangs."""
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 """Exit codes of a process that a signal from outside has ended."""
 
@@ -94,8 +90,7 @@ class Guard:
 
     @property
     def _late(self) -> bool:
-        patience = PATIENCE_S + PATIENCE_S_PER_MB * self._asked.stat[2] / (1 << 20)
-        return time.monotonic() - self._began > patience
+        return time.monotonic() - self._began > tasks.patience(self._asked.stat[2])
 
     def put(self, file: TrackedFile, *, final: bool) -> None:
         """Let ``file`` be read after those that wait already."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WORTH_EARLY = 48 << 20
+WORTH_EARLY = 192 << 20
 """Bytes to read from which a pool pays that starts together with this process."""
 WORTH_LATE = 160 << 20
 """Bytes to read from which a pool pays that starts when everything here is loaded already."""
@@ -176,21 +176,17 @@ def start(
     *,
     worth: int,
     final: bool,
-    early: bool = False,
 ) -> ReadingPool | None:
     """Return a pool that reads those of ``files`` that are not compressed, None if it would not pay or cannot start.
 
-    ``worth``: bytes to read from which it pays; ``early``: for a single file, too, that will need a process anyway.
+    ``worth``: bytes to read from which it pays.
     """
     plain = [file for file in files if not file.path.endswith(PACKED)]  # a compressed one may be a copy of another
     large = any(file.stat[2] > tasks.SMALL for file in plain)
-    pays = sum(file.stat[2] for file in plain) >= worth
     workers = settings.workers or _cores()
-    if workers < 2 or not all(modules) or not (pays or (early and large)):
+    if workers < 2 or not all(modules) or sum(file.stat[2] for file in plain) < worth:
         return None
-    if not pays:
-        workers = 1
-    elif not large:
+    if not large:
         workers -= 1  # this process reads as much as one of them
     try:
         return ReadingPool(plain, modules, settings, workers=workers, final=final)

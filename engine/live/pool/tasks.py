@@ -60,6 +60,10 @@ CPU_S = 10.0
 """Seconds of processor time for one call of a reader,"""
 CPU_S_PER_MB = 2.0
 """and more of them for each MB that it is given: six times what the slowest reader takes."""
+PATIENCE_S = 300.0
+"""Seconds to wait for a file, whatever its processor time, and"""
+PATIENCE_S_PER_MB = 60.0
+"""more of them for each MB that it has on disk, packed or not: for a process that is stopped, or a disk that hangs."""
 MEMORY = 77
 """Exit status of a process that was refused memory."""
 _SMALLEST = 512 << 20
@@ -69,6 +73,11 @@ _SMALLEST = 512 << 20
 def memory(megabytes: int) -> int:
     """Return the bytes that a process gets of so many megabytes asked for: half of the machine's at most."""
     return max(_SMALLEST, min(megabytes << 20, available() // 2))
+
+
+def patience(size: int) -> float:
+    """Return the seconds after which a process that reads ``size`` bytes counts as hanging."""
+    return PATIENCE_S + PATIENCE_S_PER_MB * size / (1 << 20)
 
 
 def bound_memory(megabytes: int) -> None:
@@ -82,6 +91,12 @@ def bound_memory(megabytes: int) -> None:
         limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+
+def lift_memory() -> None:
+    """Take the bound back, as far as it was this process that set it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 @contextlib.contextmanager

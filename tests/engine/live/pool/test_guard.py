@@ -128,8 +128,8 @@ def test_a_process_that_was_killed_from_outside_gets_a_second_chance(tmp_path: P
 
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(guard, "PATIENCE_S_PER_MB", 0.0)
+    monkeypatch.setattr(tasks, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(tasks, "PATIENCE_S_PER_MB", 0.0)
     (tmp_path / "slow.log").write_bytes(line("first", -1) + b"!hang!\n" + LARGE)
     live = opened(tmp_path)
     live.scan(patience_s=60)
