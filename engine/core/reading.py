@@ -62,7 +62,7 @@ class FileKind(Protocol):
 
     ``ends_cut = True``: packed files of the kind may end anywhere while they are written, for hours; that is no problem.
 
-    A kind that grows may be a ``Resumable``. A kind whose documents close themselves, as JSON does, may say so by
+    A kind whose documents close themselves, as JSON does, may say so by
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
     A kind that unpacks parts of its files by itself says ``unpacks = True``: a small file may hold up to ``Budget.worst``.
     A kind of documents that are overwritten in place, of which earlier versions are worth a look, says so by
@@ -105,24 +105,3 @@ def from_first_character(head: bytes) -> bytes:
 def whole_lines(data: bytes, final: bool) -> bytes:
     """Return ``data`` up to its last line end; with ``final``, when nothing will follow, all of it."""
     return data if final else data[: data.rfind(b"\n") + 1]
-
-
-HEAD_RESUMED = 256 << 10
-"""First bytes of a file that ``Resumable`` sees."""
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """A kind whose large files may be read in pieces, by several processes at once.
-
-    Both methods may guess: the rows of a piece are used only if reading what is before it has ended at just that place,
-    in just that state; a wrong guess costs time, never a row.
-    """
-
-    def cut(self, head: bytes, piece: bytes) -> int:
-        """Return a place in ``piece`` where a record begins, -1 if none is found. ``head``: how its file begins."""
-        ...
-
-    def resume(self, source: Source, head: bytes, breaks: int) -> Any:
-        """Return the state a reader is in at such a place behind ``breaks`` line breaks, None if that is uncertain."""
-        ...

@@ -18,7 +18,7 @@ from engine.live.options import LiveSettings
 from engine.live.pool import tasks
 from engine.live.pool.guard import Answer, Guard
 from engine.live.pool.merge import Batch, Merger
-from engine.live.pool.reading_pool import WORTH_LATE, ReadingPool, module_of, start
+from engine.live.pool.reading_pool import ReadingPool, module_of, start
 from engine.live.pool.tasks import FileTask
 
 BATCH_FILES = 1000
@@ -120,7 +120,7 @@ class Visits:
         stats = {file: self._scanner.stat_of(file.path) for file in order if file.stat is None}
         files = [FileTask(file.path, file.root, stat) for file, stat in stats.items() if stat is not None]
         modules = [module_of(view) for view in self._views.values()]
-        return start(files, modules, self._settings, worth=WORTH_LATE, final=final)
+        return start(files, modules, self._settings, final=final)
 
     def _visit(self, file: TrackedFile, final: bool, force: bool, merger: Merger | None) -> None:
         """Read what is new of one file, or take what a worker has read, or let another process read it."""
@@ -130,8 +130,7 @@ class Visits:
         try:
             stat = self._scanner.stat_of(file.path) if merger is not None else None
             if merger is None or stat is None or not merger.take(file, stat):
-                pieces = merger.pieces(file, stat) if merger is not None and stat is not None else ()
-                here = self._follower.visit(file, final=final, force=force, at_most=self._at_most(file), pieces=pieces)
+                here = self._follower.visit(file, final=final, force=force, at_most=self._at_most(file))
         # A mistake of ours with one file must not keep the others from being read; one of Polars is no Exception.
         except (Exception, pl.exceptions.PanicException) as error:
             self._follower.failed(file, error)

@@ -71,14 +71,14 @@ def compute(arguments: argparse.Namespace) -> Computation:
 def _start_reading(scan: FirstScan, wanted: Entry, live: LiveSettings) -> ReadingPool | None:
     """Start worker processes if there is much to read that the cache does not hold."""
     from engine.live.cache.location import has_rows
-    from engine.live.pool.reading_pool import WORTH_EARLY, start
+    from engine.live.pool.reading_pool import start
     from engine.live.pool.tasks import FileTask
 
     if has_rows(live, scan.roots, wanted.name):
         return None
     scanner = scan.scanner
     files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
-    return start(files, [wanted.module], live, worth=WORTH_EARLY, final=True)
+    return start(files, [wanted.module], live, final=True)
 
 
 def _view(wanted: Entry) -> View:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import xxhash
 
 from engine.core.compression import Budget, Damaged, Packing, TooBig, sniff
-from engine.core.reading import HEAD, HEAD_RESUMED, Resumable
+from engine.core.reading import HEAD
 from engine.formats.unpack import unpacked
 from engine.live.files.opening import Open, RegularFile
 
@@ -141,11 +141,6 @@ class Content:
     def streamed(self) -> bool:
         """Whether content comes in blocks one after another; else ``piece`` can read anywhere."""
         return bool(self.packing) or self._whole is not None or self.size <= WHOLE
-
-    def cut(self, kind: Resumable, about: int) -> int:
-        """Return a byte behind ``about`` where a record begins, 0 if none is found."""
-        at = kind.cut(self.raw(0, HEAD_RESUMED), self.raw(about, HEAD_RESUMED))
-        return about + at if at >= 0 else 0
 
     def piece(self, offset: int, length: int) -> bytes:
         """Return some bytes of a file that is not packed."""

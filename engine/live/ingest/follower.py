@@ -17,7 +17,7 @@ from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.compressed_twins import CompressedTwins
 from engine.live.ingest.document_reader import DocumentReader
 from engine.live.ingest.file_content import Content, fingerprint
-from engine.live.ingest.log_reader import LogReader, Piece
+from engine.live.ingest.log_reader import LogReader
 from engine.live.ingest.registry import Recogniser, Registry
 from engine.live.options import LiveSettings
 from engine.live.store import Store
@@ -87,12 +87,11 @@ class Follower:
         final: bool = False,
         force: bool = False,
         at_most: int | None = None,
-        pieces: Iterable[Piece] = (),
     ) -> bool:
         """Bring the stores up to date with one file. Never raises for what is on disk.
 
-        ``final``: nothing will follow; ``force``: visited only because a sibling changed; ``pieces``: what workers
-        have read of it. Returns False if a reader would have to be given more than ``at_most`` bytes: then nothing is
+        ``final``: nothing will follow; ``force``: visited only because a sibling changed.
+        Returns False if a reader would have to be given more than ``at_most`` bytes: then nothing is
         read, and another process has to do it.
         """
         due, file.due = file.due, None
@@ -116,7 +115,7 @@ class Follower:
                 return True  # replaced since the scan
             try:
                 seen = self._see(file, content, final, force, due)
-                if seen is not None and not self._visit(file, content, seen, at_most, pieces):
+                if seen is not None and not self._visit(file, content, seen, at_most):
                     return False
             except OSError as error:
                 self._unreadable(file, error)
@@ -177,21 +176,16 @@ class Follower:
             return None
         return _Seen(stat, now, final, quiet, same, same_head and not rewritten, self._verify(file, stat, rewritten))
 
-    def _visit(
-        self, file: TrackedFile, content: Content, seen: _Seen, at_most: int | None, pieces: Iterable[Piece]
-    ) -> bool:
+    def _visit(self, file: TrackedFile, content: Content, seen: _Seen, at_most: int | None) -> bool:
         """Read what is new. Returns False if it is more than ``at_most``."""
         before, file.problems = file.problems, ()
         if not seen.same_head or not file.readers or any(reader.retained for reader in file.readers):
             self._recognise(file, content, seen.quiet)
             file.head_problems, file.problems = file.problems, ()
         self._mark_head(file, content)
-        if at_most is not None:
-            if len(file.readers) == 1 and file.readers[0].kind.append:
-                self._logs.join(file, file.readers[0], content, pieces, at_most=at_most)
-            if self._exceeds(file, content, seen, at_most):
-                file.problems = before
-                return False
+        if at_most is not None and self._exceeds(file, content, seen, at_most):
+            file.problems = before
+            return False
         waiting = self._read(file, content, seen)
         waiting |= self._damaged(file, content, seen.quiet)
         file.problems = (*file.head_problems, *file.problems)

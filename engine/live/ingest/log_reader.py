@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import polars as pl
 import xxhash
 
 from engine.core.compression import TooBig
-from engine.core.inputs import FILE
-from engine.core.problems import Problem
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest import file_content
 from engine.live.ingest.file_content import MARK, MAX_RECORD, Content, fingerprint
@@ -20,23 +16,6 @@ from engine.live.ingest.registry import Registry
 
 MOST_GATHERED = 500_000
 """Rows gathered in a store before they become frames."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows between the bytes ``begin`` and ``end`` of a large file, read by a worker from a predicted state.
-
-    ``before`` and ``after`` are the reader's states there as MessagePack.
-    """
-
-    view: str
-    kind: str
-    begin: int
-    end: int
-    before: bytes
-    after: bytes
-    problems: tuple[Problem, ...]
-    frames: dict[str, pl.DataFrame]
 
 
 class LogReader:
@@ -67,7 +46,7 @@ class LogReader:
         elif reader.consumed and reader.hasher is None and not self._proven(reader, content):
             self._registry.restart(reader)
         changed, before = self._begin(reader), reader.consumed
-        carry = self._read_until(file, reader, content, content.size)
+        carry = self._read_on(file, reader, content)
         changed |= reader.consumed > before
         reader.stale = carry is None
         reader.rest = bool(carry)
@@ -93,11 +72,11 @@ class LogReader:
             changed = True
         return changed
 
-    def _read_until(self, file: TrackedFile, reader: ReaderState, content: Content, until: int) -> bytes | None:
-        """Read records up to byte ``until``. Returns the bytes of an incomplete last one, None if the reader failed."""
+    def _read_on(self, file: TrackedFile, reader: ReaderState, content: Content) -> bytes | None:
+        """Read the new records. Returns the bytes of an incomplete last one, None if the reader failed."""
         store = self._registry.stores[reader.view]
         carry = b""
-        for data in self._blocks(reader, content, until):
+        for data in self._blocks(reader, content):
             answer = self._registry.call(file, reader, content, data, reader.state, False)
             if answer is None:
                 return None
@@ -123,8 +102,8 @@ class LogReader:
             reader.late_problems = file.bounded(tuple(reading.problems))
 
     @staticmethod
-    def _blocks(reader: ReaderState, content: Content, until: int) -> Iterator[bytes]:
-        """Yield the new bytes up to ``until``, block by block, each from where the reader has stopped. Raises TooBig."""
+    def _blocks(reader: ReaderState, content: Content) -> Iterator[bytes]:
+        """Yield the new bytes, block by block, each from where the reader has stopped. Raises TooBig."""
         if content.streamed:
             carry = b""
             for block in content.blocks(reader.consumed):
@@ -135,7 +114,7 @@ class LogReader:
                 if len(carry) > MAX_RECORD:
                     raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
             return
-        length = file_content.BLOCK
+        length, until = file_content.BLOCK, content.size
         while reader.consumed < until:
             before = reader.consumed
             data = content.piece(before, min(length, until - before))
@@ -150,61 +129,6 @@ class LogReader:
                 raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
             else:
                 length *= 2
-
-    # -- pieces read by workers --------------------------------------------------------------------------------
-
-    def join(
-        self, file: TrackedFile, reader: ReaderState, content: Content, pieces: Iterable[Piece], *, at_most: int
-    ) -> None:
-        """Take over what workers have read of a new file, in file order, up to the first piece that does not fit.
-
-        ``at_most``: bytes between two pieces that are read here.
-        """
-        if content.streamed:
-            return
-        for piece in pieces:
-            if not reader.id:
-                self._begin(reader)
-            gap = piece.begin - reader.consumed
-            if 0 < gap <= at_most:
-                self._read_until(file, reader, content, piece.begin)
-            before = reader.consumed
-            self._join(file, reader, content, piece)
-            if reader.consumed == before:
-                break
-        if reader.consumed:
-            self._registry.describe(file, reader, changed=True, content=content)
-
-    def _join(self, file: TrackedFile, reader: ReaderState, content: Content, piece: Piece) -> None:
-        """Take over ``piece`` if it was read from just the place and state that the bytes before it have led to."""
-        store = self._registry.stores[reader.view]
-        if (piece.view, piece.kind, piece.begin) != (reader.view, reader.kind.id, reader.consumed):
-            return
-        state = _encoded(reader.state)
-        if state is None or _decoded(piece.before) != _decoded(state):
-            return
-        frames = {
-            name: frame.with_columns(pl.lit(reader.id, dtype=pl.UInt32).alias(FILE))
-            for name, frame in piece.frames.items()
-        }
-        if not store.fits((name, frame.schema) for name, frame in frames.items()):
-            return
-        hasher = reader.hasher.copy()
-        at, last = piece.begin, b""
-        while at < piece.end:
-            data = content.piece(at, min(file_content.BLOCK, piece.end - at))
-            if not data:
-                return
-            hasher.update(data)
-            at += len(data)
-            last = (last + data[-MARK:])[-MARK:]
-        self._registry.flush(reader.view)
-        for name, frame in frames.items():
-            store.put_frame(name, frame, frozenset({reader.id}))
-        reader.hasher, reader.digest, reader.consumed = hasher, None, piece.end
-        reader.mark = fingerprint(last) if len(last) == MARK else -1
-        reader.state = _decoded(piece.after)
-        reader.problems = file.bounded((*reader.problems, *piece.problems))
 
     # -- fingerprints ------------------------------------------------------------------------------------------
 
@@ -248,18 +172,9 @@ class LogReader:
         reader.consumed += used
 
 
-def _encoded(state: Any) -> bytes | None:
-    try:
-        return msgspec.msgpack.encode(state)
-    except (TypeError, OverflowError, ValueError):
-        return None
-
-
-def _decoded(data: bytes) -> Any:
-    return msgspec.msgpack.decode(data)
-
-
 def _copied(state: Any) -> Any:
     """Return a copy of a reader's state that the reader may change without harm."""
-    data = _encoded(state)
-    return state if data is None else _decoded(data)
+    try:
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
+    except (TypeError, OverflowError, ValueError):
+        return state

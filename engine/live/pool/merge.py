@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import polars as pl
 
 from engine.live.files.scan import Stat
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.follower import Follower
-from engine.live.ingest.log_reader import Piece
 from engine.live.pool.file_state import adopt
 from engine.live.pool.reading_pool import ReadingPool
-from engine.live.pool.tasks import PieceTask
-from engine.live.pool.worker import FilesRead, Frames, OpenFrames, PieceRead
+from engine.live.pool.worker import FilesRead, Frames, OpenFrames
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +72,6 @@ class Merger:
         self._follower = follower
         self._index = -1
         self._batch: Batch | None = None
-        self._first: PieceRead | None = None
 
     def take(self, file: TrackedFile, stat: Stat) -> bool:
         """Merge ``file`` as a worker has read it. Returns False if it must be visited here."""
@@ -84,42 +80,16 @@ class Merger:
             return False
         if index != self._index:
             self.flush()
-            self._index, self._batch, self._first = index, None, None
-            if not self._pool.claim(index):
-                self._open(self._pool.result(index))
+            self._index, self._batch = index, None
+            read = None if self._pool.claim(index) else self._pool.result(index)
+            try:
+                self._batch = Batch(read, self._follower) if read is not None else None
+            except (OSError, ValueError, pl.exceptions.PolarsError):
+                log.warning("rows of a worker process cannot be used", exc_info=True)
         file.suspect = self._pool.suspects(file.path)
         return self._batch is not None and self._batch.take(file, file.path, recognised=False)
-
-    def _open(self, read: FilesRead | PieceRead | None) -> None:
-        if not isinstance(read, FilesRead):
-            self._first = read
-            return
-        try:
-            self._batch = Batch(read, self._follower)
-        except (OSError, ValueError, pl.exceptions.PolarsError):
-            log.warning("rows of a worker process cannot be used", exc_info=True)
 
     def flush(self) -> None:
         """Put the rows of the files taken so far into the stores."""
         if self._batch is not None:
             self._batch.flush()
-
-    def pieces(self, file: TrackedFile, stat: Stat) -> Iterator[Piece]:
-        """Yield, for a file that ``take`` has just left to be visited here, what workers have read of it, in file order,
-        up to the first piece that they have not. Waits for each piece."""
-        index = self._pool.place(file.path, stat)
-        if index < 0 or index != self._index:
-            return
-        first = self._pool.tasks[index]
-        for at in range(index, len(self._pool.tasks)):
-            task = self._pool.tasks[at]
-            if not (isinstance(task, PieceTask) and isinstance(first, PieceTask) and task.file is first.file):
-                return
-            read = self._first if at == index else self._pool.result(at)
-            if not isinstance(read, PieceRead):
-                return
-            try:
-                yield read.piece()
-            except (OSError, pl.exceptions.PolarsError):
-                log.warning("rows of a worker process cannot be used", exc_info=True)
-                return

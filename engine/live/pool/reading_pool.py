@@ -1,6 +1,6 @@
 """A pool of processes that read files: parsing is bound to one core by the interpreter's lock.
 
-The list of files is cut into tasks: batches of small files, and pieces of large ones. Workers do them from the last to
+The list of files is cut into tasks. Workers do them from the last to
 the first; the session goes through them from the first to the last, does those of small files that no worker has begun,
 and takes the results of the others. What was read lies in files of a temporary folder. Nothing depends on a worker: files
 that were being read when one died or was late are suspects, read one by one later; the pool is made new for the rest.
@@ -19,32 +19,27 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from engine.core.compression import PACKED
-from engine.live.files.opening import opened
 from engine.live.files.scan import Stat
 from engine.live.options import LiveSettings
 from engine.live.pool import tasks
 from engine.live.pool.processes import Processes
-from engine.live.pool.tasks import FileTask, PieceTask, Task
+from engine.live.pool.tasks import FileTask, Task
 
 if TYPE_CHECKING:
-    from engine.live.pool.worker import FilesRead, PieceRead
+    from engine.live.pool.worker import FilesRead
 
 log = logging.getLogger(__name__)
 
-WORTH_EARLY = 192 << 20
-"""Bytes to read from which a pool pays that starts together with this process."""
-WORTH_LATE = 160 << 20
-"""Bytes to read from which a pool pays that starts when everything here is loaded already."""
+WORTH = 192 << 20
+"""Bytes to read from which a pool pays: below, one process has read them before the workers have loaded their modules and handed
+their rows over."""
 SMALLEST_TASK, LARGEST_TASK = 2 << 20, 32 << 20
 """Bytes that one task reads. Making frames takes some 50 ms a task however few its rows are; on the other hand
 the session waits for the last ones."""
-SPLIT = 32 << 20
-"""Bytes from which a file is read in pieces."""
 RENEWALS = 3
 """Times that the pool is made new without a suspect."""
 PATIENCE_S = 30.0
 """Seconds to wait for a task, and one more for each MB of it, before the process that does it counts as hanging."""
-_STEP = 1 << 20
 
 
 class ReadingPool:
@@ -58,7 +53,7 @@ class ReadingPool:
         self._modules, self._final = tuple(modules), final
         sizes = _sizes(sum(file.stat[2] for file in files), workers)
         self.tasks = list(_tasks(sorted(files, key=lambda file: file.path), sizes))
-        self._place = {file.path: index for index in reversed(range(len(self.tasks))) for file in self.files(index)}
+        self._place = {file.path: index for index in reversed(range(len(self.tasks))) for file in self.tasks[index]}
         self._suspects: set[str] = set()
         self._futures: dict[int, Future[Any]] = {}
         self._open = list(range(len(self.tasks)))  # not begun yet
@@ -67,17 +62,12 @@ class ReadingPool:
         self._renewals = RENEWALS
         self._feed_all()
 
-    def files(self, index: int) -> Sequence[FileTask]:
-        """Return the files of task ``index``."""
-        task = self.tasks[index]
-        return (task.file,) if isinstance(task, PieceTask) else task
-
     # -- results -----------------------------------------------------------------------------------------------
 
     def place(self, path: str, stat: Stat) -> int:
         """Return the index of the first task that reads ``path``, -1 if none does or the file was another one then."""
         index = self._place.get(path, -1)
-        same = index >= 0 and any(file.path == path and file.stat == stat for file in self.files(index))
+        same = index >= 0 and any(file.path == path and file.stat == stat for file in self.tasks[index])
         return index if same else -1
 
     def suspects(self, path: str) -> bool:
@@ -87,22 +77,18 @@ class ReadingPool:
     def claim(self, index: int) -> bool:
         """Take task ``index`` back to do it here. Returns False if a worker has begun it, or ought to do it."""
         with self._changed:
-            if index in self._open and all(file.stat[2] <= tasks.SMALL for file in self.files(index)):
+            if index in self._open and all(file.stat[2] <= tasks.SMALL for file in self.tasks[index]):
                 self._open.remove(index)
             return index not in self._futures and index not in self._open
 
-    def result(self, index: int) -> FilesRead | PieceRead | None:
+    def result(self, index: int) -> FilesRead | None:
         """Wait for task ``index`` and return what it gave, None if it must be done here."""
         future = self._begun(index)
         if future is None:
             return None
-        task = self.tasks[index]
-        # The first piece of what cannot be read in pieces is the whole file.
-        size = sum(file.stat[2] for file in self.files(index))
-        if isinstance(task, PieceTask) and task.begin:
-            size = task.end - task.begin
+        size = sum(file.stat[2] for file in self.tasks[index])
         try:
-            result: FilesRead | PieceRead | None = future.result(PATIENCE_S + size / (1 << 20))
+            result: FilesRead | None = future.result(PATIENCE_S + size / (1 << 20))
             return result
         except Exception as error:
             log.warning("reading in a worker process failed (%s: %s)", type(error).__name__, error)
@@ -130,10 +116,10 @@ class ReadingPool:
         self._processes.end(wait=True)
         with self._changed:
             done = {at: future for at, future in self._futures.items() if future.done() and future.exception() is None}
-            self._suspects |= {file.path for at in self._futures.keys() - done.keys() for file in self.files(at)}
+            self._suspects |= {file.path for at in self._futures.keys() - done.keys() for file in self.tasks[at]}
             self._renewals -= len(done) == len(self._futures)
             self._futures, self._broken = done, False
-            self._open = [at for at in self._open if not any(self.suspects(file.path) for file in self.files(at))]
+            self._open = [at for at in self._open if not any(self.suspects(file.path) for file in self.tasks[at])]
         if self._open and self._renewals and came_up:
             with contextlib.suppress(OSError):
                 self._processes.start()
@@ -154,10 +140,9 @@ class ReadingPool:
             self._changed.notify_all()
             if not self._processes.running or not self._open:
                 return
-            task = self.tasks[self._open[-1]]
-            work = task if isinstance(task, PieceTask) else tuple(task)
+            files = self.tasks[self._open[-1]]
             try:
-                future = self._processes.submit(Task(work, self._modules, self._final))
+                future = self._processes.submit(Task(tuple(files), self._modules, self._final))
             except RuntimeError:  # broken or shut down
                 self._broken = True
                 return
@@ -174,17 +159,13 @@ def start(
     modules: Sequence[str],
     settings: LiveSettings,
     *,
-    worth: int,
     final: bool,
 ) -> ReadingPool | None:
-    """Return a pool that reads those of ``files`` that are not compressed, None if it would not pay or cannot start.
-
-    ``worth``: bytes to read from which it pays.
-    """
+    """Return a pool that reads those of ``files`` that are not compressed, None if it would not pay or cannot start."""
     plain = [file for file in files if not file.path.endswith(PACKED)]  # a compressed one may be a copy of another
     large = any(file.stat[2] > tasks.SMALL for file in plain)
     workers = settings.workers or _cores()
-    if workers < 2 or not all(modules) or sum(file.stat[2] for file in plain) < worth:
+    if workers < 2 or not all(modules) or sum(file.stat[2] for file in plain) < WORTH:
         return None
     if not large:
         workers -= 1  # this process reads as much as one of them
@@ -225,35 +206,15 @@ def _sizes(total: int, workers: int) -> Iterator[int]:
     yield from itertools.repeat(LARGEST_TASK)
 
 
-def _tasks(files: Sequence[FileTask], sizes: Iterator[int]) -> Iterator[Sequence[FileTask] | PieceTask]:
-    """Yield ``files`` in their order as batches of about these sizes, large ones in pieces."""
+def _tasks(files: Sequence[FileTask], sizes: Iterator[int]) -> Iterator[Sequence[FileTask]]:
+    """Yield ``files`` in their order as batches of about these sizes."""
     batch: list[FileTask] = []
     gathered, size = 0, next(sizes)
     for file in files:
-        large = file.stat[2] >= SPLIT
-        if batch and (large or gathered >= size):
+        batch.append(file)
+        gathered += file.stat[2]
+        if gathered >= size:
             yield batch
             batch, gathered, size = [], 0, next(sizes)
-        if large:
-            yield from _pieces(file, sizes)
-        else:
-            batch.append(file)
-            gathered += file.stat[2]
     if batch:
         yield batch
-
-
-def _pieces(file: FileTask, sizes: Iterator[int]) -> Iterator[PieceTask]:
-    """Yield the pieces of a large file, and count the line breaks before each."""
-    at = breaks = 0
-    try:
-        with opened(file.path) as descriptor:
-            while at < file.stat[2]:
-                end = min(file.stat[2], at + next(sizes))
-                yield PieceTask(file, at, end, breaks)
-                while at < end and (data := os.read(descriptor, min(_STEP, end - at))):
-                    breaks += data.count(b"\n")
-                    at += len(data)
-                at = end
-    except OSError:
-        return  # the session will meet it, too

@@ -1,4 +1,4 @@
-"""Tasks of worker processes, whole files or a piece of a large one, and what a process may use for them.
+"""Tasks of worker processes, and what a process may use for them.
 
 The kernel ends a process that exceeds its processor time or memory, so it does not matter whether a reader loops in Python or
 in C, holds the interpreter's lock, or allocates without bound.
@@ -32,23 +32,13 @@ class FileTask:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceTask:
-    """The records of a large file that begin in the bytes from ``begin`` to ``end``, after ``breaks`` line breaks."""
-
-    file: FileTask
-    begin: int
-    end: int
-    breaks: int
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
-    """Some files or a piece of one, to be read for the views in ``modules`` (each holds one as ``VIEW``).
+    """Some files, to be read for the views in ``modules`` (each holds one as ``VIEW``).
 
     ``final``: nothing will follow (``Session.scan``).
     """
 
-    work: tuple[FileTask, ...] | PieceTask
+    files: tuple[FileTask, ...]
     modules: tuple[str, ...]
     final: bool
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-from itertools import islice
 from typing import Any
 
 from engine.core.reading import Reading, Source
@@ -26,10 +25,6 @@ from engine.job_heuristics.mapreduce.tables import (
 )
 
 _HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
-_RECORD = re.compile(rb"[\x00-\x7e]{2}[\x20-\x7e]task_[0-9]")
-"""How the records of tasks and attempts begin in the binary form: two small numbers and a task id with its length."""
-_TRIED = 128 << 10
-"""Bytes of binary records that are read on trial to see whether a record begins at a place."""
 _LONGEST_PREFACE = 2**20
 """Bytes of foreign text in front of the header that are looked through."""
 
@@ -69,36 +64,6 @@ class History:
         if to.broken:
             state["broken"] = sorted(to.broken)
         return to.reading(at, state)
-
-    def cut(self, head: bytes, piece: bytes) -> int:
-        """Find a place in ``piece`` where reading may begin: in text behind a line break; in binary where a task's record
-        seems to begin and many more can be read behind it. -1: none."""
-        header = _HEADER.search(head)
-        if header is None:
-            return -1
-        if header.group(1) == b"Json":
-            return piece.find(b"\n") + 1 or -1
-        start = head.find(b"\n", header.end() - 1) + 1
-        try:
-            decoder = history_binary.decoder(head[start : head.find(b"\n", start)].strip())
-        except (BadSchema, RecursionError):
-            return -1
-        for found in islice(_RECORD.finditer(piece), 20):
-            tried = piece[found.start() : found.start() + _TRIED]
-            to = Collector("")
-            end, bad = decoder.read(tried, 0, 0, {}, to)
-            if bad is None and not to.problems and end > len(tried) // 2:
-                return found.start()
-        return -1
-
-    def resume(self, source: Source, head: bytes, breaks: int) -> Any:
-        """Return the state behind ``breaks`` line breaks if all between ``head`` and there is usual, else None."""
-        state = self.read(source, head, None, False).state
-        if not isinstance(state, dict) or state["form"] not in ("json", "binary") or state.get("errors"):
-            return None
-        if state["form"] == "json":
-            return {**state, "line": breaks} if breaks >= state["line"] else None
-        return state
 
     def _begin(self, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
         """Find header and schema. Returns where the events begin, -1: not yet there. What is found does not depend on how

@@ -118,11 +118,3 @@ class EventLog:
                 state["cut"] = len(tail)
         state["line"] = rows.line
         return rows.reading(end, state)
-
-    def cut(self, head: bytes, piece: bytes) -> int:
-        """Find the first line in ``piece``; -1: none begins in it."""
-        return piece.find(b"\n") + 1 or -1
-
-    def resume(self, source: Source, head: bytes, breaks: int) -> Any:
-        """Return the state behind ``breaks`` line breaks."""
-        return {"line": breaks}

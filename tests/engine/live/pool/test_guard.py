@@ -149,7 +149,7 @@ def test_closing_does_not_wait_for_a_reader(tmp_path: Path) -> None:
 def test_a_small_file_that_ends_a_pool_is_found_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.live.visits.WORTH_LATE", 1)
+    monkeypatch.setattr(reading_pool, "WORTH", 1)
     for name in ("SMALLEST_TASK", "LARGEST_TASK"):
         monkeypatch.setattr(reading_pool, name, 300)
     for number in range(30):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,13 @@ import polars as pl
 import pytest
 
 from engine.core.inputs import FILE
-from engine.job_heuristics.mapreduce.reading.kinds import HISTORY, History
 from engine.job_heuristics.view import VIEW
 from engine.live.files.scan import FirstScan
 from engine.live.ingest import file_content
-from engine.live.ingest.log_reader import LogReader
 from engine.live.options import LiveSettings
 from engine.live.pool import guard, reading_pool, tasks
 from engine.live.pool.reading_pool import ReadingPool, module_of, start
-from engine.live.pool.tasks import FileTask, PieceTask, Task
+from engine.live.pool.tasks import FileTask, Task
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
@@ -127,13 +126,21 @@ class Partly(Inline):
         self._first = first
 
     def submit(self, task: Task) -> Future[Any]:
-        work = task.work if isinstance(task.work, PieceTask) else list(task.work)
-        if self.pool.tasks.index(work) < self._first:
+        if self.pool.tasks.index(list(task.files)) < self._first:
             raise RuntimeError("shut down")
         return super().submit(task)
 
     def start(self) -> None:
         self._first, self.running = 0, True
+
+
+def started(
+    root: Path, settings: LiveSettings = SETTINGS, modules: Sequence[str] = (module_of(VIEW),)
+) -> ReadingPool | None:
+    """Start a pool however little there is to read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading_pool, "WORTH", 0)
+        return start(files(root), modules, settings, final=True)
 
 
 def in_line(monkeypatch: pytest.MonkeyPatch, first: int = 0) -> None:
@@ -151,7 +158,7 @@ def in_line(monkeypatch: pytest.MonkeyPatch, first: int = 0) -> None:
 
 def inline(monkeypatch: pytest.MonkeyPatch, root: Path, first: int = 0) -> ReadingPool:
     in_line(monkeypatch, first)
-    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    pool = started(root)
     assert pool is not None
     return pool
 
@@ -187,7 +194,7 @@ def test_rows_that_are_gone_are_read_here(root: Path, monkeypatch: pytest.Monkey
     assert same(pooled(root, pool), alone(root))
 
 
-# -- pieces of a large file ------------------------------------------------------------------------------------
+# -- large files -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=["text", "binary"])
@@ -196,106 +203,25 @@ def large_bytes(request: pytest.FixtureRequest) -> bytes:
     return writer.text(job) if request.param == "text" else writer.binary(job)
 
 
-@pytest.fixture
-def large(tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One history that is larger than all else, to be read in four or more pieces."""
-    monkeypatch.setattr(file_content, "WHOLE", 1 << 16)
-    monkeypatch.setattr(file_content, "EAGER", 1 << 16)
-    monkeypatch.setattr(reading_pool, "SPLIT", 1 << 18)
-    monkeypatch.setattr(tasks, "SMALL", 1 << 17)
-    monkeypatch.setattr(reading_pool, "LARGEST_TASK", len(large_bytes) // 4)
-    monkeypatch.setattr(reading_pool, "SMALLEST_TASK", len(large_bytes) // 4)
-    root = tmp_path / "large"
-    root.mkdir()
-    (root / "b.jhist").write_bytes(large_bytes)
-    (root / "a.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 2, CLUSTER, 2)))
-    (root / "c.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 3, CLUSTER, 3)))
-    age(root)
-    return root
-
-
-@pytest.fixture
-def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each piece that was offered has been taken."""
-    taken: list[bool] = []
-    real = LogReader._join
-
-    def join(self: Any, file: Any, reader: Any, content: Any, piece: Any) -> None:
-        before = reader.consumed
-        real(self, file, reader, content, piece)
-        taken.append(reader.consumed > before)
-
-    monkeypatch.setattr(LogReader, "_join", join)
-    return taken
-
-
 @pytest.mark.parametrize("first", [0, 2])
-def test_pieces_of_a_large_file(large: Path, monkeypatch: pytest.MonkeyPatch, joined: list[bool], first: int) -> None:
-    live = pooled(large, inline(monkeypatch, large, first))
-    assert joined and all(joined)
-    assert same(live, alone(large))
-    with (large / "b.jhist").open("r+b") as file:  # rewritten in place: its fingerprint must tell
+def test_a_large_file_is_read_by_one_worker(
+    tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    for name, value in (("WHOLE", 1 << 16), ("EAGER", 1 << 16)):
+        monkeypatch.setattr(file_content, name, value)
+    monkeypatch.setattr(tasks, "SMALL", 1 << 17)
+    (tmp_path / "b.jhist").write_bytes(large_bytes)
+    for name, number in (("a", 2), ("c", 3)):
+        small = make(Shape("small", "bob", "etl", maps=2, reduces=1), number, CLUSTER, number)
+        (tmp_path / f"{name}.jhist").write_bytes(writer.text(small))
+    age(tmp_path)
+    live = pooled(tmp_path, inline(monkeypatch, tmp_path, first))
+    assert same(live, alone(tmp_path))
+    with (tmp_path / "b.jhist").open("r+b") as file:  # rewritten in place: its fingerprint must tell
         file.seek(5_000)
         file.write(b"#")
     live.scan(final=True)
-    assert same(live, alone(large))
-
-
-@pytest.mark.parametrize("shift", [7, 1000, 5000])
-def test_a_place_where_no_record_begins(
-    large: Path, monkeypatch: pytest.MonkeyPatch, joined: list[bool], shift: int
-) -> None:
-    right = History.cut
-    monkeypatch.setattr(History, "cut", lambda self, head, piece: (right(self, head, piece) + shift) % 9_000)
-    live = pooled(large, inline(monkeypatch, large))
-    assert not any(joined[1:])
-    assert same(live, alone(large))
-
-
-def test_a_history_that_cannot_be_cut() -> None:
-    header, schema = b"Avro-Binary\n", b'{"type":"record","fields":[]}\n'
-    assert HISTORY.cut(b"", b"task_1\n") == -1
-    assert HISTORY.cut(b"Avro-Json\n{}\n", b"no line break") == -1
-    assert HISTORY.cut(b"Avro-Json\n{}\n", b"a\nb") == 2
-    assert HISTORY.cut(header + schema, b"\x02\x04\x3etask_1" * 50) == -1
-    assert HISTORY.cut(header, b"\x02\x04\x3etask_1" * 50) == -1
-
-
-@pytest.mark.parametrize("large_bytes", ["text"], indirect=True)
-@pytest.mark.parametrize("oddity", ["job", "bad-schema", "header", "blank", "garbage", "end", "grown"])
-def test_a_state_that_could_not_be_foreseen(
-    large: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch, oddity: str
-) -> None:
-    path = large / "b.jhist"
-    lines = large_bytes.split(b"\n")
-    if oddity == "job":  # the job changes behind what the prediction has seen
-        end = next(line for line in lines if line.startswith(b'{"type":"JOB_SUBMITTED"'))
-        lines[1200:1200] = [end.replace(str(CLUSTER).encode(), b"77")]
-    elif oddity == "bad-schema":
-        lines[1] = b'{"type":"record"'
-    elif oddity == "header":
-        lines[:2] = [b"Avro-Text", b"{}"]
-    elif oddity == "blank":
-        lines[40:40] = [b""] * 300
-    elif oddity == "garbage":
-        lines[300:300] = [b"\xff\xfe"] * 20
-    elif oddity == "end":
-        lines[-2:] = [lines[-2][:50]]
-    path.write_bytes(b"\n".join(lines))
-    age(large)
-    pool = inline(monkeypatch, large)
-    if oddity == "grown":
-        with path.open("ab") as file:
-            file.write(lines[-3] + b"\n")
-    assert same(pooled(large, pool), alone(large))
-
-
-def test_a_large_document_is_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_pool, "SPLIT", 1000)
-    settings = b"".join(b"<property><name>n%d</name><value>v</value></property>" % n for n in range(500))
-    (tmp_path / "job_1_1_conf.xml").write_bytes(b"<configuration>" + settings + b"</configuration>")
-    age(tmp_path)
-    assert same(pooled(tmp_path, inline(monkeypatch, tmp_path)), alone(tmp_path))
+    assert same(live, alone(tmp_path))
 
 
 # -- processes -------------------------------------------------------------------------------------------------
@@ -322,7 +248,7 @@ def until_gone(pids: list[int]) -> None:
 
 
 def test_a_real_process(root: Path) -> None:
-    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    pool = started(root)
     assert pool is not None
     pids = processes(pool)
     assert len(pids) == 1
@@ -335,14 +261,14 @@ def test_a_real_process(root: Path) -> None:
 
 
 def test_a_worker_that_was_killed_is_replaced(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    pool = started(root)
     assert pool is not None
     (first,) = processes(pool)
     until_begun(pool)
     os.kill(first, signal.SIGKILL)
     until_gone([first])
     index = min(pool._futures)
-    suspects = pool.files(index)
+    suspects = pool.tasks[index]
     assert pool.result(index) is None and all(pool.suspects(file.path) for file in suspects), "read one by one later"
     assert pool.result(until_begun(pool, index)) is not None, "the rest is read by a new process"
     (second,) = processes(pool)
@@ -357,7 +283,7 @@ def test_a_worker_that_is_stopped_is_not_waited_for(
     root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reading_pool, "PATIENCE_S", 0.1)
-    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    pool = started(root)
     assert pool is not None
     pids = processes(pool)
     until_begun(pool)
@@ -371,12 +297,13 @@ def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
     """However the session ends: nothing is left of it."""
     (tmp_path / "temporary").mkdir()
     script = (
-        "import sys, time\nfrom engine.live.pool.reading_pool import *\nfrom engine.live.pool.tasks import FileTask\n"
+        "import sys, time\nfrom engine.live.pool import reading_pool\nfrom engine.live.pool.reading_pool import *\n"
+        "from engine.live.pool.tasks import FileTask\n"
         "from engine.live.files.scan import FirstScan\n"
-        "settings = LiveSettings(cache=False, workers=3)\n"
+        "settings, reading_pool.WORTH = LiveSettings(cache=False, workers=3), 0\n"
         "found = FirstScan([sys.argv[1]], settings).changes.changed\n"
         "pool = start([FileTask(p, sys.argv[1], s) for p, s in found.items()], ['engine.job_heuristics.view'], settings,"
-        " worth=0, final=True)\n"
+        " final=True)\n"
         "pool.result(0)\nprint(*pool._processes.pids, flush=True)\ntime.sleep(60)\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
@@ -392,22 +319,17 @@ def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
 
 
 def test_when_there_is_no_pool(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def started(
-        settings: LiveSettings = SETTINGS, modules: tuple[str, ...] = ("engine.job_heuristics.view",), worth: int = 0
-    ) -> Any:
-        return start(files(root), modules, settings, worth=worth, final=True)
-
-    assert started(LiveSettings(workers=1)) is None
-    assert started(modules=("",)) is None
-    assert started(worth=1 << 30) is None
+    assert started(root, LiveSettings(workers=1)) is None
+    assert started(root, modules=("",)) is None
+    assert start(files(root), [module_of(VIEW)], SETTINGS, final=True) is None
     monkeypatch.setattr(reading_pool, "_cores", lambda: 1)
-    assert started(LiveSettings()) is None
+    assert started(root, LiveSettings()) is None
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    assert started() is None
+    assert started(root) is None
 
 
 def test_a_session_starts_one_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.live.visits.WORTH_LATE", 1)
+    monkeypatch.setattr(reading_pool, "WORTH", 0)
     in_line(monkeypatch)
     started: list[int] = []
     real = reading_pool.Processes
