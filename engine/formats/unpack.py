@@ -6,9 +6,10 @@ Each class unpacks one stream, fed by pieces of any size. Sources: ``LZ4BlockOut
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any
 
 import cramjam
 import xxhash
@@ -17,10 +18,6 @@ import zstandard
 from engine.core.compression import Budget, Damaged, Packing
 
 _CHUNK = 1 << 20
-_PIECE = 8 << 20
-"""Bytes that one step unpacks at most."""
-_FED = 256
-"""Bytes that Zstandard is fed at once: 128 KB of content may lie in 4 of them."""
 LZ4_MAGIC = b"LZ4Block"
 SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 LZF_MAGIC = b"ZV"
@@ -37,77 +34,29 @@ class BadBlock(ValueError):
     """Raised for bytes that are no block of their container, or hold no block of their codec."""
 
 
-class Unpacker(Protocol):
-    """One packed stream, unpacked a bounded piece at a time."""
+class _Stream:
+    """A gzip member or a Zstandard frame. It is fed in small steps, since the content of a step cannot be bounded."""
+
+    unused = b""
+    """Bytes behind the end of the stream."""
+
+    def __init__(self, inner: Any, step: int) -> None:
+        """``inner``: a decompressor object; ``step``: bytes that it is fed at once."""
+        self._inner, self._step = inner, step
 
     @property
     def eof(self) -> bool:
-        """Whether the stream may end here."""
-        ...
-
-    @property
-    def unused(self) -> bytes:
-        """Bytes behind the end of the stream."""
-        ...
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield what ``data`` unpacks to."""
-        ...
-
-
-class _Gzip:
-    """One gzip member, a bounded piece at a time."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield what ``data`` unpacks to, in pieces of at most 8 MB. Raises zlib.error."""
-        while True:
-            piece = self._inner.decompress(data, _PIECE)
-            yield piece
-            data = self._inner.unconsumed_tail
-            if self._inner.eof or (not data and len(piece) < _PIECE):
-                return
-
-    @property
-    def eof(self) -> bool:
-        """Whether the member is complete."""
-        return self._inner.eof
-
-    @property
-    def unused(self) -> bytes:
-        """Bytes behind the end of the member."""
-        return self._inner.unused_data
-
-
-class _Zstd:
-    """One Zstandard frame. Its window is limited to that of the program zstd, so that no header asks for gigabytes."""
-
-    def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
-        self._fed = False
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield what ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
-        for begin in range(0, len(data), _FED):
-            if self._inner.eof:
-                self._rest = self._rest + data[begin:]
-                return
-            yield self._inner.decompress(data[begin : begin + _FED])
-            self._rest = self._inner.unused_data
-
-    _rest: bytes = b""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the frame is complete."""
+        """Whether the stream is complete."""
         return bool(self._inner.eof)
 
-    @property
-    def unused(self) -> bytes:
-        """Bytes behind the end of the frame."""
-        return self._rest
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield the content of ``data``, at most 8 MB at once. Raises zlib.error, ZstdError."""
+        for begin in range(0, len(data), self._step):
+            end = begin + self._step
+            yield self._inner.decompress(data[begin:end])
+            if self._inner.eof:
+                self.unused = self._inner.unused_data + data[end:]
+                return
 
 
 class _Blocks:
@@ -138,9 +87,6 @@ class _Blocks:
         """Return the content of the block at ``at`` and the place behind it; None if it is not complete. Raises BadBlock."""
         raise NotImplementedError
 
-    def _number(self, at: int, length: int, order: str) -> int:
-        return int.from_bytes(self._waiting[at : at + length], "little" if order == "little" else "big")
-
 
 class Lz4Blocks(_Blocks):
     """LZ4Block of lz4-java: 21 bytes of header (magic, method, both lengths, checksum) in front of each block."""
@@ -153,7 +99,7 @@ class Lz4Blocks(_Blocks):
         if self._waiting[at : at + 8] != LZ4_MAGIC:
             raise BadBlock("no LZ4Block header where a block should begin")
         method = self._waiting[at + 8] & 0xF0
-        packed, size, checksum = (self._number(at + k, 4, "little") for k in (9, 13, 17))
+        packed, size, checksum = struct.unpack_from("<III", self._waiting, at + 9)
         if size > MOST_BLOCK or packed > MOST_BLOCK or method not in (0x10, 0x20):
             raise BadBlock("an LZ4Block header that no writer makes")
         end = at + 21 + packed
@@ -178,7 +124,7 @@ class SnappyBlocks(_Blocks):
             return (b"", at + 16) if len(self._waiting) >= at + 16 else None
         if len(begins) < 4:
             return None
-        packed = self._number(at, 4, "big")
+        packed = int.from_bytes(begins[:4], "big")
         if packed > MOST_BLOCK:
             raise BadBlock("a Snappy block of an absurd length")
         end = at + 4 + packed
@@ -196,14 +142,16 @@ class LzfBlocks(_Blocks):
             raise BadBlock("no LZF header where a chunk should begin")
         if have < 5:
             return None
-        kind, length = self._waiting[at + 2], self._number(at + 3, 2, "big")
+        kind, length = struct.unpack_from(">BH", self._waiting, at + 2)
         if kind > 1:
             raise BadBlock("an LZF chunk of an unknown type")
         begin = at + (7 if kind else 5)
         if len(self._waiting) < begin + length:
             return None
         content = bytes(self._waiting[begin : begin + length])
-        return (_lzf(content, self._number(at + 5, 2, "big")) if kind else content), begin + length
+        return (
+            _lzf(content, int.from_bytes(self._waiting[at + 5 : at + 7], "big")) if kind else content
+        ), begin + length
 
 
 def _cramjam(unpack: object, content: bytes, size: int) -> bytes:
@@ -283,9 +231,10 @@ def _lzf(data: bytes, size: int) -> bytes:
     return bytes(out)
 
 
-_UNPACKERS: dict[str, Callable[[], Unpacker]] = {
-    "gzip": _Gzip,
-    "zstd": _Zstd,
+_UNPACKERS: dict[str, Callable[[], _Stream | _Blocks]] = {
+    "gzip": lambda: _Stream(zlib.decompressobj(wbits=31), 8192),  # 1 byte may unpack to 1 KB
+    # 4 bytes may unpack to 128 KB. The window is that of the program zstd, so that no header asks for gigabytes.
+    "zstd": lambda: _Stream(zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(), 256),
     "lz4": Lz4Blocks,
     "snappy": SnappyBlocks,
     "lzf": LzfBlocks,
@@ -299,7 +248,7 @@ def unpacked(read: Callable[[int, int], bytes], packing: Packing, budget: Budget
     (garbage raises Damaged). Without a ``packing`` the bytes are the content. Raises TooBig where ``budget`` ends, Damaged for
     cut or broken input.
     """
-    inner: Unpacker | None = None
+    inner: _Stream | _Blocks | None = None
     offset = 0
     if not packing:
         while raw := read(_CHUNK, offset):

@@ -2,5 +2,5 @@
 
 Text expositions, ``/federate``, OpenMetrics and ``promtool tsdb dump`` (``text``), answers of the HTTP API and
 VictoriaMetrics' export lines (``answers``), its CSV export (``tables``); ``series`` tells them apart by content, and
-``misfits`` says what was saved in their place.
+says what was saved in their place.
 """

@@ -6,13 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from engine.core.problems import Problem, fold
 from engine.core.reading import Source
 from engine.core.text import clean
-from engine.formats.prometheus import answers, misfits, tables, text
+from engine.formats import json_text
+from engine.formats.prometheus import answers, tables, text
 from engine.formats.timestamps import utc_text
 
 FAMILIES = re.compile(
@@ -23,6 +25,17 @@ FAMILIES = re.compile(
 """Beginnings of the names that some view reads; a test holds every view to them."""
 MOST_AHEAD_MS = 3_600_000
 """How much later than its file a sample may be: clocks differ."""
+_ENDINGS = (".json", ".jsonl", ".prom", ".om")
+"""Endings of names under which answers are saved, so that a page of HTML below them is a mistake."""
+_HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script|title|body|h1|a\s+href)", re.IGNORECASE)
+_WORDS = re.compile(rb"^[A-Za-z0-9][^\n{}\[\]\"<>=,]*[A-Za-z][^\n{}\[\]\"<>=]*\s*$")
+"""A line of words, as servers refuse: ``404 page not found``, ``no org id``."""
+_SHORT = 2_000
+"""Bytes within which a refusal ends."""
+_FEW_KEYS = 5
+"""Keys of a refusal as JSON, at most: a message, a code, an id of the request."""
+_PROMTOOL = re.compile(rb"^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\{[^\n]*\} =>(?: |\s*\n)")
+_GRAFANA = re.compile(rb'^(?:\xef\xbb\xbf)?"?Time"?,"?[^\n]*\{[^\n]*=')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,7 @@ def looks_like(name: str, head: bytes) -> bool:
     """Whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
     if answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head):
         return True
-    return misfits.instead(name, head) is not None
+    return _instead(name, head) is not None
 
 
 def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
@@ -69,7 +82,7 @@ def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> Seri
     if tables.looks_like(head):
         return _later(source, _of_table(path, data, labels, names))
     if not text.looks_like(head):
-        misfit = misfits.instead(source.name, head)
+        misfit = _instead(source.name, head)
         return _nothing(labels, [Problem.at(path, *misfit)] if misfit else [])
     return _later(source, _of_text(path, data, labels, names))
 
@@ -206,3 +219,43 @@ def _later(source: Source, file: SeriesFile) -> SeriesFile:
     )
     problem = Problem.at(source.path, "future-time", reason, count=count)
     return SeriesFile(file.series, file.points, (*file.problems, problem), file.cut, file.answer)
+
+
+def _instead(name: str, head: bytes) -> tuple[str, str] | None:
+    """Return kind and reason of the problem with a file called ``name`` that begins with ``head`` and was meant to hold series;
+    None if it is something else."""
+    if name.endswith(_ENDINGS) and _HTML.match(head) and b"ring" not in head.lower():
+        return "html-page", (
+            "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"
+        )
+    if words := _refusal(name, head):
+        return "error-answer", (
+            f"the server refused to answer: {words} (correct the address or log in; curl -f leaves no file of it)"
+        )
+    if name.endswith(".csv") and tables.lacks_header(head):
+        return "no-header", tables.NO_HEADER
+    if _PROMTOOL.match(head):
+        return "other-form", "the text that promtool query prints for people: ask with -o json, or by curl"
+    if name.endswith(".csv") and _GRAFANA.match(head):
+        return "other-form", (
+            "a table of Grafana has no names of series: ask Prometheus itself (loadlens feeds VIEW --prometheus URL)"
+        )
+    if name == "meta.json" and b'"ulid"' in head and b'"minTime"' in head:
+        return "other-form", (
+            "a block of Prometheus' own files is not read: promtool tsdb dump FOLDER > series.txt writes its samples"
+        )
+    return None
+
+
+def _refusal(name: str, head: bytes) -> str:
+    """Return the words with which a server, or a proxy before it, refused to answer, as they were saved; "" if it did not."""
+    if not name.endswith(_ENDINGS[:2]) or len(head) > _SHORT:
+        return ""
+    if _WORDS.match(head) and head.strip() not in (b"true", b"false", b"null"):
+        return clean(head.decode("utf-8", "replace").strip(), 200)
+    try:
+        found = msgspec.json.decode(head, type=dict[str, str | int | float | bool | None])
+    except json_text.ERRORS:
+        return ""
+    said = next((found[key] for key in ("error", "message") if isinstance(found.get(key), str)), "")
+    return clean(str(said), 200) if len(found) <= _FEW_KEYS else ""
