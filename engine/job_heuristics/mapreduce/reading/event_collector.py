@@ -251,8 +251,6 @@ def _progress(event: MapAttemptFinished | TaskAttemptUnsuccessfulCompletion) -> 
     clock = bytes(event.clockSplits)
     if len(clock) < 3:
         return None
-    if clock.startswith(b"avro:"):
-        return clock
     return b";".join((clock, bytes(event.cpuUsages), bytes(event.vMemKbytes), bytes(event.physMemKbytes)))
 
 

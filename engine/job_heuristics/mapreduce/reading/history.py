@@ -13,7 +13,6 @@ from typing import Any
 from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 from engine.core.text import decode
-from engine.formats.avro_binary import BadSchema
 from engine.job_heuristics.mapreduce.reading import history_binary, history_text
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector
 from engine.job_heuristics.mapreduce.tables import (
@@ -35,7 +34,7 @@ class History:
     id = "jhist"
     title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
     append = True
-    version = 4
+    version = 5
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -127,7 +126,7 @@ class History:
         schema = data[start:end].strip()
         try:
             decoder = history_binary.decoder(schema)
-        except (BadSchema, RecursionError) as error:
+        except history_binary.BadSchema as error:
             to.problem("bad-schema", f"the second line is no usable Avro schema: {error}", line=line)
             to.parser_error(line, f"org.apache.avro.SchemaParseException: {error}")
             state["form"] = "none"
@@ -168,7 +167,7 @@ class History:
         """Read binary events from ``at`` on. Returns where reading stops."""
         try:
             decoder = history_binary.decoder(bytes(state["schema"]))
-        except BadSchema:
+        except history_binary.BadSchema:
             state["form"] = "none"
             return len(data)
         errors = dict(state.get("errors") or {})

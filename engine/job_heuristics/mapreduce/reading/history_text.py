@@ -14,6 +14,7 @@ from engine.job_heuristics.mapreduce.reading.counters import MOST_COUNTERS
 from engine.job_heuristics.mapreduce.reading.event_collector import HANDLERS, Collector
 from engine.job_heuristics.mapreduce.reading.history_binary import MOST_SCHEMA
 from engine.job_heuristics.mapreduce.reading.records import (
+    ARRAYS,
     IGNORED,
     NAMESPACE,
     RECORDS,
@@ -197,7 +198,7 @@ def _drop_counters(record: dict[str, Any]) -> int:
 
 def _raws(value: dict[str, Any]) -> dict[str, Any]:
     """Turn the four arrays back to JSON text, as the records want them."""
-    for name in ("clockSplits", "cpuUsages", "vMemKbytes", "physMemKbytes"):
+    for name in ARRAYS:
         if name in value:
             value[name] = msgspec.Raw(msgspec.json.encode(value[name]))
     return value

@@ -167,6 +167,10 @@ class MapAttemptFinished(Record):
     physMemKbytes: msgspec.Raw = msgspec.Raw(b"")
 
 
+ARRAYS = ("clockSplits", "cpuUsages", "vMemKbytes", "physMemKbytes")
+"""Fields with the twelve readings of an attempt, kept as JSON."""
+
+
 class TaskAttemptUnsuccessfulCompletion(Record):
     """An attempt failed or was killed."""
 
