@@ -12,13 +12,7 @@ from engine.broker_load import tables
 from engine.broker_load.cruise_control import load_model, regression
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import (
-    brokers_without_topology,
-    corrected_loads,
-    fitted_weights,
-    log_directories,
-    split_bounds,
-)
+from engine.broker_load.insight import brokers_without_topology, corrected_loads, fitted_weights, log_directories
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import clusters, measured
 from engine.broker_load.parameters import BrokerLoadParameters
@@ -134,7 +128,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     if model is not None and parameters.weights == "fitted":
         model = _with_fitted_weights(inputs, model, parameters, fit, context, builder)
     if model is not None and parameters.mode != "upstream":
-        model = split_bounds.by_messages(model)
+        model = corrected_loads.by_messages(model)
     _add_mixup(inputs, context, builder)
     regression_tables.add(observed, training, fit, parameters.mode, builder)
     cluster: Cluster | None = None

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.broker_load.model import cluster_facts, identity, readings, ticks
+from engine.broker_load.model import cluster_facts, identity, ticks
 from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKERS
 from engine.core.inputs import Inputs
 
-_ORDER = (
-    "ALL_TOPIC_BYTES_IN",
-    "ALL_TOPIC_BYTES_OUT",
-    "ALL_TOPIC_REPLICATION_BYTES_IN",
-    "ALL_TOPIC_REPLICATION_BYTES_OUT",
-)
-"""Totals in the order of ``raw_metrics.TOPIC``."""
 _CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD)
 """Metrics that give a broker's CPU, the preferred one first."""
 
@@ -61,7 +54,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     unknown = {host: name for host, name in names.items() if host not in ids}
     numbers = {name: -number for number, name in enumerate(sorted(set(unknown.values())), 1)}
     ids |= {host: (numbers[name],) for host, name in sorted(unknown.items())}
-    rows = readings.of(table, ids, interval_ms, ticks.repeats(ticks.of_rows(table)))
+    rows = ticks.readings(table, ids, interval_ms, ticks.repeats(ticks.of_rows(table)))
     if not rows.height and not disks.height:
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())
@@ -88,11 +81,12 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     hosts = {broker: names.get(host, host) for host, brokers in reversed(ids.items()) for broker in brokers}
     out: dict[str, list[object]] = {name: [] for name in BROKERS.schema}
     for broker in sorted({*rows["broker"].unique().to_list(), *disks["broker"].to_list()}):
-        values = {}
-        for name, topic in zip(_ORDER, raw_metrics.TOPIC, strict=False):
-            value = means.get((broker, raw_metrics.ID[name]), summed.get((broker, topic)))
-            values[name] = None if value is None else value / 1024
-        sent = [v for v in (values[_ORDER[1]], values[_ORDER[3]]) if v is not None]
+        rates = [
+            means.get((broker, total), summed.get((broker, topic)))
+            for total, topic in zip(raw_metrics.TOTALS, raw_metrics.TOPIC, strict=True)
+        ]
+        kbs = [None if rate is None else rate / 1024 for rate in rates]
+        sent = [rate for rate in (kbs[raw_metrics.OUT], kbs[raw_metrics.REPL_OUT]) if rate is not None]
         cpu = next((means[broker, metric] for metric in _CPU if (broker, metric) in means), None)
         size, count = disk.get(broker, (None, None))
         row = {
@@ -100,8 +94,8 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
             "host": listed[broker].host if broker in listed else hosts.get(broker, ""),
             "rack": listed[broker].rack if broker in listed else None,
             "disk_mb": size,
-            "leader_nw_in_kbs": values[_ORDER[0]],
-            "follower_nw_in_kbs": values[_ORDER[2]],
+            "leader_nw_in_kbs": kbs[raw_metrics.IN],
+            "follower_nw_in_kbs": kbs[raw_metrics.REPL_IN],
             "nw_out_kbs": sum(sent) if sent else None,
             "replicas": count,
             "measured_cpu_pct": None if cpu is None else cpu * 100,

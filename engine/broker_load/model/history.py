@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from engine.broker_load.model import cluster_facts, identity, readings, rounds, ticks, topology
+from engine.broker_load.model import cluster_facts, identity, rounds, ticks, topology
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Broker, Ints, Partitions, Topology
@@ -100,7 +100,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
                 context.progress(len(made) / len(moments), "sampling rounds")
             files = {file for moment in batch for file in sources[moment].files}
             timely = pl.col("time_ms").is_between(min(sources[moment].since for moment in batch), batch[-1])
-            rows = readings.of(pl.concat(inputs.parts("metrics", files, timely)), who.ids, interval_ms, repeats)
+            rows = ticks.readings(pl.concat(inputs.parts("metrics", files, timely)), who.ids, interval_ms, repeats)
             intervals = [moment // interval_ms for moment in batch]
             rows = rows.filter(pl.col("interval") >= intervals[0])
             if len(batch) <= intervals[-1] - intervals[0]:  # with gaps in between
@@ -111,7 +111,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
                 by_interval = rows.partition_by("interval", as_dict=True, maintain_order=True)
                 ends = zip(intervals, batch, strict=True)
                 rows = pl.concat([rows.head(0), *(
-                    readings.add_sizes(by_interval[interval,], sizes, end)
+                    ticks.add_sizes(by_interval[interval,], sizes, end)
                     for interval, end in ends if (interval,) in by_interval
                 )])  # fmt: skip
             made.update(zip(batch, rounds.build(intervals, rows, at(batch[0])), strict=True))

@@ -12,14 +12,7 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster, 
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.cruise_control.windows import EXTRAPOLATIONS
-from engine.broker_load.insight import (
-    broker_checks,
-    corrected_loads,
-    data_quality,
-    log_directories,
-    rollup,
-    split_bounds,
-)
+from engine.broker_load.insight import broker_checks, corrected_loads, data_quality, log_directories, rollup
 from engine.broker_load.model import cluster_facts
 from engine.broker_load.model.measured import cpu_trend
 from engine.broker_load.model.topology import Floats, across, any_of
@@ -111,8 +104,8 @@ def _replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.Data
         picked = value[held]
         return np.where(np.isnan(picked), picked, np.maximum(picked, 0.0))
 
-    sharing = split_bounds.partitions_sharing(model)
-    many, factor = sharing[rows], split_bounds.factors(model, sharing)[rows]
+    sharing = corrected_loads.partitions_sharing(model)
+    many, factor = sharing[rows], corrected_loads.factors(model, sharing)[rows]
     cpu, nw_in, nw_out = flat(loads.cpu), flat(loads.nw_in), flat(loads.nw_out)
     frame = pl.DataFrame(
         {
@@ -126,7 +119,7 @@ def _replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.Data
             "nw_in_kbs": nw_in,
             "nw_out_kbs": nw_out,
             "split": many,
-            **split_bounds.bounds({"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out}, many, factor),
+            **corrected_loads.bounds({"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out}, many, factor),
             "offline": topology.offline_replicas[held],
             "source": pl.repeat("model", len(rows), eager=True),
             "cpu_removed_pct_cores": known("x", removed[held])
@@ -151,7 +144,7 @@ def _partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
     nw_in = of_leader(loads.nw_in, values.bytes_in + values.replication_in)
     nw_out = of_leader(loads.nw_out, values.bytes_out + values.replication_out)
     messages = np.where(led | bare, np.maximum(values.messages, 0.0), 0.0)
-    many = split_bounds.partitions_sharing(model)
+    many = corrected_loads.partitions_sharing(model)
     return tables.PARTITIONS.frame(
         {
             "topic": topology.topic_names,
@@ -167,10 +160,10 @@ def _partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
             "msg_in": messages,
             "msg_measured": known("x", np.full(topology.size, np.nan) if model.messages is None else model.messages),
             "split": many,
-            **split_bounds.bounds(
+            **corrected_loads.bounds(
                 {"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out, "msg_in{}": messages},
                 many,
-                split_bounds.factors(model, many),
+                corrected_loads.factors(model, many),
             ),
         }
     )
