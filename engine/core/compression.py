@@ -45,11 +45,6 @@ class Budget:
         if self.taken > RATIO_FROM and self.taken > MAX_RATIO * self.packed:
             raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
 
-    @property
-    def worst(self) -> int:
-        """Bytes that a file of this size may unpack to at most."""
-        return min(self.limit, max(RATIO_FROM, MAX_RATIO * self.packed))
-
 
 class Damaged(Exception):
     """The packed bytes end early or are not what they claim; what came before was good. ``cut``: they end early."""

@@ -64,7 +64,8 @@ class FileKind(Protocol):
 
     A kind whose documents close themselves, as JSON does, may say so by
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
-    A kind that unpacks parts of its files by itself says ``unpacks = True``: a small file may hold up to ``Budget.worst``.
+    A kind that unpacks parts of its files by itself says ``unpacks = True``: even a small one is read outside of
+    the session's process.
     A kind of documents that are overwritten in place, of which earlier versions are worth a look, says so by
     ``keeps_versions = True`` (``Inputs.past``).
     """

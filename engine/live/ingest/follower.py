@@ -201,13 +201,14 @@ class Follower:
         return True
 
     def _exceeds(self, file: TrackedFile, content: Content, seen: _Seen, at_most: int) -> bool:
-        """Whether a reader of the file would be given more than ``at_most`` bytes."""
+        """Whether a reader of the file would be given more than ``at_most`` bytes, or unpacks the file by itself."""
         for reader in file.readers:
             begin = 0
             if reader.kind.append and reader.consumed and not content.packing:
                 begin = 0 if self._logs.rewritten(reader, content, seen.verify) else reader.consumed
             try:
-                if not reader.retained and content.exceeds(begin, at_most):
+                unpacks = getattr(reader.kind, "unpacks", False)
+                if not reader.retained and (unpacks or content.exceeds(begin, at_most)):
                     return True
             except TooBig:
                 return False  # which costs nothing to find out again

@@ -155,7 +155,6 @@ def test_the_setting_bounds_what_a_file_unpacks_to() -> None:
     data = gzip.compress(bytes(3 << 20))
     with pytest.raises(TooBig, match="max-unpacked-mb"):
         list(unpacked(lambda size, at: data[at : at + size], "gzip", Budget(len(data), 2 << 20)))
-    assert Budget(401).worst == RATIO_FROM and Budget(1 << 20).worst == 500 << 20 and Budget(1 << 30).worst == 1 << 30
 
 
 def test_a_snappy_block_cannot_claim_more_than_it_holds() -> None:

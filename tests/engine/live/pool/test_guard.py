@@ -84,6 +84,18 @@ def test_whatever_a_reader_does_the_rest_goes_on(tmp_path: Path, deed: str, kind
     live.close()
 
 
+def test_a_small_file_that_its_reader_unpacks_is_read_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.json").write_bytes(doc("x", 1))
+    for unpacks in (False, True):
+        monkeypatch.setattr(hostile.HostileDoc, "unpacks", unpacks, raising=False)
+        live = opened(tmp_path)
+        live.scan(patience_s=60)
+        assert len(docs(live)) == 1 and (live._visits.guard._processes is not None) == unpacks
+        live.close()
+
+
 def test_a_file_that_was_given_up_is_not_tried_again_before_it_changes(tmp_path: Path) -> None:
     bad = tmp_path / "bad.log"
     bad.write_bytes(line("first", -1) + b"!leave!\n" + LARGE)
