@@ -9,18 +9,16 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from engine.core.compression import TooBig
 from engine.core.problems import Problem
 from engine.core.reading import Reading, Source, from_first_character
 from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
-from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
-from engine.ring_placement.reading.document import Document, unreadable
-from engine.ring_placement.reading.ring_files import ListedRing, key_of_name, repeated_keys, token_values, tokens_of
+from engine.ring_placement.reading.document import Document
+from engine.ring_placement.reading.ring_files import ListedRing, StoredRing, repeated_keys, token_values, tokens_of
 
 MAX_PARTITION = 1 << 31
 """Largest ID of a partition that is believed."""
@@ -66,6 +64,43 @@ class PartitionRows(ListedRing):
             (number, state, changed, locked, sorted(set(self._owners.get(number, ()))), self.key, tokens)
             for number, (state, changed, locked, tokens) in sorted(self._rows.items())
         ]
+
+    def add_desc(self, data: bytes) -> None:
+        """Add the partitions and owners of a descriptor. Raises WireError."""
+        for number, kind, start, end in fields(data):
+            if number not in (1, 2):
+                continue
+            expect(kind, BYTES, number, start)
+            key = scalars(data, start, end, numbers=(1,) if number == 1 else (), texts=(1,) if number == 2 else ())[1]
+            first = last = start
+            for inner, inner_kind, at, stop in fields(data, start, end):
+                if inner == 2:
+                    expect(inner_kind, BYTES, inner, at)
+                    first, last = at, stop
+            if number == 1:
+                stored = scalars(data, first, last, numbers=(2, 3, 5))
+                self.add(key, stored[2], _seconds(stored[3]), stored[5], tokens_of(data, first, last, 1))
+            else:
+                stored = scalars(data, first, last, numbers=(1, 2))
+                if stored[2] == 1:
+                    self.own(key, signed(stored[1]))
+
+    @staticmethod
+    def looks_like(data: bytes) -> bool:
+        """Whether ``data`` (perhaps cut) begins like a partition ring: a map entry of a small number and a message with packed
+        tokens or a state."""
+        try:
+            if not data.startswith(b"\x0a"):
+                return False
+            _, at = varint(data, 1, len(data))
+            if data[at : at + 1] == b"\x08":
+                _, at = varint(data, at + 1, len(data))
+            if data[at : at + 1] != b"\x12":
+                return False
+            _, at = varint(data, at + 1, len(data))
+            return data[at : at + 1] in (b"\x0a", b"\x10")
+        except WireError:
+            return False
 
 
 class PartitionPage(Document):
@@ -132,61 +167,10 @@ def _seconds(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 1 << 40 else 0
 
 
-class PartitionBinary(Document):
-    """The partition ring as stored or downloaded: a Snappy block of protobuf."""
+class PartitionBinary(StoredRing):
+    """The partition ring as stored or downloaded."""
 
     id = "partition-ring-binary"
-    keeps_versions = True
     title = "partition ring as stored (…/memberlist?downloadKey=ingester-partitions, etcd)"
     tables = (tables.RINGS, tables.PARTITION_RINGS)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is a Snappy block that begins with a partition ring."""
-        return looks_like_partitions(snappy_start(head))
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read partitions and owners."""
-        ring = PartitionRows(source.path, key_of_name(source.name))
-        try:
-            add_partition_desc(ring, snappy_block(data, source.budget()))
-        except (BadBlock, WireError, TooBig) as error:
-            return unreadable(source, "bad-protobuf", str(error), getattr(error, "byte", None))
-        return ring.reading("memberlist-binary", None)
-
-
-def add_partition_desc(ring: PartitionRows, data: bytes) -> None:
-    """Add the partitions and owners of a descriptor to ``ring``. Raises WireError."""
-    for number, kind, start, end in fields(data):
-        if number not in (1, 2):
-            continue
-        expect(kind, BYTES, number, start)
-        key = scalars(data, start, end, numbers=(1,) if number == 1 else (), texts=(1,) if number == 2 else ())[1]
-        first = last = start
-        for inner, inner_kind, at, stop in fields(data, start, end):
-            if inner == 2:
-                expect(inner_kind, BYTES, inner, at)
-                first, last = at, stop
-        if number == 1:
-            stored = scalars(data, first, last, numbers=(2, 3, 5))
-            ring.add(key, stored[2], _seconds(stored[3]), stored[5], tokens_of(data, first, last, 1))
-        else:
-            stored = scalars(data, first, last, numbers=(1, 2))
-            if stored[2] == 1:
-                ring.own(key, signed(stored[1]))
-
-
-def looks_like_partitions(data: bytes) -> bool:
-    """Whether ``data`` (perhaps cut) begins like a partition ring: a map entry of a small number and a message with packed
-    tokens or a state."""
-    try:
-        if not data.startswith(b"\x0a"):
-            return False
-        _, at = varint(data, 1, len(data))
-        if data[at : at + 1] == b"\x08":
-            _, at = varint(data, at + 1, len(data))
-        if data[at : at + 1] != b"\x12":
-            return False
-        _, at = varint(data, at + 1, len(data))
-        return data[at : at + 1] in (b"\x0a", b"\x10")
-    except WireError:
-        return False
+    ring = PartitionRows

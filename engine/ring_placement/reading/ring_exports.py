@@ -23,12 +23,8 @@ from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import Document, unreadable
-from engine.ring_placement.reading.partition_files import (
-    PartitionRows,
-    add_partition_desc,
-    looks_like_partitions,
-)
-from engine.ring_placement.reading.ring_files import RingRows, add_ring_desc, looks_like_ring_desc
+from engine.ring_placement.reading.partition_files import PartitionRows
+from engine.ring_placement.reading.ring_files import ListedRing, RingRows
 
 _DAY_NS = 86_400 * 10**9
 _CLOCK = re.compile(r"\((\d\d):(\d\d):(\d\d)\)")
@@ -209,28 +205,19 @@ class StoreExport(Document):
                 continue
             try:
                 name = clean(decode(base64.b64decode(key)) if encoded else key, 256)
-                ring = _stored_ring(source, name, snappy_block(base64.b64decode(value), budget))
+                stored = snappy_block(base64.b64decode(value), budget)
+                kind = next((each for each in (RingRows, PartitionRows) if each.looks_like(stored)), None)
+                if kind is None:
+                    continue
+                ring: ListedRing = kind(source.path, name)
+                ring.add_desc(stored)
             except ValueError as error:
                 if "ring" in key or "partition" in key:
                     problems.append(Problem.at(source.path, "bad-value", f"{clean(key, 80)}: {error}"))
                 continue
-            if ring is not None:
-                problems += ring.problems
-                for table, rows in ring.rows("store", None).items():
-                    frames.setdefault(table, []).append(declared[table].frame(rows))
+            problems += ring.problems
+            for table, rows in ring.rows("store", None).items():
+                frames.setdefault(table, []).append(declared[table].frame(rows))
         if not frames and not problems:
             problems.append(Problem.at(source.path, "no-ring", "the export holds no ring"))
         return Reading({table: pl.concat(parts) for table, parts in frames.items()}, problems)
-
-
-def _stored_ring(source: Source, key: str, data: bytes) -> RingRows | PartitionRows | None:
-    """Read the ring in a value of a store; None where it is none. Raises WireError."""
-    if looks_like_ring_desc(data):
-        ring = RingRows(source.path, key)
-        add_ring_desc(ring, data)
-        return ring
-    if looks_like_partitions(data):
-        partitions = PartitionRows(source.path, key)
-        add_partition_desc(partitions, data)
-        return partitions
-    return None

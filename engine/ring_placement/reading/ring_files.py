@@ -65,6 +65,15 @@ class ListedRing(Found):
         """Return the rows of ``table``."""
         raise NotImplementedError
 
+    def add_desc(self, data: bytes) -> None:
+        """Add what a descriptor (protobuf) lists. Raises WireError."""
+        raise NotImplementedError
+
+    @staticmethod
+    def looks_like(data: bytes) -> bool:
+        """Whether ``data`` (perhaps cut) begins like such a descriptor."""
+        raise NotImplementedError
+
     def rows(self, kind: str, now_ns: int | None) -> dict[str, Rows]:
         """Return the rows of the input tables; ``now_ns`` is the file's own time (epoch ns), None without one."""
         listed = self.listed()
@@ -130,6 +139,43 @@ class RingRows(ListedRing):
              m.read_only_s, None if m.values is None else m.values.tolist(), m.owned)
             for m in self._rows.values()
         ]  # fmt: skip
+
+    def add_desc(self, data: bytes) -> None:
+        """Add the members of a ring descriptor; one that cannot be read is a problem. Raises WireError."""
+        entries = [(kind, start, end) for number, kind, start, end in fields(data) if number == 1]
+        for kind, start, end in entries:
+            try:
+                expect(kind, BYTES, 1, start)
+                member = _member_of_entry(data, start, end)
+            except WireError as error:
+                self.problem(
+                    "bad-member",
+                    f"a member that cannot be read is left out: {error}",
+                    byte=getattr(error, "byte", None),
+                )
+                continue
+            if member.heartbeat_s is None:
+                self.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=start)
+            self.add(member, byte=start)
+
+    @staticmethod
+    def looks_like(data: bytes) -> bool:
+        """Whether ``data`` (perhaps cut) begins like a ring descriptor: a map entry of a printable ID and a member."""
+        try:
+            if not data.startswith(b"\x0a"):
+                return False
+            _, at = varint(data, 1, len(data))
+            if data[at : at + 1] != b"\x0a":
+                return False
+            length, at = varint(data, at + 1, len(data))
+            name = data[at : at + length]
+            return (
+                0 < len(name) <= 512
+                and name.decode().isprintable()
+                and (data[at + length : at + length + 1] in (b"\x12", b""))
+            )
+        except (WireError, UnicodeDecodeError):
+            return False
 
 
 def token_values(tokens: list[Any]) -> np.ndarray | None:
@@ -282,51 +328,6 @@ def repeated_keys(data: bytes) -> list[str]:
     return repeated
 
 
-class MemberlistBinary(Document):
-    """The memberlist key as downloaded (``?downloadKey=…``): a Snappy block of protobuf."""
-
-    id = "memberlist-binary"
-    keeps_versions = True
-    title = "memberlist key as downloaded (…/memberlist?downloadKey=collectors/segment-writer-ring)"
-    tables = (tables.RINGS, tables.MEMBERS)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is a Snappy block that begins with a ring descriptor."""
-        return looks_like_ring_desc(snappy_start(head))
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the members with their true state."""
-        ring = RingRows(source.path, key_of_name(source.name))
-        try:
-            add_ring_desc(ring, snappy_block(data, source.budget()))
-        except (BadBlock, WireError, TooBig) as error:
-            return unreadable(source, "bad-protobuf", str(error), getattr(error, "byte", None))
-        return ring.reading("memberlist-binary", None)
-
-
-def key_of_name(name: str) -> str:
-    """Return the name of the ring that a downloaded file (``<version>-<key>``) carries in its own, "" for another name."""
-    match = re.fullmatch(r"\d+-(.+)", name, re.DOTALL)
-    return clean(match[1], 256) if match else ""
-
-
-def add_ring_desc(ring: RingRows, data: bytes) -> None:
-    """Add the members of a ring descriptor to ``ring``; one that cannot be read is a problem. Raises WireError."""
-    entries = [(kind, start, end) for number, kind, start, end in fields(data) if number == 1]
-    for kind, start, end in entries:
-        try:
-            expect(kind, BYTES, 1, start)
-            member = _member_of_entry(data, start, end)
-        except WireError as error:
-            ring.problem(
-                "bad-member", f"a member that cannot be read is left out: {error}", byte=getattr(error, "byte", None)
-            )
-            continue
-        if member.heartbeat_s is None:
-            ring.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=start)
-        ring.add(member, byte=start)
-
-
 def _member_of_entry(data: bytes, start: int, end: int) -> Member:
     """Read a map entry of a ring descriptor (``Desc``); no heartbeat where the stored one is no epoch. Raises WireError."""
     # The map key is the ID; the field of the same name is newer and only repeats it.
@@ -373,20 +374,31 @@ def _state_name(number: Any) -> str:
     return STATE_NAMES[number] if named else _shown(number)
 
 
-def looks_like_ring_desc(data: bytes) -> bool:
-    """Whether ``data`` (perhaps cut) begins like a ring descriptor: a map entry of a printable ID and a member."""
-    try:
-        if not data.startswith(b"\x0a"):
-            return False
-        _, at = varint(data, 1, len(data))
-        if data[at : at + 1] != b"\x0a":
-            return False
-        length, at = varint(data, at + 1, len(data))
-        name = data[at : at + length]
-        return (
-            0 < len(name) <= 512
-            and name.decode().isprintable()
-            and (data[at + length : at + length + 1] in (b"\x12", b""))
-        )
-    except (WireError, UnicodeDecodeError):
-        return False
+class StoredRing(Document):
+    """A ring as stored or downloaded: a Snappy block of protobuf."""
+
+    keeps_versions = True
+    ring: ClassVar[type[ListedRing]]
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is a Snappy block that begins with such a ring."""
+        return self.ring.looks_like(snappy_start(head))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the members or partitions. A name ``<version>-<key>``, as downloads have, carries the ring's key."""
+        match = re.fullmatch(r"\d+-(.+)", source.name, re.DOTALL)
+        ring = self.ring(source.path, clean(match[1], 256) if match else "")
+        try:
+            ring.add_desc(snappy_block(data, source.budget()))
+        except (BadBlock, WireError, TooBig) as error:
+            return unreadable(source, "bad-protobuf", str(error), getattr(error, "byte", None))
+        return ring.reading("memberlist-binary", None)
+
+
+class MemberlistBinary(StoredRing):
+    """The memberlist key as downloaded (``?downloadKey=…``)."""
+
+    id = "memberlist-binary"
+    title = "memberlist key as downloaded (…/memberlist?downloadKey=collectors/segment-writer-ring)"
+    tables = (tables.RINGS, tables.MEMBERS)
+    ring = RingRows
