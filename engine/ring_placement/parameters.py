@@ -1,4 +1,4 @@
-"""Every choice an operator has in ring placement: one value of ``RingParameters`` is one scenario."""
+"""The options of ring placement: one value of ``RingParameters`` is one scenario."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from engine.core.units import parse_size
 from engine.formats.timestamps import epoch_ns
 
 Regime = Literal["transient", "unhealthy", "left", "returned"]
-"""What the ring knows of a failure: A not noticed yet; heartbeats too old, but still registered (segment writers are gone
-then); B the members are gone; C they are back."""
+"""What the ring knows of a failure: A nothing yet; heartbeats are too old, but the members still registered (segment writers
+are gone then); B the members are gone; C they are back."""
 Strategy = Literal["auto", "segment-writer", "token-ring", "partition-ring"]
 Operation = Literal["write_no_extend", "write", "read", "reporting"]
 Sweep = Literal["", "nodes", "zones", "pairs", "random", "leaving"]
@@ -74,16 +74,16 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     ] = None
     tokens: Annotated[
         int | None,
-        option("What if every node had this many tokens; not set: as they are", low=0, high=1024, what_if=True),
+        option("What if every node had this many tokens; not set: as now", low=0, high=1024, what_if=True),
     ] = None
     scale: Annotated[
         int | None,
-        option("What if the ring had this many nodes; not set: as many as it has", low=1, high=2000, what_if=True),
+        option("What if the ring had this many nodes; not set: as now", low=1, high=2000, what_if=True),
     ] = None
     scale_ids: Annotated[
         Literal["plain", "padded"],
         option(
-            "IDs of the nodes: as they are, or as if all ordinals were zero-padded (they sort by number then)",
+            "IDs of the nodes: plain, or with zero-padded ordinals, which sort by number",
             choices=("plain", "padded"),
             what_if=True,
         ),
@@ -121,7 +121,9 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     seed: Annotated[int, option("Seed of a random sweep", low=0)] = 1
     load: Annotated[
         LoadSource,
-        option("Where the load is from; auto takes the best there is, in this order", choices=get_args(LoadSource)),
+        option(
+            "Where the load is from; auto takes the first of these that the files have", choices=get_args(LoadSource)
+        ),
     ] = "auto"
     ring: Annotated[str, option("Use the ring file whose path contains this; empty: the newest")] = ""
     heartbeat_timeout: Annotated[

@@ -166,7 +166,7 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
     _rate("added", "Load after minus before", title="added", priority=3),
     _ratio("over_mean", "Load after over the mean of the nodes that take data; the bar is before and after",
            title="× mean", width=20, priority=0),
-    _rate("capacity", "What the node can take; null where none is given", priority=3),
+    _rate("capacity", "What the node can take; null if not given", priority=3),
     _rate("headroom", "Capacity minus load after", priority=2),
     Column("over_capacity", pl.Boolean, "Whether the load after exceeds the capacity", kind="flag", title="over",
            priority=2),
@@ -257,7 +257,7 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
 ), key=("rank",), order=("rank",), title="Sweep",
     )  # fmt: skip
 
-OBSERVED = Table("observed", "What nodes really have by stats, metrics and block footers: pairs of shard or tenant and node", (
+OBSERVED = Table("observed", "Data that nodes have by stats, metrics and block footers: pairs of shard or tenant and node", (
     _text("source", "stats, usage, sent, ingest, blocks or series", width=6, priority=0),
     _id("tenant", "Tenant ID", priority=1),
     _id("dataset", "Dataset; null where the source does not say", priority=1),
@@ -294,7 +294,7 @@ STRATEGY = Table(
 ), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy",
     )  # fmt: skip
 
-EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and each candidate with what becomes of it", (
+EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and the fate of each candidate", (
     _count("step", "Order", width=4, priority=0),
     _text("what", "Kind of step", width=9, priority=0),
     _text("name", "What it is about", width=18, priority=0),
@@ -352,7 +352,7 @@ RESTART = Table("restart", "A rolling restart step by step: the worst node, or z
 ), key=("step",), order=("step",), title="Restart",
    )  # fmt: skip
 
-SIZES = Table("sizes", "The tenant that is explained at other shard sizes", (
+SIZES = Table("sizes", "The explained tenant at other shard sizes", (
     _count("shard_size", "Shard size", priority=0),
     _count("members", "Instances of the shard", priority=0),
     _ratio("pair_lost_share", "Share of its keys that the worst pair of failing nodes loses", title="worst pair", priority=0),

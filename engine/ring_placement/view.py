@@ -1,9 +1,9 @@
 """Ring placement: which writer holds which tenant's data, how even the load is, and what a failure does to the others.
 
-The story: the files become one cluster (``reading``), whose load is placed on its kind of ring: as Pyroscope's segment writers
-do (``pyroscope``), or as the rings of Mimir, Loki and Tempo do (``dskit``); both behind one seam (``scenarios.strategy``). The
-parameters change the ring or let members fail (``scenarios``), what goes beyond these systems is derived from that
-(``insight``), and all of it becomes tables and texts (``result``).
+The story: the files become one cluster (``reading``), whose load is placed on its kind of ring, as Pyroscope's segment writers
+do (``pyroscope``) or as Mimir, Loki and Tempo do (``dskit``). The parameters change the ring or let members fail
+(``scenarios``, behind ``strategy.Strategy``); ``insight`` derives what these systems do not say; ``result`` makes tables and
+texts of it (behind ``answers.Answers``).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from engine.ring_placement.scenarios.strategy import P
 KEYED = frozenset({"load-table", "key-table", "block"})
 """The kinds of files that grow with the number of keys."""
 MEMORY_PER_BYTE = 2.5
-"""Bytes of memory for each byte of such a file: measured with 10 million keys, 1.3 of CSV with long names and 5.7 of Parquet."""
+"""Bytes of memory per byte of such a file: measured with 10 million keys, 1.3 for CSV with long names and 5.7 for Parquet."""
 BYTES_PER_PAIR = 48
-"""Bytes of memory for each pair of a ring's members, which may fail together: measured with 3,000 to 6,000 members, 40."""
+"""Bytes of memory per pair of a ring's members: measured with 3,000 to 6,000 members, 40."""
 PAIRS_SHARE = 4
-"""Part of the memory that they may take: one in so many."""
+"""They may take this fraction of the memory: one quarter."""
 
 
 class RingPlacement:
@@ -56,8 +56,8 @@ class RingPlacement:
     fail_on: Level = "severe"
 
     def compute(self, inputs: Inputs, parameters: RingParameters, context: Context) -> Result:
-        """Place the load of the newest files, or of those of a moment, and apply the scenario. Raises NoInput without a ring and
-        any load."""
+        """Place the load of the newest files, or of a past moment's, and apply the scenario. Raises NoInput if there is neither a
+        ring nor a load."""
         asked_ms, newest = context.at_ms, inputs
         inputs, at_ms = inputs.as_of(asked_ms)
         inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE, KEYED)
@@ -94,8 +94,8 @@ class RingPlacement:
 
 
 def _moments(inputs: Inputs, cluster: Cluster) -> tuple[int, ...]:
-    """Return the times (epoch ms) of all rings that can be shown, the present one last: those that the files hold, and the
-    versions seen before they were overwritten."""
+    """Return the times (epoch ms) of all rings that can be shown, the present one last: from the files, and from versions seen
+    before they were overwritten."""
     times = cluster.ring.times_ms if cluster.ring is not None else ()
     if not inputs.past:
         return times
@@ -135,30 +135,30 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
 
 
 def _not_placeable(ring: RingFile, memory: int) -> tuple[str, str, str] | None:
-    """Return why nothing can be placed on ``ring``, what kind of ring it is, and the basis of that; None if all is there."""
+    """Return why nothing can be placed on ``ring``, its kind and the reason for that kind; None if it can be placed."""
     if not ring.strategy:
         if ring.component:
             return ring.why, f"of the {ring.component}", "it takes no writes"
-        ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
+        ask = "set -o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo)"
         return f"the kind of this ring is unknown ({ring.why}): {ask}", "of unknown kind", ask
     kind = KIND_NAMES.get(ring.strategy, ring.strategy)
     with_tokens = [m for m in ring.members if m.tokens]
     if ring.strategy == "token-ring" and with_tokens and all(m.values is None for m in with_tokens):
-        hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
+        hint = "the page lists only the number of tokens; save it with ?tokens=true"
         return hint, kind, f"{hint}; {ring.why}"
     most = isqrt(memory // PAIRS_SHARE // BYTES_PER_PAIR)
     if len(ring.members) > most:
         count = len(ring.members)
-        why = f"the pairs of {count:,} members take more memory than there is: {most:,} members at most (memory-mb)"
+        why = f"the pairs of {count:,} members do not fit in memory; memory-mb allows {most:,} members"
         return why, kind, f"{why}; {ring.why}"
     return None
 
 
 def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> Result:
-    """Make the result of a ring that cannot be placed: its members, and what is missing."""
+    """Make the result of a ring that cannot be placed: its members, and what is missing to place it."""
     ring = state.cluster.ring
     assert ring is not None
-    reason = f"{why}; nothing is placed until then"
+    reason = f"{why}; nothing is placed"
     summary = {"strategy": "", "members": len(state.members), "healthy": 0, "regime": "transient", "down": [],
                "now_ms": state.now_ns // 1_000_000, **ring_names(state.cluster)}  # fmt: skip
     headline = [

@@ -478,7 +478,7 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
             await s.press("right_square_bracket")
             await s.see("share of all keys that cannot be written")
             await s.press("left_square_bracket", "enter")
-            await s.see("first draws place its members")
+            await s.see("seed of the draws in zone-a")
             await s.press("right_square_bracket")
             await s.until(lambda: table(s, "sizes").row is not None)
             await s.press("b")

@@ -43,7 +43,7 @@ class PartitionRing:
 
     @classmethod
     def of(cls, partitions: tuple[Partition, ...]) -> PartitionRing:
-        """Lay out a ring; a token that two partitions hold is the one's with the smaller ID."""
+        """Lay out a ring; a token of two partitions goes to the smaller ID."""
         ordered = tuple(sorted((p for p in partitions if p.state != DELETED), key=lambda p: p.id))
         tokens = np.concatenate([np.empty(0, dtype=np.int64), *(p.tokens for p in ordered)]).astype(np.int64)
         owner = np.repeat(np.arange(len(ordered), dtype=np.int32), [len(p.tokens) for p in ordered])
@@ -77,9 +77,9 @@ class PartitionRing:
         return owned
 
     def active_partitions(self, chosen: np.ndarray | None = None) -> np.ndarray:
-        """Return for each token the index of the partition that takes the keys below it, -1 where none is Active.
+        """Return for each token the index of the partition that takes the keys below it, or -1 if none is Active.
 
-        ``chosen``: indices of the partitions of a shard, the only ones that are looked at; None for all.
+        ``chosen``: indices of the partitions of a shard; None for all.
         """
         usable = self.states == ACTIVE
         if chosen is not None:
@@ -111,7 +111,7 @@ class PartitionRing:
         excluded: set[int] = set()
         drawn = draws(seed_of(tenant), size)
         holders = len(self._owners.positions)
-        # Once every partition with tokens is chosen or excluded, no round finds another one.
+        # Once every partition with tokens is chosen or excluded, further rounds find nothing.
         while total and len(chosen) < size and len(chosen) + len(excluded) < holders:
             start = int(np.searchsorted(self.tokens, next(drawn), side="right"))
             for number in self._owners.walk(start, lambda n: n in chosen or n in excluded):

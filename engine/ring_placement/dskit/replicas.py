@@ -15,9 +15,9 @@ import numpy as np
 from engine.ring_placement.dskit.token_ring import Operation, TokenRing
 
 STEPS = 64
-"""Most steps of walks that are taken at once; what is left then follows the order of instances from its place on."""
+"""Most steps of a walk that are taken one by one; beyond, the remaining instances are looked up in order."""
 _FEW_ZONES = 16
-"""Zones up to which the next token of each is looked up."""
+"""Most zones for which the next token of each is looked up."""
 _CELLS = 4_000_000
 """Cells of the largest array made for walks."""
 
@@ -39,7 +39,7 @@ class ReplicaSets:
 
     @property
     def needed(self) -> np.ndarray:
-        """Fewest answers that make each set's request succeed: a majority of the set, or of the replication factor."""
+        """Answers that each set's request needs: a majority of the set, or of the replication factor."""
         taken = (self.members >= 0).sum(axis=1)
         out: np.ndarray = np.maximum(taken, self.replication) // 2 + 1
         return out
@@ -65,7 +65,7 @@ def replica_sets(ring: TokenRing, operation: Operation, starts: np.ndarray | Non
 
 
 def _one_per_zone(ring: TokenRing, starts: np.ndarray) -> np.ndarray:
-    """Take the next instance of each zone, in the order in which they come, at most as many as replicas are wanted."""
+    """Take the next instance of each zone in walk order, up to the replication factor."""
     total = len(ring.tokens)
     zone = ring.zone_of[ring.owner]
     ahead = []
@@ -136,7 +136,7 @@ def _visit(
     limited: np.ndarray,
     width: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Visit instances step by step in ``count`` walks; ``node_at``: the instance that walks (indices) come to at a step.
+    """Visit instances step by step in ``count`` walks; ``node_at``: the instance that walks (indices) reach at a step.
 
     Returns members as ``_walk`` does, and the walks that had not ended after ``steps``.
     """
@@ -146,7 +146,7 @@ def _visit(
     open_rows = np.arange(count)
     taken = np.zeros(count, dtype=np.int32)
     wanted = np.full(count, ring.replication, dtype=np.int32)
-    # Zones still to be visited; those without a limit are never done, and sets of many zones are full before that.
+    # Zones that are done; zones without a limit never are, and sets of many zones are full before that.
     found = np.zeros((count, len(ring.zones)), dtype=bool)
     limits, runs_dry = bool(limited.any()), len(ring.zones) < width
     examined = np.zeros((count if runs_dry else 0, len(ring.zones)), dtype=np.int32)
@@ -182,10 +182,10 @@ def _column_of(order: np.ndarray, rows: np.ndarray, step: int) -> np.ndarray:
 
 def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: np.ndarray) -> np.ndarray:
     """Return for each position of ``owner`` the instances that a walk from there may take, in order (int32; the last one
-    is repeated behind the end).
+    is repeated at the end).
 
-    Going backwards, the instance of a position moves to the front of what follows it. Behind it, an instance that no walk
-    can take any more is dropped: one of a zone that is full, and what comes after as many as there are replicas.
+    Going backwards, the instance of a position moves to the front of the order behind it. Instances that no walk can take any
+    more are dropped: those of a full zone, and those beyond the replication factor.
     """
     nodes = owner.tolist()
     zone_of, full = ring.zone_of.tolist(), (limited[ring.zone_of] & ~extending).tolist()
@@ -193,7 +193,7 @@ def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: 
     number: dict[tuple[int, ...], int] = {}
     order: tuple[int, ...] = ()
     at = np.zeros(len(nodes), dtype=np.int64)
-    for around in range(2):  # the first time finds what lies behind the end
+    for around in range(2):  # the first round finds the order behind the end
         for position in range(len(nodes) - 1, -1, -1):
             node = nodes[position]
             if not order or order[0] != node:

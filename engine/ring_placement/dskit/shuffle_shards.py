@@ -65,7 +65,7 @@ def _first_draws_of(seed: int, count: int) -> list[int]:
 
 
 def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:
-    """Draw values of Uint32 for ever, the first ``count`` cheaply."""
+    """Draw values of Uint32 endlessly, the first ``count`` of them cheaply."""
     count = min(count, _DIRECT)
     yield from _first_draws_of(seed, count)
     generator = GoRand(seed)
@@ -76,8 +76,8 @@ def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:
 
 
 class Owners:
-    """Who owns the sorted tokens of a ring (``owner``: indices), for walks that pass over most of them. ``patience``: steps
-    that are taken one by one before the next owner is looked up."""
+    """Owners of the sorted tokens of a ring (``owner``: indices), for walks that pass over most of them. ``patience``: steps
+    taken one by one before the next owner is looked up."""
 
     def __init__(self, owner: np.ndarray, patience: int = 64) -> None:
         self._patience = patience
@@ -87,8 +87,7 @@ class Owners:
         self.positions = dict(zip(holders.tolist(), np.split(order, begins[1:]), strict=True)) if len(owner) else {}
 
     def walk(self, start: int, passes: Callable[[int], bool]) -> Iterator[int]:
-        """Walk once around from token ``start`` on. Yields each owner that ``passes`` says is not to be passed over, which may
-        change on the way."""
+        """Walk once around from token ``start``. Yields each owner for which ``passes`` is false; that may change on the way."""
         total, step, idle = len(self.by_token), 0, 0
         while step < total:
             owner = self.by_token[(start + step) % total]
@@ -134,7 +133,7 @@ class ShardRing:
         """By lookback: how many members of each group with tokens a shard may hold."""
 
     def _flags_of(self, lookback_s: int) -> tuple[list[bool], list[bool]]:
-        """Return for each instance whether a shard may hold it, and whether it comes on top of the shard's size."""
+        """Return for each instance whether a shard may hold it, and whether it is added to the shard's size."""
         if lookback_s not in self._flags:
             since = self.now_s - lookback_s
             is_in = [_included(i, lookback_s, since) for i in self.ring.instances]
@@ -144,7 +143,7 @@ class ShardRing:
         return self._flags[lookback_s]
 
     def flags(self, lookback_s: int) -> tuple[object, ...]:
-        """Return all that shards with this lookback depend on beside topology: equal flags give equal shards at any time."""
+        """Return what shards with this lookback depend on besides topology: equal flags give equal shards at any time."""
         since, instances = self.now_s - lookback_s, self.ring.instances
         is_in, on_top = self._flags_of(lookback_s)
         looks_back = lookback_s > 0
@@ -174,7 +173,7 @@ class ShardRing:
 
 
 def _included(instance: Instance, lookback_s: int, since: int) -> bool:
-    """Whether a shard may hold the instance: a read-only one only if it has become so within the lookback."""
+    """Whether a shard may hold the instance: a read-only one only if it became so within the lookback."""
     return not instance.read_only or (lookback_s > 0 and not 0 < instance.read_only_s < since)
 
 
@@ -185,8 +184,7 @@ def _is_recent(instance: Instance, since: int) -> bool:
 def _draw_shard(
     seed: int, size: tuple[int, int], tokens: np.ndarray, owners: Owners, is_in: list[bool], on_top: list[bool]
 ) -> list[int]:
-    """Draw members, each the next one that may be chosen from a random place on. ``size``: how many, and how many there
-    are."""
+    """Draw members, each the next eligible one from a random place on. ``size``: how many, and how many are eligible."""
     chosen: set[int] = set()
     rounds, possible = size
     drawn = draws(seed, min(rounds, possible))
@@ -195,7 +193,7 @@ def _draw_shard(
             break
         start = int(np.searchsorted(tokens, next(drawn), side="right"))
         for member in owners.walk(start, lambda m: m in chosen or not is_in[m]):
-            # A member that came or changed within the lookback is taken on top.
+            # A member that came or changed within the lookback does not count for the size.
             chosen.add(member)
             if not on_top[member] or len(chosen) == possible:
                 break

@@ -1,4 +1,4 @@
-"""Members and sorted tokens of a token ring, and what an operation takes as healthy.
+"""Members and sorted tokens of a token ring, and the states that are healthy for an operation.
 
 Source: ``grafana/dskit/ring`` (``ring.go``, ``model.go``, ``replication_strategy.go``). See ``docs/models/dskit-rings.md``,
 "Members" and "Operations".
@@ -36,7 +36,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is asked of a ring: the states that are ``healthy`` for it, and the states that extend a replica set by one."""
+    """A kind of request: the states that are ``healthy`` for it, and those that extend a replica set by one."""
 
     healthy: frozenset[str]
     extend: frozenset[str] = frozenset()
@@ -66,8 +66,8 @@ class TokenRing:
 
     @classmethod
     def of(cls, instances: Iterable[Instance], replication: int = 3, zone_aware: bool = False) -> TokenRing:
-        """Lay out a ring. A token that several instances hold is given to one: to one that is not LEAVING, then to the
-        smallest ID, as memberlist resolves it."""
+        """Lay out a ring. A token of several instances goes to one that is not LEAVING, then to the smallest ID, as memberlist
+        resolves it."""
         ordered = tuple(sorted(instances, key=lambda i: i.id))
         sizes = [len(i.tokens) for i in ordered]
         if not sum(sizes):
@@ -102,7 +102,7 @@ class TokenRing:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Number of keys whose first token above them is each token (int64): the distance from the token before it."""
+        """Number of keys that each token owns (int64): the distance from the token before it."""
         return gaps(self.tokens)
 
     @cached_property
@@ -181,8 +181,8 @@ class TokenRing:
 
 
 def _runs(tokens: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join what neighbouring tokens of one owner hold, from key 0 on. Returns the ranges (first and last key) and their owners;
-    what goes around the ring is two ranges."""
+    """Join the ranges of neighbouring tokens of one owner, from key 0 on. Returns the ranges (first and last key) and their
+    owners; a range across the end of the ring is two."""
     first = np.concatenate(([0], tokens))
     last = np.concatenate((tokens, [SPACE])) - 1
     owner = np.concatenate((owner, owner[:1]))
@@ -195,7 +195,7 @@ def _runs(tokens: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def gaps(tokens: np.ndarray) -> np.ndarray:
-    """Return the distance of each sorted token from the one before it, around the ring (int64); a lone token has it all."""
+    """Return the distance of each sorted token from the one before it, around the ring (int64); a lone token owns all keys."""
     if len(tokens) < 2:
         return np.full(len(tokens), SPACE, dtype=np.int64)
     out = np.diff(tokens, prepend=tokens[-1] - SPACE)

@@ -66,19 +66,19 @@ def parse_labels(text: str) -> list[tuple[str, str]]:
 
 
 def series_bytes(tenant: str, labels: Iterable[tuple[str, str]], leave_out: frozenset[str] = frozenset()) -> bytes:
-    """Return what Mimir hashes of a series: the tenant, then names and values of all labels in order of their names."""
+    """Return the bytes that Mimir hashes for a series: the tenant, then names and values of all labels sorted by name."""
     ordered = sorted((name.encode(), value.encode()) for name, value in labels if name not in leave_out)
     return tenant.encode() + b"".join(name + value for name, value in ordered)
 
 
 def text_bytes(tenant: str, text: str) -> bytes:
-    """Return what is hashed of a metric name (Mimir's metadata) or a canonical stream (Loki): the tenant, then the text."""
+    """Return the bytes hashed for a metric name (Mimir's metadata) or a canonical stream (Loki): the tenant, then the text."""
     return (tenant + text).encode()
 
 
 def trace_bytes(tenant: str, trace_id: str) -> bytes:
-    """Return what Tempo hashes: the tenant, then the 16 bytes of the trace ID (hexadecimal; a short one is filled up from
-    the left). Raises ValueError."""
+    """Return the bytes that Tempo hashes: the tenant, then the 16 bytes of the trace ID (hexadecimal, padded on the left).
+    Raises ValueError."""
     return tenant.encode() + bytes.fromhex(trace_id.rjust(32, "0"))
 
 
@@ -87,7 +87,7 @@ PER_INSTANCE = 512
 MAX_ZONES = 8
 """Zones that spread-minimizing tokens know: all tokens of zone z are z modulo 8."""
 MAX_INSTANCE = 4096
-"""Largest instance number that tokens are computed for: each needs all smaller ones."""
+"""Largest instance number whose tokens are computed: each needs all smaller ones."""
 
 
 class _Zone:
@@ -117,7 +117,7 @@ class _Zone:
             owned, k = heapq.heappop(owners)
             size, token = -self._ranges[-k][0][0], -self._ranges[-k][0][1]
             if size <= want:
-                continue  # aside until the next instance
+                continue  # not used again for this instance
             heapq.heappop(self._ranges[-k])
             new, taken = _split(token, size, want)
             heapq.heappush(self._ranges[-k], (taken - size, -token))

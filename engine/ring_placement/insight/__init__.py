@@ -1,1 +1,1 @@
-"""What goes beyond Pyroscope: drift, other algorithms, explanations, findings."""
+"""What goes beyond the systems: drift, explanations, findings, next rules."""

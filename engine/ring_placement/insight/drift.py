@@ -1,4 +1,4 @@
-"""Drift: what nodes really have, against what the ring computes: shards and owners, or tenants and ingesters."""
+"""Drift: observed shards and owners, or tenants and ingesters, against those that the ring computes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from engine.ring_placement.scenarios.scenario_state import ReplicatedState, Segm
 
 
 def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
-    """Return for each row of ``pairs`` (tenant, dataset, shard) whether the dataset may use that shard on ``ring``; null
-    where dataset or shard are not known or the ring is empty."""
+    """Return for each row of ``pairs`` (tenant, dataset, shard) whether the dataset may use that shard on ``ring``; null if
+    dataset or shard are unknown or the ring is empty."""
     complete = pl.col("dataset").is_not_null() & pl.col("shard").is_not_null()
     names = pairs.filter(complete).select("tenant", "dataset").unique().sort("tenant", "dataset").with_row_index("row")
     total = ring.total
@@ -40,7 +40,7 @@ def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
 
 
 def segment_drift(state: SegmentState) -> tuple[pl.DataFrame, list[str]]:
-    """Build table ``observed`` of segment writers, and notes on it: each real pair with the computed owner and the kind of drift.
+    """Build table ``observed`` of segment writers, and notes on it: each observed pair, its computed owner, and the drift.
 
     A shard whose owner is not ACTIVE is rightly stored elsewhere, so any ACTIVE member is accepted for it. See
     ``docs/models/ring-placement.md``, "Drift".
@@ -76,9 +76,9 @@ def segment_drift(state: SegmentState) -> tuple[pl.DataFrame, list[str]]:
 
 
 MAX_NAMED = 50
-"""Most pairs that are listed as findings."""
+"""Most findings of one kind that are listed one by one."""
 FEWEST = 20
-"""Series that a tenant should have on an instance from which on it is odd if it has none."""
+"""Fewest expected series of a tenant on an instance that make it odd if there are none."""
 
 
 def replica_drift(state: ReplicatedState) -> tuple[pl.DataFrame | None, list[str]]:
@@ -134,8 +134,8 @@ def replica_drift(state: ReplicatedState) -> tuple[pl.DataFrame | None, list[str
 
 
 def _expected(state: ReplicatedState) -> pl.DataFrame | None:
-    """Return what each instance (``member``) should have of each tenant (``number``); None where loads are of another source, or
-    where that is too much to list."""
+    """Return the expected series of each tenant (``number``) on each instance (``member``); None if loads come from another
+    source, or if there are too many to list."""
     placement = state.placement
     shares = placement.rows.shares
     if state.cluster.tenants.source != "series" or shares is None:
@@ -163,7 +163,7 @@ def _asked(placement: ReplicatedPlacement) -> pl.DataFrame:
 
 
 def drift_findings(observed: pl.DataFrame | None) -> list[Finding]:
-    """List the tenants that ingesters hold and should not, or should hold and do not: the largest differences by name."""
+    """List tenants on ingesters that should not have them, and tenants missing on ingesters; the largest differences by name."""
     if observed is None:
         return []
     drifted = observed.filter(pl.col("drift") != "").sort(
@@ -172,9 +172,9 @@ def drift_findings(observed: pl.DataFrame | None) -> list[Finding]:
     findings = []
     for row in drifted.head(MAX_NAMED).iter_rows(named=True):
         text = {
-            "outside-shard": f"{row['instance']} has {row['bytes']} of it, and its queries do not ask there",
-            "missing": f"{row['instance']} has none of it, and should have about {row['expected']}",
-            "unknown-instance": f"{row['instance']} has {row['bytes']} of it, and is no member of the ring",
+            "outside-shard": f"{row['instance']} has {row['bytes']} of it, but its queries do not ask there",
+            "missing": f"{row['instance']} has none of it but should have about {row['expected']}",
+            "unknown-instance": f"{row['instance']} has {row['bytes']} of it but is not a member of the ring",
         }[row["drift"]]
         findings.append(Finding("moderate", f"drift {row['tenant']}", text))
     if drifted.height > MAX_NAMED:

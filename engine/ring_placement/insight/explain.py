@@ -26,7 +26,7 @@ from engine.ring_placement.scenarios.replica_sweeps import PairSums
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, SegmentScenario, replicated_ring
 
 UNKNOWN_SERVICE = "unknown_service"
-"""Value of the label ``service_name`` that the distributor adds where there is none."""
+"""Value of the label ``service_name`` that the distributor adds if it is missing."""
 MAX_CANDIDATES = 64
 """Most candidates listed of one key."""
 Step = tuple[str, str, str, str]
@@ -35,12 +35,12 @@ _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(
 
 
 class BadKey(ValueError):
-    """Raised for a text that is no key; the message says why."""
+    """Raised for a text that is not a key; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key to explain; ``fingerprint`` is None where none was given."""
+    """A key to explain; ``fingerprint`` is None if not given."""
 
     tenant: str
     dataset: str
@@ -169,10 +169,10 @@ def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step
     if key.fingerprint is not None and not policy.round_robin:
         steps.append(("pick", "offset", str(walk.offset), f"fingerprint mod {ds}"))
     elif ds > 1:
-        steps.append(("pick", "offset", "0", f"any of {ds}, each with the same share; the first one is followed here"))
+        steps.append(("pick", "offset", "0", f"any of {ds}, with equal shares; this follows the first one"))
     owner = ring.members[ring.owner[walk.order[0]]]
     steps += [
-        ("place", "shard", str(walk.order[0] + 1), "position + 1; stays on the request whoever stores it"),
+        ("place", "shard", str(walk.order[0] + 1), "position + 1; the request keeps it, whichever node stores it"),
         ("place", "owner", owner.id, f"state {owner.state}"),
     ]
     for name, rest in (("tenant", ts - ds), ("ring", total - ts)):
@@ -182,7 +182,7 @@ def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step
 
 
 def _regime_step(letter: str, instance: str, shard: int, note: str) -> Step:
-    """Describe where the key goes in one regime; ``instance`` is "" where it is rejected."""
+    """Describe where the key goes in one regime; ``instance`` is "" if it is rejected."""
     return "regime", letter, f"{instance or 'rejected'} (shard {shard})", note
 
 
@@ -197,14 +197,14 @@ def _step_without(ring: Ring, key: Key, policy: Policy, shard: int) -> Step:
 
 
 def _first_active(ring: Ring, order: list[int]) -> str:
-    """Return the first ACTIVE instance of a walk, or "" where there is none."""
+    """Return the first ACTIVE instance of a walk, or "" without one."""
     return next((ring.ids[ring.owner[p]] for p in order if ring.active[ring.owner[p]]), "")
 
 
 def _candidate_steps(ring: Ring, walk: _Walk, down: frozenset[str]) -> tuple[list[Step], str, int]:
-    """List the distinct instances of a walk with what becomes of each.
+    """List the distinct instances of a walk with the fate of each.
 
-    Returns them, the instance that stores the data ("" if none does), and the tries made.
+    Returns the steps, the instance that stores the data ("" if rejected), and the tries made.
     """
     steps: dict[str, Step] = {}
     tries, taker = 0, ""
@@ -245,7 +245,7 @@ MAX_SIZES = 40
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A tenant, and the token of one of its keys (None: the tenant as a whole) with what it is computed from."""
+    """A tenant, or one of its keys: ``token`` (None for the whole tenant) and what it is computed from."""
 
     tenant: str
     token: int | None = None
@@ -275,7 +275,7 @@ def parse_asked(text: str, without_le: bool = False) -> Asked:
     if not sign:
         return Asked(text)
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) < SPACE):
-        raise BadKey(f"{digits[:40]!r} is no 32-bit token")
+        raise BadKey(f"{digits[:40]!r} is not a 32-bit token")
     return Asked(tenant, int(digits), "as given")
 
 
@@ -297,9 +297,7 @@ def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list
     default = strategy.tenant_shards if after.partitions is None else strategy.partition_shards
     size = _size_of(after, number, p, default)
     what = f"shard size {size}" if size else "no shard: the whole ring"
-    steps.append(
-        ("tenant", asked.tenant, what, "known" if number is not None else "not named by any file: as by default")
-    )
+    steps.append(("tenant", asked.tenant, what, "known" if number is not None else "in no file: default size"))
     if after.partitions is not None:
         return steps + _partition_steps(asked, s, size)
     drawn = ShardRing(ring.tokens, strategy.now_s)
@@ -307,7 +305,7 @@ def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list
     if size:
         zones = ring.tokens.zones if strategy.zone_aware else ("",)
         for zone in zones:
-            note = f"first draws place its members in {zone or 'the ring'}"
+            note = f"seed of the draws in {zone or 'the ring'}"
             steps.append(("seed", zone or "ring", str(seed_of(asked.tenant, zone)), note))
     for k in chosen[:MAX_LISTED].tolist() if size else ():
         m = ring.members[k]
@@ -344,7 +342,7 @@ def _size_of(after: ReplicatedPlacement, number: int | None, p: RingParameters, 
 
 
 def _replica_steps(asked: Asked, s: ReplicatedScenario, chosen: np.ndarray) -> list[Step]:
-    """List the replicas of the key in walk order, and what its quorum says."""
+    """List the replicas of the key in walk order, and its quorum."""
     after, strategy = s.after, replicated_ring(s.live)
     assert asked.token is not None
     steps: list[Step] = [("key", "token", str(asked.token), asked.basis)]

@@ -1,4 +1,4 @@
-"""What would not be survived, what has drifted, and the capacity that every single failure needs."""
+"""Findings: failures that would not be survived, drift, overload, fragile settings; and the capacity that failures need."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from engine.ring_placement.scenarios.strategy import Sweep
 
 
 def single_failures(s: SegmentScenario, p: RingParameters, context: Context) -> tuple[Sweep, Sweep | None]:
-    """Sweep every node, and every zone if there are several, in regime A on the planned ring."""
+    """Sweep every node, and every zone of several, in regime A on the planned ring."""
 
     def step(fraction: float) -> None:
         context.check()
@@ -69,7 +69,7 @@ def segment_findings(
 
 
 def _unhealthy(s: SegmentScenario) -> list[Finding]:
-    """List the members whose heartbeat is too old, if there are healthy ones beside them."""
+    """List the members whose heartbeat is too old, unless all are."""
     names = [m.id for m in s.live.members if m.state == "UNHEALTHY"] if s.live.placement.ring.members else []
     text = "its heartbeat is too old: nothing is placed on it, the other nodes have its shards"
     findings = [Finding("moderate", name, text, ("nodes", (name,))) for name in names[:MAX_NAMED]]
@@ -83,8 +83,7 @@ def _with_rest(findings: list[Finding], count: int, subject: str, what: str) -> 
 
 
 def overloads(s: Scenario[Any], kind: Kind) -> list[Finding]:
-    """List the nodes above their capacity: those that are so before anything fails, and those that the scenario's failure
-    overloads."""
+    """List the nodes above their capacity: before anything fails, or because of the scenario's failure."""
     if not s.capacity or not s.comparable:
         return []
     findings, now = [], dict(zip(s.planned.ring.ids, s.planned.loads.tolist(), strict=True))
@@ -110,7 +109,7 @@ def _drift_findings(observed: pl.DataFrame, ring: Ring) -> list[Finding]:
         text = {
             "owner": f"{where} is written by {row['instance']}, the ring says {row['computed']}",
             "no-such-shard": f"{where} is written by {row['instance']}, the ring has {ring.total} shards only",
-            "unknown-instance": f"{where} is written by {row['instance']}, which is no healthy member",
+            "unknown-instance": f"{where} is written by {row['instance']}, which is not a healthy member",
         }[row["drift"]]
         findings.append(Finding("severe", f"drift {row['source']}", text))
     return _with_rest(findings, drifted.height, "drift", "pairs differ from the ring")
@@ -148,7 +147,7 @@ def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str
 
 
 def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
-    """Say why scenario ``k`` of ``sweep`` is not survived; empty where it is."""
+    """Say why scenario ``k`` of ``sweep`` is not survived; empty if it is."""
     reasons = []
     lost = sweep.rejected_bytes[k] - s.planned.rejected
     if lost > 0:
@@ -182,9 +181,9 @@ def many_shards(state: SegmentState) -> list[Problem]:
 
 
 NAMED_TENANTS = 3
-"""Tenants that a finding names."""
+"""Most tenants named in one finding."""
 ALIGNED = 20.0
-"""A worst pair that loses so many times what the median pair of its zones does is a finding."""
+"""The worst pair is a finding if it loses this many times what the median pair of two zones does."""
 
 
 def replica_findings(
@@ -207,7 +206,7 @@ def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
     findings += _structure(s, context) if planned.partitions is None else _partitions(s)
     for m in planned.ring.members:
         if m.state == "UNHEALTHY" and len(findings) < 4 * MAX_NAMED:
-            text = "its heartbeat is too old, and it stays in the ring until it is forgotten: its replicas are lost meanwhile"
+            text = "its heartbeat is too old: its replicas are lost until the ring forgets it"
             findings.append(Finding("moderate", m.id, text, ("nodes", (m.id,))))
     return findings
 
@@ -226,7 +225,7 @@ def _names(s: ReplicatedScenario, hit: np.ndarray) -> str:
 
 
 def _now(s: ReplicatedScenario) -> list[Finding]:
-    """List what fails already, without any scenario."""
+    """List what fails now, without any scenario."""
     planned, findings = s.planned, []
     lost = planned.lost_share[planned.rows.shard_of] > 0
     if planned.lost_share[0] > 0:
@@ -242,7 +241,7 @@ def _now(s: ReplicatedScenario) -> list[Finding]:
 
 
 def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how many more tenants lose writes and queries if a node fails, and the share of keys that cannot be written then."""
+    """Return for each failing node how many more tenants lose writes, and queries, and the share of keys that is lost."""
     planned = s.planned
     counts = context.memo.value("tenant counts", s.planned_key, lambda: TenantCounts(planned), keep=KEEP)
     writes, reads = counts.writes_one - planned.tenants_write_lost, counts.reads_one - planned.tenants_read_lost
@@ -250,7 +249,7 @@ def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, 
 
 
 def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
-    """Count the nodes whose failure alone takes tenants, or keys, down; None for a ring in which nothing can be placed."""
+    """Count the nodes whose failure alone takes tenants, or keys, down; None for an empty ring."""
     if not s.planned.ring.members or (s.planned.partitions is None and not s.planned.ring.total):
         return None
     writes, reads, shares = _of_each_node(s, context)
@@ -311,7 +310,7 @@ def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
 
 
 def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
-    """List what the settings and the tokens make fragile."""
+    """List fragile settings and tokens."""
     planned, strategy = s.planned, replicated_ring(s.live)
     ring = planned.ring
     findings: list[Finding] = []
@@ -340,13 +339,13 @@ def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
         add(
             "low",
             missing[0],
-            f"{len(missing)} members have no tokens: they hold no key, and queries count them all the same",
+            f"{len(missing)} members have no tokens: they hold no keys, but queries still count them",
         )
     return findings
 
 
 def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
-    """Find pairs of nodes that share far more keys than others do, as the same numbers of spread-minimizing zones."""
+    """Find pairs of nodes that share far more keys than others, such as equal numbers in spread-minimizing zones."""
     planned = s.planned
     ring, count = planned.ring, len(planned.ring.members)
     if count < 6 or len(ring.tokens.zones) < 2:
@@ -370,7 +369,7 @@ def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
 
 
 def _partitions(s: ReplicatedScenario) -> list[Finding]:
-    """List partitions that no owner, or only one, answers for."""
+    """List partitions with no owner that answers, or only one."""
     planned = s.planned
     assert planned.partitions is not None
     asked = np.zeros(len(planned.partitions.partitions), dtype=bool)
@@ -397,7 +396,7 @@ def token_problems(state: ReplicatedState) -> list[Problem]:
     if listed == len(ring.tokens):
         return []
     reason = (
-        f"{listed - len(ring.tokens)} tokens are held by several members; which one the system takes is left to chance: here "
-        "one that is not LEAVING, then the smallest ID"
+        f"{listed - len(ring.tokens)} tokens are held by several members; the system picks one by chance, here it is one "
+        "that is not LEAVING, then the smallest ID"
     )
     return [Problem.at(label, "token-conflict", reason)]

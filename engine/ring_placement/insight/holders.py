@@ -22,12 +22,12 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 
 BY_REGIME = {"transient": "down", "unhealthy": "down", "left": "gone", "returned": "back"}
-"""What becomes of a node that fails, by what the ring knows of it."""
+"""Fate of a failing node by regime."""
 
 
 def fates_of(s: Scenario[Any]) -> dict[str, str]:
-    """Return by ID what becomes of each node before or after the scenario: down, gone, back, leaving, new, over (its capacity),
-    unhealthy (another state than ACTIVE), or "" where nothing does."""
+    """Return the fate of each node in the scenario by ID: down, gone, back, leaving, new, over (its capacity), unhealthy (another
+    state than ACTIVE), or "" if nothing happens to it."""
     members = {m.id: m for m in s.members}
     down, leaving, added = set(s.down), set(s.leaving), set(s.added)
     fates = {}
@@ -53,7 +53,7 @@ def fates_of(s: Scenario[Any]) -> dict[str, str]:
 
 
 def alive_loads(s: SegmentScenario) -> np.ndarray:
-    """Return the loads afterwards (bytes per second) of the nodes that take data in the scenario."""
+    """Return the loads after the scenario (bytes per second) of the nodes that take data in it."""
     failed = set(s.down) if s.regime != "returned" else set()
     receives = {m.id for m in s.after.ring.members if m.state == "ACTIVE" and m.tokens > 0} - failed
     return s.outcome.after[[name in receives for name in s.outcome.nodes]]
@@ -67,7 +67,7 @@ def mean_of(loads: np.ndarray) -> float:
 def stored_by(s: SegmentScenario) -> np.ndarray:
     """Return for each shard of the scenario's ring the member (index) that takes most of its load.
 
-    -1: it is rejected; -2: its owner takes nothing and it has no load that would show where requests go.
+    -1: it is rejected; -2: its owner takes nothing, and without load nobody else is known to.
     """
     ring, after = s.after.ring, s.after
     total = ring.total
@@ -77,7 +77,7 @@ def stored_by(s: SegmentScenario) -> np.ndarray:
         return out
     receivers = after.receivers
     positions = after.positions
-    # Only shards with some load at another than their owner need a closer look.
+    # Only shards with load at another member than their owner need a closer look.
     away = np.flatnonzero(receivers != ring.owner[positions])
     if not len(away):
         return out
@@ -95,7 +95,7 @@ def stored_by(s: SegmentScenario) -> np.ndarray:
 
 
 def takers(placement: Placement, candidates: np.ndarray, down: Collection[str]) -> np.ndarray:
-    """Return for each row of ``candidates`` (members in walk order, -1: none) the first that is not ``down``, -1 for none."""
+    """Return the first member that is not ``down`` in each row of ``candidates`` (walk order, -1: none), or -1."""
     failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
     takes = (candidates >= 0) & ~failed[candidates]
     first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -104,12 +104,12 @@ def takers(placement: Placement, candidates: np.ndarray, down: Collection[str]) 
 
 
 NAMED_TENANTS = 8
-"""Tenants that are named of each node."""
+"""Most tenants named per node."""
 
 
 def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, ...]]:
-    """Return by ID ownership, token ranges and share of keys in the scenario; number of tenants and the largest ones, worst
-    partner and its loss on the planned ring."""
+    """Return by ID: ownership, number of token ranges and share of keys in the scenario; then number of tenants, the largest
+    ones, the worst partner and what that pair loses on the planned ring."""
     planned, ring = s.planned, s.planned.ring
     pairs = key_pairs(s, context)
     count = len(ring.members)
@@ -156,7 +156,7 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
 
 
 def lost_load(placement: ReplicatedPlacement) -> np.ndarray:
-    """Return the load of each tenant that cannot be written."""
+    """Return the load of each tenant that cannot be written in the placement."""
     rows, tenants = placement.rows, placement.tenants
     out: np.ndarray = tenants.loads * placement.lost_share[rows.shard_of]
     if len(tenants.key_tenant):
@@ -166,7 +166,7 @@ def lost_load(placement: ReplicatedPlacement) -> np.ndarray:
 
 
 def spreads(placement: ReplicatedPlacement) -> np.ndarray:
-    """Return the largest share of each shard's members over the mean; 1 where nothing is placed."""
+    """Return the largest share of each shard's members over the mean; 1 if nothing is placed."""
     shares = placement.rows.shares
     if shares is None:
         return np.ones(len(placement.rows.shards))
@@ -202,10 +202,10 @@ def partition_loads(placement: ReplicatedPlacement) -> tuple[np.ndarray, np.ndar
 
 
 def answers_of(s: ReplicatedScenario, wanted: np.ndarray) -> pl.DataFrame:
-    """Say what the ring answers for each row of ``wanted``: members that take the key, how many may fail, or why not."""
+    """Return the ring's answer for each row of ``wanted``: members that take the key, how many may fail, or the error."""
     after = s.after
     ring, rows = after.ring, after.rows
-    # Requests to members that fail unnoticed return errors; the ring still names them.
+    # The ring still names members whose failure it has not noticed; requests to them return errors.
     knows = ring.active if s.regime == "transient" else after.alive
     zoned = " across different availability zones" if replicated_ring(s.live).zone_aware else ""
     out: dict[str, list[Any]] = {name: [] for name in ("replicas", "max_errors", "error", "partition", "lost")}

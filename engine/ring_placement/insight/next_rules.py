@@ -1,4 +1,4 @@
-"""The rules that Pyroscope's ruler writes next, by the deviation as it is stored and by the true one."""
+"""The rules that Pyroscope's ruler writes next, by the stored deviation and by the true one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from engine.ring_placement.scenarios.scenario_state import SegmentState
 
 STRATEGY_NAMES = {BY_FINGERPRINT: "fingerprint", ROUND_ROBIN: "round-robin"}
 NO_RULES = "no rules"
-"""Stands for a strategy where the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope."""
+"""Strategy if the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope."""
 EXPIRED = "expired"
-"""Stands for the strategy of a dataset without stats whose rule is too old to be written again."""
+"""Strategy of a dataset without stats whose rule is too old to be written again."""
 
 
 def strategy_table(state: SegmentState) -> pl.DataFrame:
@@ -56,14 +56,14 @@ def strategy_table(state: SegmentState) -> pl.DataFrame:
 
 
 def _strategy_name(rules: dict[tuple[str, str], Rule], key: tuple[str, str]) -> str:
-    """Name the strategy of dataset ``key`` in the next ``rules``, or say why it has none."""
+    """Name the strategy of dataset ``key`` in the next ``rules``, or why it has none."""
     if key not in rules:
         return EXPIRED if rules else NO_RULES
     return STRATEGY_NAMES.get(rules[key].load_balancing, "fingerprint")
 
 
 def _stored_stats(rows: pl.DataFrame) -> DistributionStats:
-    """Put the stored stats, one row per shard entry, together again."""
+    """Rebuild the stored stats from rows, one per shard entry."""
     key = ["tenant", "dataset"]
     datasets = rows.group_by(key, maintain_order=True).agg("shard", "instance", "usage", pl.col("std_dev").first())
     return DistributionStats(
@@ -76,7 +76,7 @@ def _stored_stats(rows: pl.DataFrame) -> DistributionStats:
 
 
 def _next_rules(cluster: Cluster, stats: DistributionStats) -> dict[tuple[str, str], Rule]:
-    """Return the rules that a ruler writes for ``stats`` after loading the stored ones; none where it fails."""
+    """Return the rules that a ruler writes for ``stats`` after loading the stored ones; none if it fails."""
     ruler = Ruler(lambda tenant: cluster.limits.get(tenant, DEFAULTS))
     loaded_at = cluster.rule_rows["created_at"].max() if cluster.rule_rows.height else None
     created = loaded_at if isinstance(loaded_at, int) else stats.created_at

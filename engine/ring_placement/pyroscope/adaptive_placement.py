@@ -15,7 +15,7 @@ from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, ROUND_ROBIN, 
 MAX_MULTIPLIER = 16
 """Largest factor by which growth within one burst window is amplified."""
 RULES_RETENTION_NS = 15 * 60 * 10**9
-"""How long the rule of a dataset without stats is kept: Pyroscope's default; no file that is read says another."""
+"""How long the rule of a dataset without stats is kept: Pyroscope's default, which no input file can change."""
 
 Shard = tuple[int, str]
 """A shard ID and its owner. A moved shard is two of these."""
@@ -41,7 +41,7 @@ class DistributionStats:
 
 
 _UINT64 = 2**64 - 1
-"""Sums of usages are unsigned 64-bit numbers: beyond them they begin at 0 again."""
+"""Sums of usages wrap around as unsigned 64-bit numbers."""
 
 
 def integer_mean(usage: Sequence[int]) -> int:
@@ -98,7 +98,7 @@ def decide(usage: Sequence[int], std_dev: int, unit_size: int, target: int) -> i
     """Choose the strategy number for a dataset's shard entries: round-robin if there are at least two, about as many as
     the target (within a factor of two), one carries two units or more, and the relative deviation is a half or more.
 
-    It is never less where the integer mean is 0: the division gives an infinity, or NaN, and neither is below a half.
+    An integer mean of 0 counts as skewed: the division gives an infinity, or NaN, and neither is below a half.
     ``usage``, ``std_dev`` and ``unit_size`` in bytes per second; ``target``: the number of shards allocated.
     """
     if len(usage) < 2 or target <= 0 or not 0.5 <= len(usage) / target <= 2:
@@ -133,7 +133,7 @@ class Ruler:
     _datasets: dict[tuple[str, str], _Placed] = field(default_factory=dict)
 
     def load(self, rules: Rules) -> None:
-        """Load stored rules after a leader change: the limit becomes the lower bound for one decay window."""
+        """Load stored rules after a change of leader: their limits are lower bounds for one decay window."""
         for rule in rules.datasets:
             # The previous target is unknown, so the first observation counts as the start of a burst.
             allocator = Allocator(decay_start=rules.created_at, current_min=rule.dataset_limit)

@@ -44,7 +44,7 @@ def hex16(value: int) -> str:
 
 
 def parse_hash(text: str) -> int | None:
-    """Parse a 64-bit hash of up to 16 hex digits, ``0x`` allowed. Returns None if it is not one."""
+    """Parse a 64-bit hash of up to 16 hex digits, with or without ``0x``. Returns None for other texts."""
     digits = text.strip().lower().removeprefix("0x")
     if not 1 <= len(digits) <= 16 or any(d not in "0123456789abcdef" for d in digits):
         return None
@@ -55,7 +55,7 @@ def jump(keys: np.ndarray, buckets: np.ndarray | int) -> np.ndarray:
     """Choose a bucket for each of ``keys`` (uint64) out of ``buckets`` (one number, or one per key) by the jump consistent
     hash (Lamping and Veach 2014).
 
-    Returns int64 buckets; -1 where there is none to choose from. Works in blocks that stay in the processor's cache and
+    Returns int64 buckets; -1 without buckets. Works in blocks that stay in the processor's cache and
     drops finished keys after every round.
     """
     out = np.full(len(keys), -1, dtype=np.int64)

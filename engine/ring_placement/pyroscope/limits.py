@@ -76,8 +76,8 @@ def parse_value(field: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the distributor uses for one dataset: its limits, whether each request picks a shard at random, and where that
-    comes from (``rule``, ``override`` or ``default``)."""
+    """Limits that the distributor uses for a dataset, whether each request picks a shard at random, and their source (``rule``,
+    ``override`` or ``default``)."""
 
     tenant_limit: int
     dataset_limit: int
@@ -85,7 +85,7 @@ class Policy:
     source: str
 
     def with_limits(self, tenant_limit: int | None, dataset_limit: int | None) -> Policy:
-        """Return the policy with other limits (None: as they are), as ``what-if`` if there is any."""
+        """Return the policy with other limits (None: unchanged), marked ``what-if`` if one is given."""
         if tenant_limit is None and dataset_limit is None:
             return self
         tenant = self.tenant_limit if tenant_limit is None else tenant_limit

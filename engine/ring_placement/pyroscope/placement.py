@@ -18,7 +18,7 @@ SPREAD, FINGERPRINT, FIXED = 0, 1, 2
 _EXACT = 1 << 53
 """Sums below this are exact in double precision."""
 _DENSE = 1 << 23
-"""Cells (dataset, offset) up to which they are counted in one dense array."""
+"""Most cells (dataset, offset) that are counted in one dense array."""
 
 
 def weigh(index: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
@@ -113,7 +113,7 @@ class Keys:
         return len(self.tenant_of)
 
     def with_limits(self, tenant_limit: int | None, dataset_limit: int | None) -> Keys:
-        """Return the same keys with one tenant limit and/or dataset limit for all datasets (None: as they are)."""
+        """Return the same keys with one tenant limit and/or dataset limit for all datasets (None: unchanged)."""
         tenant_limits = self.tenant_limit if tenant_limit is None else np.full(self.size, tenant_limit, np.int64)
         dataset_limits = self.dataset_limit if dataset_limit is None else np.full(self.size, dataset_limit, np.int64)
         return replace(self, tenant_limit=tenant_limits, dataset_limit=dataset_limits)
@@ -229,7 +229,7 @@ class Placement:
 def place(ring: Ring, keys: Keys, depth: int, like: Placement | None = None) -> Placement:
     """Place ``keys`` on ``ring`` with ``depth`` candidates for each group.
 
-    ``like``: a placement of the same keys, whose folded groups are used again where all datasets have as many shards.
+    ``like``: a placement of the same keys; its folded groups are reused if all datasets have as many shards.
     """
     ranges = keys.ranges(ring.total)
     if (

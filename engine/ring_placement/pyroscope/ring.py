@@ -1,4 +1,4 @@
-"""The ring as the segment-writer distributor sees it: members, their health, and which instance owns which shard."""
+"""The ring as the segment-writer distributor sees it: members, their health, and the owner of each shard."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Member:
 
     @property
     def out(self) -> bool:
-        """Whether it is in the ring without taking data as it should: neither ACTIVE nor a tombstone (LEFT)."""
+        """Whether it is registered but takes no data: neither ACTIVE nor a tombstone (LEFT)."""
         return self.state not in ("ACTIVE", "LEFT")
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it has left, however long ago: its ID is free. A minute after that its heartbeat makes it UNHEALTHY."""
+        """Whether it has left, so that its ID is free. A minute later its heartbeat makes it UNHEALTHY."""
         return "LEFT" in (self.state, self.written)
 
     def at(self, now_ns: int, timeout_s: float) -> Member:
@@ -87,7 +87,7 @@ class Ring:
 
     @classmethod
     def of(cls, members: Iterable[Member]) -> Ring:
-        """Lay out the ring of those ``members`` that are placed. It may be empty; S is 0 without tokens."""
+        """Lay out the ring of the ``members`` that are placed. It may be empty; S is 0 without tokens."""
         placed = [m for m in in_byte_order(members) if m.placed]
         tokens = np.array([m.tokens for m in placed], dtype=np.int64)
         owner_of_token = np.repeat(np.arange(len(placed), dtype=np.int32), tokens)
@@ -114,6 +114,6 @@ class Ring:
         return np.array([m.state == "ACTIVE" for m in self.members], dtype=bool)
 
     def without(self, gone: Sequence[str] | frozenset[str]) -> Ring:
-        """Return the ring as laid out again without the members ``gone``."""
+        """Lay out the ring without the members ``gone``."""
         removed = frozenset(gone)
         return Ring.of(m for m in self.members if m.id not in removed)

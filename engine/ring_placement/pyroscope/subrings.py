@@ -16,10 +16,10 @@ from engine.ring_placement.pyroscope.hashing import jump
 TRIES = 6
 """Most distinct instances that a client tries for one request."""
 LONGEST_WALK = 256
-"""Positions of a key that are looked at one by one. The rest of a walk that passes a member with nearly all shards may be as long
-as the ring, so that each member's next shard is looked up instead."""
+"""Most positions of a key that are visited one by one. A walk past a member with nearly all shards may be as long as the ring:
+beyond, each member's next shard is looked up."""
 _CELLS = 1 << 20
-"""Keys times members that are looked up at once: it bounds the memory."""
+"""Keys times members looked up at a time: bounds the memory."""
 
 
 @dataclass(frozen=True, eq=False)

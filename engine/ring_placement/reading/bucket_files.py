@@ -21,7 +21,7 @@ from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.document import SANE_RATE, Document, Found, columns_of, unreadable
 
 MAX_FOOTER_BYTES = 16 << 20
-"""Largest metadata footer that is believed."""
+"""Largest plausible metadata footer."""
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class _PlacementFile(Document):
     closes = True  # no line ends it
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is this file, by content; by name where the beginning (only tenants, or damaged) does not tell."""
+        """Whether it is this file by content, or by name if the beginning is undecided (only tenants, or damaged)."""
         kind = _placement_kind(head)
         if kind:
             return kind == self.kind
@@ -106,9 +106,9 @@ class PlacementStats(_PlacementFile):
 
 
 MOST_ENTRIES = 1 << 20
-"""Most shard entries of one file that are taken."""
+"""Most shard entries read from one file."""
 LONGEST_NAME = 512
-"""Characters of a name that are read. Files refer to names by number, so that one long name could be repeated endlessly."""
+"""Characters read of a name. Files refer to names by number, so that one long name could be repeated endlessly."""
 
 
 class _Names(Found):
@@ -119,7 +119,7 @@ class _Names(Found):
         self._names: dict[str, str] = {}
 
     def damaged(self, error: WireError) -> None:
-        """Record a message that cannot be read; the others are kept."""
+        """Record a message that cannot be read; others are kept."""
         self.problem("bad-record", f"an entry that cannot be read is left out: {error}", error.byte)
 
     def name(self, text: str) -> str:
@@ -149,7 +149,8 @@ def entry_at(entries: Sequence[T | None], index: int, what: str, at: int) -> T:
 def _decoded(
     spans: Iterable[tuple[int, int, int]], decode: Callable[[int, int], T], complain: Complain
 ) -> Iterator[T | None]:
-    """Decode the messages at ``spans`` (wire type, start, end); None for one that cannot be read, which is complained of."""
+    """Decode the messages at ``spans`` (wire type, start, end). Yields None for a message that cannot be read, after passing its
+    error to ``complain``."""
     for kind, at, stop in spans:
         try:
             expect(kind, BYTES, 1, at)
@@ -174,7 +175,7 @@ def _spans(data: bytes, messages: Iterable[int]) -> tuple[dict[int, list[tuple[i
 
 
 def placement_rules(data: bytes, complain: Complain = _refuse) -> Rules:
-    """Read stored placement rules; ``complain`` takes what is wrong with a single one. Raises WireError."""
+    """Read stored placement rules; ``complain`` takes the error of a single rule. Raises WireError."""
     spans, numbers = _spans(data, (1, 2))
     tenants = list(_decoded(spans[1], lambda at, stop: str(scalars(data, at, stop, texts=(1,))[1]), complain))
 
@@ -187,7 +188,7 @@ def placement_rules(data: bytes, complain: Complain = _refuse) -> Rules:
 
 
 def placement_stats(data: bytes, complain: Complain = _refuse) -> DistributionStats:
-    """Read stored distribution stats; ``complain`` takes what is wrong with a single dataset. Raises WireError."""
+    """Read stored distribution stats; ``complain`` takes the error of a single dataset. Raises WireError."""
     spans, numbers = _spans(data, (1, 2, 3))
     tenants = list(_decoded(spans[1], lambda at, stop: str(scalars(data, at, stop, texts=(1,))[1]), complain))
 
@@ -225,18 +226,18 @@ _TENANT, _DATASET, _RULES_TIME, _STATS_TIME = 0x0A, 0x12, 0x18, 0x20
 
 
 def _placement_kind(data: bytes) -> str:
-    """Tell what the beginning of a placement file (perhaps cut) is. Returns ``rules``, ``stats`` or ``""``.
+    """Tell the kind of a placement file from its beginning (perhaps cut): ``rules``, ``stats`` or ``""``.
 
-    Both begin with tenants, then datasets; a dataset of the stats has packed shard indices where one of the rules has
-    a number.
+    Both begin with tenants, then datasets; a dataset of the stats has packed shard indices in the field that is a number in
+    the rules.
     """
     try:
         at, tenants = 0, 0
         while at < len(data):
             key, body = varint(data, at, len(data))
             if key in (_RULES_TIME, _STATS_TIME):
-                # Nothing but the time: an empty file of either kind, told apart by its field number. 0x20 is also a
-                # blank, with which many a text begins: the number must be all there is.
+                # Only the time: an empty file; its field number tells the kind. 0x20 is also a blank, as texts begin
+                # with: nothing else may follow the number.
                 _, end = varint(data, body, len(data))
                 return ("rules" if key == _RULES_TIME else "stats") if at == 0 and end == len(data) else ""
             length, start = varint(data, body, len(data)) if key in (_TENANT, _DATASET) else (0, body)
@@ -256,7 +257,7 @@ def _placement_kind(data: bytes) -> str:
 
 
 def _is_tenant(data: bytes, start: int, length: int) -> bool:
-    """Whether the message at ``start`` (perhaps cut) is empty or holds one text that fills it. Raises UnicodeDecodeError."""
+    """Whether the message at ``start`` (perhaps cut) is empty or one text. Raises UnicodeDecodeError."""
     if length == 0:
         return True
     if data[start : start + 1] != b"\x0a":
@@ -269,7 +270,7 @@ def _is_tenant(data: bytes, start: int, length: int) -> bool:
 
 
 def _dataset_kind(data: bytes, start: int, end: int) -> str | None:
-    """Tell a dataset of stats from one of rules. Returns ``rules``, ``stats``, ``""`` for neither, None if undecided."""
+    """Tell whose dataset it is: ``rules``, ``stats``, ``""`` for neither, None if undecided."""
     for number, kind, _, _ in fields(data, start, end):
         if number in (3, 4) and kind == VARINT:
             return "rules"
@@ -289,13 +290,13 @@ class Blocks(Document):
     closes = True  # by its footer
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it has the name Pyroscope gives it, or begins like Parquet and is not called so."""
+        """Whether it has Pyroscope's name, or begins like Parquet without the name of a Parquet file."""
         if name == "block.bin" or name.endswith((".block.bin", "-block.bin")):
             return True
         return head.startswith(b"PAR1") and not name.endswith((".parquet", ".pq"))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one row per dataset; ordinary Parquet under a name of its own gives none."""
+        """Read one row per dataset; ordinary Parquet gives none."""
         if data.endswith(b"PAR1") and not source.path.endswith("block.bin"):
             return Reading()
         found = _Names(source.path)
@@ -341,7 +342,7 @@ class Block:
 
 
 class NoFooter(ValueError):
-    """Raised for a file that ends without metadata: a segment from before 2025, or one that is cut."""
+    """Raised for a file without metadata at its end: a segment from before 2025, or a cut one."""
 
 
 def _crc32c_table() -> list[int]:
@@ -367,7 +368,7 @@ def crc32c(data: bytes) -> int:
 
 
 def block_footer(data: bytes, complain: Complain = _refuse) -> Block:
-    """Read the metadata at the end of a ``block.bin``; ``complain`` takes what is wrong with a single dataset.
+    """Read the metadata at the end of a ``block.bin``; ``complain`` takes the error of a single dataset.
 
     Raises NoFooter or WireError.
     """

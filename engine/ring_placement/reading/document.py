@@ -1,4 +1,4 @@
-"""What the readers of this view share: files read whole, rows turned into columns, and readings of damaged files."""
+"""Shared by the readers of this view: files read whole, collected problems, rows turned into columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.core.reading import Reading, Source
 from engine.core.tables import Table
 
 SANE_RATE = 2**53
-"""Largest rate (bytes per second) or size (bytes) that is believed: above it doubles are no longer exact, and none is real."""
+"""Largest plausible rate (bytes per second) or size (bytes): above it doubles are no longer exact."""
 
 
 class Document:
@@ -26,7 +26,7 @@ class Document:
 
 
 class Found:
-    """What is found in one file: its problems, after those of its document."""
+    """Collects the problems of one file, after those of its document."""
 
     def __init__(self, path: str, problems: Iterable[Problem] = ()) -> None:
         self.path, self.problems = path, Problems(problems)
@@ -59,9 +59,9 @@ class KeyLines:
         self._lost = False
 
     def of(self, text: Any) -> int:
-        """Return the 1-based line of the next ``"text"``, or the line reached so far where it is not found.
+        """Return the 1-based line of the next ``"text"``, or the line reached so far if it is not found.
 
-        After one that is not found (written with escapes) no other is looked for: each would scan the rest of the file.
+        After a text that is not found (written with escapes) the search ends: each further one would scan the rest of the file.
         """
         if self._lost or not isinstance(text, str):
             return self.line
@@ -74,6 +74,6 @@ class KeyLines:
 
 
 def line_of(data: bytes, text: str) -> int | None:
-    """Return the 1-based line of the first ``"text"`` in JSON ``data``, or None where it is not found."""
+    """Return the 1-based line of the first ``"text"`` in JSON ``data``, or None."""
     at = data.find(msgspec.json.encode(text))
     return data.count(b"\n", 0, at) + 1 if at >= 0 else None

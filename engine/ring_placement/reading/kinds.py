@@ -1,4 +1,4 @@
-"""What ring placement reads: all file kinds, the most certain recognition first."""
+"""All file kinds of ring placement, the most certain recognition first."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _column_names(line: bytes) -> list[str]:
 
 
 BLOCK = 16 << 20
-"""Bytes of a CSV that are made into rows at once: there may be millions of keys, and few datasets."""
+"""Bytes of a CSV parsed at a time: there may be millions of keys, but few datasets."""
 
 
 def read_csv(source: Source, data: bytes, final: bool) -> Reading:
@@ -82,8 +82,7 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
 
 
 def _together(frames: list[pl.DataFrame]) -> Parts:
-    """Return the LOADS rows of all parts of a file, those without a fingerprint added up by dataset once more: the only ones that
-    lie in memory twice."""
+    """Return the LOADS rows of all parts of a file; rows without a fingerprint are added up by dataset across the parts."""
     keyed = [frame.filter(pl.col("fingerprint").is_not_null()) for frame in frames]
     spread = pl.concat(frame.filter(pl.col("fingerprint").is_null()) for frame in frames)
     parts = [*(frame for frame in keyed if frame.height), by_dataset(spread)]
@@ -91,7 +90,7 @@ def _together(frames: list[pl.DataFrame]) -> Parts:
 
 
 def _blocks(data: bytes) -> Iterator[bytes]:
-    """Cut ``data`` at line ends, unless there are quotes, which may hold some."""
+    """Cut ``data`` at line ends, unless it has quotes, which may contain line ends."""
     at = 0
     while b'"' not in data and len(data) - at > BLOCK:
         end = data.rfind(b"\n", at, at + BLOCK) + 1
@@ -106,7 +105,7 @@ def _blocks(data: bytes) -> Iterator[bytes]:
 def _texts(
     source: Source, data: bytes, final: bool, columns: tuple[str, ...], problems: list[Problem]
 ) -> pl.DataFrame | None:
-    """Read those of ``columns`` that the header of a CSV names, as texts. Returns None where there is only a header."""
+    """Read those of ``columns`` that the header of a CSV names, as texts. Returns None if there is only a header."""
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     if not data.endswith(b"\n"):
         last = data.rfind(b"\n") + 1
@@ -119,7 +118,7 @@ def _texts(
             reason = "the last line has no line end: used, but it may be cut"
             problems.append(Problem.at(source.path, "cut-file", reason, line=data.count(b"\n") + 1))
     header = _column_names(data.split(b"\n", 1)[0])
-    # Only what is wanted is made: short lines below a long header would become rows of thousands of nulls.
+    # Only the wanted columns: short lines below a long header would become rows of thousands of nulls.
     wanted = {name: header.index(name) for name in columns if name in header}
     try:
         frame = pl.read_csv(
@@ -133,7 +132,7 @@ def _texts(
         )
         return frame.select(pl.col(f"column_{at}").alias(name) for name, at in wanted.items())
     except pl.exceptions.PolarsError:
-        # A line with too many fields, or quotes that do not close: find out which.
+        # Some line has too many fields or an open quote: find it.
         frame, bad_lines = _read_by_line(data, len(header), wanted)
         if bad_lines:
             reason = "a line has more fields than the header or an open quote and is left out"
@@ -148,9 +147,9 @@ def _load_columns(frame: pl.DataFrame, first: int) -> pl.DataFrame:
 
 
 def _read_by_line(data: bytes, width: int, wanted: Mapping[str, int]) -> tuple[pl.DataFrame, list[int]]:
-    """Read the ``wanted`` columns (name to place) of CSV line by line, nulls where a line is too short.
+    """Read the ``wanted`` columns (name to place) of CSV line by line; fields beyond a line's end are null.
 
-    Returns the rows, and the 1-based numbers of the lines that could not be read (their rows are all null).
+    Returns the rows, and the 1-based numbers of unreadable lines, whose rows are all null.
     """
     columns: dict[str, list[str | None]] = {name: [] for name in wanted}
     wrong = []
@@ -211,11 +210,11 @@ def _parquet_rows(source: Source, frame: pl.DataFrame, first: int) -> tuple[pl.D
 
 
 KEY_COLUMNS = ("token", "series", "metric", "stream", "trace_id")
-"""Columns that name a key of a token ring: its token, or what Mimir, Loki or Tempo computes the token from."""
+"""Columns with a key of a token ring: its token, or the text from which Mimir, Loki or Tempo computes it."""
 WEIGHT_COLUMNS = ("bytes_per_s", "weight", "load")
-"""Columns that give the load of a key or tenant, the first one that is there; 1 without one."""
+"""Columns with the load of a key or tenant; the first one in the file counts, without any the load is 1."""
 _LE = frozenset({"le"})
-"""The label that Mimir can leave out, so that the buckets of a histogram lie together."""
+"""The label that Mimir can ignore, so that the buckets of a histogram lie together."""
 _SYSTEMS = {"series": "mimir", "metric": "mimir", "stream": "loki", "trace_id": "tempo"}
 
 
@@ -234,7 +233,7 @@ class KeyTable(Document):
         return "tenant" in names and "dataset" not in names and bool(names & {*KEY_COLUMNS, *WEIGHT_COLUMNS})
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read one row per line; a line without a usable key or load is left out."""
+        """Read one row per line; lines without a usable key or load are skipped."""
         problems: list[Problem] = []
         frame = _texts(source, data, final, ("tenant", *KEY_COLUMNS, *WEIGHT_COLUMNS), problems)
         if frame is None or "tenant" not in frame.columns:
@@ -246,11 +245,11 @@ class KeyTable(Document):
         load = pl.col(weight).str.strip_chars().cast(pl.Float64, strict=False) if weight else pl.lit(1.0)
         frame = frame.with_columns(load.alias("rate"), pl.col("tenant").fill_null(""))
         sane = pl.col("rate").is_between(0, float(SANE_RATE)).fill_null(False)
-        frame = _kept(source, frame, sane, "the load is no number, negative or impossible", problems)
+        frame = _kept(source, frame, sane, "the load is not a number, negative or impossible", problems)
         if key == "token":
             frame = frame.with_columns(pl.col("token").str.strip_chars().cast(pl.Int64, strict=False))
             right = pl.col("token").is_between(0, (1 << 32) - 1).fill_null(False)
-            frame = _kept(source, frame, right, "the token is no 32-bit number", problems)
+            frame = _kept(source, frame, right, "the token is not a 32-bit number", problems)
         elif key:
             pairs = zip(frame["tenant"].to_list(), frame[key].to_list(), strict=True)
             hashed = [_key_bytes(key, tenant, text or "") for tenant, text in pairs]
@@ -277,7 +276,7 @@ class KeyTable(Document):
 
 
 def _kept(source: Source, frame: pl.DataFrame, right: pl.Expr, reason: str, problems: list[Problem]) -> pl.DataFrame:
-    """Return the rows that are ``right``; the others are left out, with one problem."""
+    """Return the rows that are ``right``; others are skipped, with one problem."""
     wrong = frame.filter(~right)
     if wrong.height:
         text = f"{reason}: the row is left out"
@@ -286,7 +285,7 @@ def _kept(source: Source, frame: pl.DataFrame, right: pl.Expr, reason: str, prob
 
 
 def _key_bytes(column: str, tenant: str, text: str) -> bytes | None:
-    """Return the bytes that a key's token is computed from; None where the key cannot be read."""
+    """Return the bytes from which a key's token is computed, or None if the key cannot be read."""
     try:
         if column in ("stream", "metric"):
             return text_bytes(tenant, text)

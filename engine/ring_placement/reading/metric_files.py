@@ -46,7 +46,7 @@ class Metrics(Document):
     tables = (tables.METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it holds series at all: the placement metrics may come late in it."""
+        """Whether it holds any series: the placement metrics may come late in the file."""
         return prometheus.looks_like(name, head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
@@ -64,7 +64,7 @@ class Metrics(Document):
             reason = f"{bad['metric'][0]} has a value that is negative, not finite or impossible"
             problems.append(Problem.at(source.path, "bad-rate", reason, line=_line(bad), count=bad.height))
         shard_text = pl.coalesce("shard_id", "shard")
-        # A server adds the labels of what it scraped to every series; a count of members is of their state.
+        # A server adds the labels of its target to every series; a count of members is by state.
         owner = pl.when(pl.col("metric").str.ends_with("_ring_members")).then("state")
         target = pl.coalesce("instance", "pod")
         rows = samples.filter(sane).select(
@@ -84,7 +84,7 @@ class Metrics(Document):
         odd = rows.filter(pl.col("has_shard") & (pl.col("shard").is_null() | ~in_range))
         if odd.height:
             problem = Problem.at(
-                source.path, "bad-shard", "a shard label is no shard ID", line=_line(odd), count=odd.height
+                source.path, "bad-shard", "a shard label is not a shard ID", line=_line(odd), count=odd.height
             )
             problems.append(problem)
         rows = rows.filter(~pl.col("has_shard") | in_range)

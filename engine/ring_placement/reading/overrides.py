@@ -45,12 +45,12 @@ _OTHER_PRODUCT = re.compile(
 )
 """Limits that Mimir, Loki and Tempo have."""
 _KEYS = KEYS | {"ingestion_partitions_tenant_shard_size": "partition_shards"}
-"""Keys that are read, and the column of each."""
+"""Keys that are read, and their columns."""
 _HAS_OVERRIDES = re.compile(r"(?m)^[ \t]*overrides[ \t]*:")
 MAX_BYTES = 16 << 20
-"""Largest file of overrides that is read; its tree takes some fifty times the memory."""
+"""Largest file of overrides that is read; its tree takes about fifty times the memory."""
 _MOST_MERGED = 100
-"""Mappings that one may merge (``<<``), directly or through others."""
+"""Most mappings that a mapping may merge (``<<``), directly or through others."""
 _FIELDS = [column.name for column in tables.OVERRIDES.columns][1:]
 
 
@@ -68,7 +68,7 @@ def _entries(node: Node) -> Iterator[tuple[str, Node, int]]:
 
 
 def _flat(node: Node) -> Iterator[tuple[str, Node, int]]:
-    """Yield the entries of a tenant's limits. Tempo's newer form keeps the shard size in a block of its own."""
+    """Yield the entries of a tenant's limits. Tempo's newer form nests the shard size."""
     for key, value, line in _entries(node):
         if key == "ingestion" and value.kind == "mapping":
             yield from (
@@ -79,7 +79,7 @@ def _flat(node: Node) -> Iterator[tuple[str, Node, int]]:
 
 
 def _merged(node: Node) -> list[Node]:
-    """List the mappings that ``node`` merges, directly or through others, those that count first in front."""
+    """List the mappings that ``node`` merges, directly or through others, in order of precedence."""
     found: list[Node] = []
     waiting = [node]
     while waiting and len(found) <= _MOST_MERGED:
@@ -121,7 +121,7 @@ class Overrides(Document):
         rows = _OverrideRows(source.path, not _OTHER_PRODUCT.search(data) or b"adaptive_placement_" in data)
         content = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
         if "\ufffd" in content and b"\xef\xbf\xbd" not in data:
-            rows.problem("not-utf8", "the file is not UTF-8; what is not is replaced")
+            rows.problem("not-utf8", "the file is not UTF-8; invalid bytes are replaced")
         if not rows.read_documents(content) and not rows.rows:
             return Reading(problems=rows.problems, complete=False)
         return Reading({"overrides": columns_of(tables.OVERRIDES, rows.rows)}, rows.problems)
@@ -135,7 +135,7 @@ class _OverrideRows(Found):
         self.is_pyroscope = is_pyroscope
         self.rows: list[tuple[Any, ...]] = []
         self._own: dict[Node, dict[str, Any]] = {}
-        """Limits by the mapping that sets them: tenants may share one by aliases and merges."""
+        """Limits by mapping: tenants may share one by aliases and merges."""
 
     def read_documents(self, content: str, base: int = 0, in_configmap: bool = False) -> bool:
         """Read all documents of one YAML text that begins ``base`` lines into the file.
@@ -150,7 +150,7 @@ class _OverrideRows(Found):
         has_overrides = False
         for node in nodes:
             if node.is_null:
-                continue  # what follows a last ---
+                continue  # after a last ---
             if node.kind != "mapping":
                 self.problem("bad-yaml", "the document is not a mapping", base + node.line)
                 continue
@@ -164,7 +164,7 @@ class _OverrideRows(Found):
         has_overrides = found_here = False
         for key, value, line in _entries(node):
             if key == "overrides" and found_here:
-                self.problem("duplicate-key", "overrides stands here twice; the first one is used", base + line)
+                self.problem("duplicate-key", "overrides is set twice; the first one is used", base + line)
             elif key == "overrides":
                 has_overrides = found_here = True
                 self._read_tenants(value, base, base + line)
@@ -193,7 +193,7 @@ class _OverrideRows(Found):
             for name, limits, tenant_line in _entries(part):
                 tenant, line = clean(name), base + tenant_line
                 if not tenant:
-                    self.problem("bad-yaml", "a tenant's name is not a text", line)
+                    self.problem("bad-yaml", "a tenant's name is not a string", line)
                 elif tenant in seen:
                     if part is node:
                         reason = f"tenant {tenant} is listed twice; the first one is used"
@@ -205,7 +205,7 @@ class _OverrideRows(Found):
                 seen.add(tenant)
 
     def _limits_of(self, tenant: str, node: Node, base: int) -> tuple[Any, ...]:
-        """Return the limits that ``node`` sets or merges, in the order of the table's columns; None for those it does not."""
+        """Return the limits that ``node`` sets or merges, in the order of the table's columns; None if not set."""
         limits: dict[str, Any] = {}
         for part in (node, *_merged(node)):
             if part not in self._own:
@@ -214,7 +214,7 @@ class _OverrideRows(Found):
         return tuple(limits.get(name) for name in _FIELDS)
 
     def _read_limits(self, tenant: str, node: Node, base: int) -> dict[str, Any]:
-        """Read the limits in ``node`` itself. A key that is not understood, or a value out of range, is a problem."""
+        """Read the limits in ``node`` itself. An unknown key, or a value out of range, is a problem."""
         limits: dict[str, Any] = {}
         seen: set[str] = set()
         for key, value, line in _flat(node):
@@ -222,9 +222,9 @@ class _OverrideRows(Found):
             if key in seen:
                 self.problem("duplicate-key", f"tenant {tenant}: {clean(key, 80)} is set twice", base + line)
             elif name is None:
-                # A file without Pyroscope's own limits is one of Mimir, Loki or Tempo, which have hundreds of others.
+                # Without limits of Pyroscope the file is Mimir's, Loki's or Tempo's, which have hundreds of others.
                 if self.is_pyroscope and key not in OTHER_LIMITS:
-                    reason = f"tenant {tenant}: {clean(key, 200)!r} is no placement limit and is not used"
+                    reason = f"tenant {tenant}: {clean(key, 200)!r} is not a placement limit and is ignored"
                     self.problem("unknown-key", reason, base + line)
             else:
                 try:
@@ -239,7 +239,7 @@ class _OverrideRows(Found):
 
 
 _RINGS = (("ingester", "ring"), ("ingester", "lifecycler", "ring"), ("common", "ring"), ("common",))
-"""Where the ring of ingesters is configured: in Mimir; in Loki and Tempo; in Loki for all rings."""
+"""Paths of the ring of ingesters: in Mimir; in Loki and Tempo; in Loki for all rings."""
 _LIMITS = (
     ("limits",),
     ("limits_config",),
@@ -247,7 +247,7 @@ _LIMITS = (
     ("overrides", "defaults"),
     ("overrides",),
 )
-"""Where limits of tenants without an override are: in Mimir, Loki, and Tempo's newer and older form."""
+"""Paths of the default limits: in Mimir, Loki, and Tempo's newer and older form."""
 _TOKENS = ("random", "spread-minimizing")
 
 
@@ -265,7 +265,7 @@ class ConfigPage(Document):
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the settings of the ring of ingesters; one that is no such value is a problem and counts as not set."""
+        """Read the settings of the ring of ingesters; an invalid value is a problem and counts as not set."""
         problems = Problems()
 
         def problem(reason: str, line: int | None) -> None:
@@ -312,7 +312,7 @@ def _child(node: Node, name: str) -> Node | None:
 
 
 def _at(node: Node, path: tuple[str, ...]) -> Node | None:
-    """Return the node below ``node`` at ``path``, None where there is none."""
+    """Return the node at ``path`` below ``node``, or None."""
     found: Node | None = node
     for name in path:
         found = _child(found, name) if found is not None else None
@@ -351,6 +351,6 @@ def _token_strategy(node: Node) -> str:
 
 
 def _names(node: Node) -> list[str]:
-    """Read a list of names, also as one text with commas."""
+    """Read a list of names, or one string with commas."""
     texts = [item.text for item in node.items] if node.kind == "list" else node.text.split(",")
     return [clean(text.strip(), 256) for text in texts[:64] if text.strip()]

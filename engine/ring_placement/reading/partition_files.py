@@ -21,7 +21,7 @@ from engine.ring_placement.reading.document import Document
 from engine.ring_placement.reading.ring_files import ListedRing, StoredRing, repeated_keys, token_values, tokens_of
 
 MAX_PARTITION = 1 << 31
-"""Largest ID of a partition that is believed."""
+"""Largest plausible ID of a partition."""
 
 
 class PartitionRows(ListedRing):
@@ -35,7 +35,7 @@ class PartitionRows(ListedRing):
         self._owners: dict[int, list[str]] = {}
 
     def add(self, number: Any, state: Any, changed_s: int, locked: Any, tokens: Any) -> None:
-        """Add one partition as read; ``tokens`` None where the file gives their number only."""
+        """Add one partition as read; ``tokens`` None if the file gives only their number."""
         if type(number) is not int or not 0 <= number < MAX_PARTITION:
             self.problem("bad-partition", f"partition {clean(str(number), 40)!r} has no ID and is left out")
         elif type(state) is not int or not 0 <= state < len(STATES):
@@ -47,11 +47,11 @@ class PartitionRows(ListedRing):
         else:
             values = token_values(tokens) if isinstance(tokens, list) else None
             if tokens is not None and values is None:
-                self.problem("bad-tokens", f"partition {number}: a token is no 32-bit number")
+                self.problem("bad-tokens", f"partition {number}: a token is not a 32-bit number")
             self._rows[number] = state, changed_s, bool(locked), None if values is None else values.tolist()
 
     def own(self, owner: Any, number: Any) -> None:
-        """Note that the instance ``owner`` owns partition ``number``. An ID may carry its partition behind a slash."""
+        """Add ``owner`` (an instance ID, perhaps followed by a slash and its partition) to partition ``number``."""
         if isinstance(owner, str) and owner and type(number) is int:
             name = clean(owner, 512)
             self._owners.setdefault(number, []).append(name.removesuffix(f"/{number}"))

@@ -38,8 +38,8 @@ _CELLS = ("td", "th", "h1", "h2", "p")
 
 
 class _Cells:
-    """The tables' headers and rows of a page, and its headings and paragraphs as (tag, text). Words are separated by
-    blanks; markup inside of cells is left out."""
+    """The tables' headers and rows of a page, and its headings and paragraphs as (tag, text). Words are separated by single
+    blanks; markup inside cells is dropped."""
 
     def __init__(self, page: str) -> None:
         self.headers: list[str] = []
@@ -100,7 +100,7 @@ class RingHtml(Document):
 
 
 def _instant(text: str) -> int | None:
-    """Parse Go's text of a time to epoch ns; None where it is none."""
+    """Parse Go's text of a time to epoch ns, or return None."""
     try:
         return epoch_ns(text.strip())
     except ValueError:
@@ -122,13 +122,13 @@ def _member(ring: RingRows, row: dict[str, str], now_ns: int | None, tokens: dic
 
 
 def _share(text: str) -> float | None:
-    """Return the share that a page prints as ``37.4%``; None where it prints none."""
+    """Return the share that a page prints as ``37.4%``, or None."""
     match = _PERCENT.fullmatch(text)
     return min(float(match[1]) / 100, 1.0) if match else None
 
 
 def _clock_s(text: str, now_ns: int | None) -> int | None:
-    """Return the epoch seconds of ``1h56m40s ago (21:35:15)``: the clock tells the second, what is before it the day."""
+    """Return the epoch seconds of ``1h56m40s ago (21:35:15)``: the clock gives the second, the age gives the day."""
     match = _CLOCK.search(text)
     if match is None or now_ns is None:
         return None
@@ -141,7 +141,7 @@ def _clock_s(text: str, now_ns: int | None) -> int | None:
 
 
 def _listed_tokens(page: _Cells, heading: str) -> dict[str, list[Any]]:
-    """Return the tokens below each heading, by what follows ``heading`` in it; empty where the page has none."""
+    """Return the tokens below each heading that begins with ``heading``, by the rest of it; empty if the page has none."""
     found: dict[str, list[Any]] = {}
     name = ""
     for tag, text in page.texts:
@@ -176,8 +176,8 @@ class StoreExport(Document):
     tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is Consul's list of entries, each with a key and a value, or etcd's object with its ``kvs``; headers and
-        labels in other tools' documents are keys and values, too."""
+        """Whether it is Consul's list of entries with key and value, or etcd's object with ``kvs``; other tools' documents also
+        have keys and values."""
         start = from_first_character(head)
         if start.startswith(b"{"):
             return b'"kvs"' in start and re.search(rb'"key"\s*:\s*"', start) is not None
@@ -187,7 +187,7 @@ class StoreExport(Document):
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read every ring among the entries; entries that are none are passed over."""
+        """Read every ring among the entries; others are skipped."""
         document = json_text.decode(source, data)
         if isinstance(document, Reading):
             return document

@@ -41,10 +41,10 @@ STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
 """Names of the memberlist's state numbers 0 to 4."""
 
 MAX_TOKENS = 1 << 20
-"""Most tokens counted of one member; a larger number is damage."""
+"""Most tokens of one member; a larger number is damage."""
 
 MAX_KEY_CHECK_BYTES = 16 << 20
-"""Largest JSON document that is searched for repeated keys, which needs a second, slower decoder."""
+"""Largest JSON document searched for repeated keys, which takes a second, slower decoder."""
 
 _MAX_EPOCH_S = (2**63 - 1) // 10**9
 """Largest epoch seconds whose nanoseconds fit in 64 bits."""
@@ -94,17 +94,17 @@ class RingRows(ListedRing):
     what = "member"
 
     def with_tokens(self, member: Member, tokens: Any, line: int | None = None) -> Member:
-        """Return ``member`` with the ``tokens`` of a JSON entry; anything but a list is a problem and counts as none."""
+        """Return ``member`` with the ``tokens`` of a JSON entry; anything but a list is a problem and counts as no tokens."""
         if tokens is not None and not isinstance(tokens, list):
             self.problem("bad-tokens", f"{clean(str(member.id), 80)}: tokens is not a list", line)
         listed = tokens if isinstance(tokens, list) else []
         values = token_values(listed)
         if values is None:
-            self.problem("bad-tokens", f"{clean(str(member.id), 80)}: a token is no 32-bit number", line)
+            self.problem("bad-tokens", f"{clean(str(member.id), 80)}: a token is not a 32-bit number", line)
         return replace(member, tokens=len(listed), values=values)
 
     def add(self, member: Member, line: int | None = None, byte: int | None = None) -> None:
-        """Add ``member`` with its texts as read (``id`` may be anything); report what is odd about it."""
+        """Add ``member`` with its texts as read (``id`` may be anything); report anything odd."""
         if not isinstance(member.id, str) or not member.id:
             self.problem("bad-member", "a member without an ID is left out", line, byte)
             return
@@ -125,7 +125,7 @@ class RingRows(ListedRing):
         texts: dict[str, Any] = {"zone": member.zone, "address": member.address}
         for what, value in texts.items():
             if value is not None and not isinstance(value, str):
-                self.problem("bad-member", f"{name}: {what} is not a text", line, byte)
+                self.problem("bad-member", f"{name}: {what} is not a string", line, byte)
                 texts[what] = ""
         self._rows[name] = replace(
             member, id=name, state=state, zone=clean(texts["zone"] or "", 256),
@@ -179,7 +179,7 @@ class RingRows(ListedRing):
 
 
 def token_values(tokens: list[Any]) -> np.ndarray | None:
-    """Return tokens as sorted distinct numbers (int64), or None where one is no 32-bit number."""
+    """Return tokens as sorted distinct numbers (int64), or None if one is not a 32-bit number."""
     if not all(type(token) is int and 0 <= token < 1 << 32 for token in tokens):
         return None
     return np.unique(np.array(tokens, dtype=np.int64))
@@ -233,7 +233,7 @@ class RingPage(Document):
         name: Any = entry.get("id")
 
         def seconds(key: str) -> int | None:
-            """Return the time ``key`` in epoch seconds; one that is not RFC 3339 is a problem."""
+            """Return the time ``key`` in epoch seconds; a value that is not RFC 3339 is a problem."""
             value = entry.get(key)
             try:
                 return None if value is None else epoch_ns(_shown(value)) // 10**9
@@ -329,10 +329,10 @@ def repeated_keys(data: bytes) -> list[str]:
 
 
 def _member_of_entry(data: bytes, start: int, end: int) -> Member:
-    """Read a map entry of a ring descriptor (``Desc``); no heartbeat where the stored one is no epoch. Raises WireError."""
-    # The map key is the ID; the field of the same name is newer and only repeats it.
+    """Read a map entry of a ring descriptor (``Desc``); an impossible heartbeat becomes None. Raises WireError."""
+    # The map key is the ID; the newer field of that name repeats it.
     name = scalars(data, start, end, texts=(1,))[1]
-    first = last = start  # a key without a value is a member with nothing set
+    first = last = start  # a key without a value is a member with defaults
     for number, kind, at, stop in fields(data, start, end):
         if number == 2:
             expect(kind, BYTES, number, at)
@@ -362,14 +362,14 @@ def tokens_of(data: bytes, start: int, end: int, wanted: int) -> list[int]:
 
 
 def _shown(value: Any) -> str:
-    """Return a JSON value as text; what is neither text nor number is named by its kind."""
+    """Return a JSON string or number as text, any other value as the name of its kind."""
     if isinstance(value, (str, bool, int, float)):
         return str(value)
     return "null" if value is None else "a list" if isinstance(value, list) else "an object"
 
 
 def _state_name(number: Any) -> str:
-    """Name a state number of the memberlist; one it does not have stays as it is written."""
+    """Name a state number of the memberlist; an unknown value stays as written."""
     named = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(STATE_NAMES)
     return STATE_NAMES[number] if named else _shown(number)
 

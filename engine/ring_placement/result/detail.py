@@ -24,10 +24,10 @@ from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScena
 from engine.ring_placement.scenarios.strategy import imbalance
 
 TIMELINE_GROUPS = 20_000
-"""Groups up to which all three regimes are computed for the time axis; beyond them only the chosen one."""
+"""Most groups up to which all regimes are computed for the time axis; beyond, only the chosen one."""
 
 TIMELINE_TENANTS = 500
-"""Tenants up to which a new layout is computed for the time axis although another moment is chosen."""
+"""Most tenants up to which a new layout is computed for the time axis although another regime is chosen."""
 
 REGIMES = {"transient": "A", "unhealthy": "U", "left": "B", "returned": "C"}
 """Letter of each regime."""
@@ -38,7 +38,7 @@ MATRIX = 60
 
 @dataclass(frozen=True, slots=True)
 class NodeBar:
-    """One node: ``capacity`` in bytes per second, None where unknown; ``fate``: "" (nothing happens to it), down, gone,
+    """One node: ``capacity`` in bytes per second, None if unknown; ``fate``: "" (nothing happens to it), down, gone,
     leaving, unhealthy, new, back or over."""
 
     id: str
@@ -67,9 +67,9 @@ class RegimeTotals:
 class ShardMapView:
     """The shard map before and in the scenario, as indices into ``nodes``.
 
-    ``stored_by``: who takes each shard's load (-1: it is rejected, -2: its owner is out and it has no load). ``timeline``:
-    the regimes computed for this scenario. ``flows``: who takes over from failed and leaving nodes (node, taker or -1 where
-    it is rejected, bytes per second), the largest first. ``kind`` of ring; of a token ring ``matrix``: the share of all keys
+    ``stored_by``: the node that takes each shard's load (-1: rejected, -2: its owner is out and it has no load). ``timeline``:
+    the regimes computed for this scenario. ``flows``: load that moves off failed and leaving nodes (node, taker or -1 if
+    rejected, bytes per second), the largest first. ``kind`` of ring; of a token ring ``matrix``: the share of all keys
     that two nodes lose together, by the nodes ``matrix_nodes`` that rows begin with.
     ``moments``: times (epoch ms) that time travel stops at, the present last; empty in the past.
     """
@@ -149,7 +149,7 @@ def _segment_timeline(s: SegmentScenario, p: RingParameters) -> Iterator[RegimeT
 
 
 def _replica_timeline(s: ReplicatedScenario, p: RingParameters, context: Context) -> Iterator[RegimeTotals]:
-    """Compute each moment of the failure; a new layout of many tenants only where it is chosen."""
+    """Compute each regime of the failure; a new layout of many tenants only if it is chosen."""
     strategy, planned, down = s.live.strategy, s.planned, frozenset(s.down)
     failed = member_mask(planned.ring, down)
     for regime, letter in REGIMES.items():

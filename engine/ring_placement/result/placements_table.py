@@ -31,7 +31,7 @@ from engine.ring_placement.scenarios.scenario_state import (
 )
 
 _AT_ONCE = 1 << 20
-"""Keys of which the largest are chosen at once: there may be millions."""
+"""Keys searched for the largest at a time: there may be millions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class _Rows:
 
 
 def segment_placements(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
-    """Build table ``placements`` of the scenario's ring; ``notes`` gets one where rows are left out.
+    """Build table ``placements`` of the scenario's ring; a note is added to ``notes`` if rows are left out.
 
-    What does not depend on the failing set comes from the memo.
+    Columns that do not depend on the failing set come from the memo.
     """
     placement = s.after if s.after.ring is not s.planned.ring else s.planned
     key = (s.planned_key, s.down if placement is s.after else (), p.placement_rows, s.before is s.live.placement)
@@ -110,7 +110,7 @@ def _owners(placement: Placement, datasets: np.ndarray, offsets: np.ndarray) -> 
 
 
 def _offsets_before(before: Placement, rows: _Rows, keys: Keys) -> np.ndarray:
-    """Return the offset of each row in the ranges of ``before``, which may have another size."""
+    """Return the offset of each row in the ranges of ``before``, whose size may differ."""
     size = np.maximum(before.ranges.dataset_size[rows.datasets], 1)
     by_fingerprint = rows.has_fingerprint & ~keys.round_robin[rows.datasets]
     picked = (rows.fingerprints % size.astype(np.uint64)).astype(np.int64)
@@ -153,7 +153,7 @@ def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Me
             chosen: np.ndarray = candidates[largest(keys.row_weight[candidates], limit)]
             return chosen
 
-        # Which rows are the largest depends on nothing that a scenario changes.
+        # No scenario changes which rows are the largest.
         at = memo.value("largest rows", (live.key, limit), choose, keep=KEEP)
         parts.append(_fingerprint_rows(placement, at))
     if not has_fingerprint.all() or not len(has_fingerprint):
@@ -167,7 +167,7 @@ def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Me
 
 
 def _fingerprint_rows(placement: Placement, at: np.ndarray) -> _Rows:
-    """Return the key rows ``at``; one of a dataset that picks at random has a share in every offset."""
+    """Return the key rows ``at``; a row of a dataset that picks at random has a share in every offset."""
     keys = placement.keys
     datasets, fingerprints = keys.row_dataset[at].astype(np.int64), keys.row_value[at]
     size = np.maximum(placement.ranges.dataset_size, 1)

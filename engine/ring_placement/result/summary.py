@@ -55,7 +55,7 @@ def ring_names(cluster: Cluster) -> dict[str, Any]:
 
 
 def other_rings(ring: RingFile) -> list[str]:
-    """Return the note on rings in the files that are not used."""
+    """Return a note on rings in the files that are not used."""
     if not ring.others:
         return []
     return [f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)"]
@@ -85,7 +85,7 @@ def _setting(s: Scenario[Any]) -> dict[str, Any]:
 
 
 def _over_capacity(s: Scenario[Any]) -> int | None:
-    """Count the nodes above their capacity; None without one that may be compared."""
+    """Count the nodes above their capacity; None without a comparable capacity."""
     if not s.capacity or not s.comparable:
         return None
     loads = zip(s.outcome.nodes, s.outcome.after, strict=True)
@@ -208,7 +208,7 @@ def _rate(value: float) -> str:
 
 
 def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
-    """Build the headline of a ring of segment writers, what decides first in front."""
+    """Build the headline of a ring of segment writers, the most important number first."""
     alive = alive_loads(s)
     lines = []
     loaded = bool(s.live.cluster.load_source)
@@ -242,7 +242,7 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
 
 
 def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
-    """Build the headline of a ring with replicas: its kind and why, then what decides first."""
+    """Build the headline of a ring with replicas: its kind, then the most important number first."""
     ring, after = s.live.cluster.ring, s.after
     assert ring is not None
     settings = f"RF {summary['replication_factor']}, zones {'on' if summary['zone_aware'] else 'off'}; {ring.why}"
@@ -280,7 +280,7 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
 
 
 def _nodes(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> Headline:
-    """Tell how many of the scenario's nodes take data, or whatever they ``do``; tombstones are no nodes."""
+    """Tell how many of the scenario's nodes take data (or ``do`` something else); tombstones are not nodes."""
     total = sum(m.state != "LEFT" for m in s.members)
     level: Level = "critical" if not count else "ok" if count >= total else "moderate"
     return Headline("nodes", f"{count} of {total} {do}", basis, level, ("nodes", f"{count}/{total}"))
@@ -306,11 +306,11 @@ def segment_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
     if p.regime != "transient" and not s.down and p.fail:
         notes.append("no failing member is in the ring")
     if p.scale_ids == "padded":
-        notes.append("IDs are taken as if their ordinals were zero-padded")
+        notes.append("ordinals of IDs are taken as zero-padded")
     has_what_if = p.tenant_shards is not None or p.dataset_shards is not None or p.tokens is not None
     if has_what_if and s.before is not state.placement:
         notes.append(
-            "before and after both have the limits and tokens given; the difference is the failure or scale step"
+            "the given limits and tokens apply before and after; the difference is the failure or scale step alone"
         )
     return notes
 
@@ -323,7 +323,7 @@ def _load_note(cluster: Cluster) -> str:
 def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     file, ring = state.cluster.ring, state.placement.ring
     if file is None:
-        return ["no ring file: nothing can be placed; only what was observed is shown"]
+        return ["no ring file: nothing is placed, only observed data is shown"]
     notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", f"{ring.total} shards"]
     notes += other_rings(file)
     if not ring.members:
@@ -332,7 +332,7 @@ def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
         if newest and p.now is None:  # heartbeats are perhaps old only because the file is
             behind = units.duration(state.now_ns / 1_000_000 - newest * 1000)
             notes.append(
-                f"the newest heartbeat is {behind} before the file's time; -o now={newest} looks at the ring as it was then"
+                f"the newest heartbeat is {behind} before the file's time; -o now={newest} shows the ring at that time"
             )
     elif ring.total == 0:
         notes.append("the healthy instances have no tokens: every request is rejected")
@@ -356,10 +356,10 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
         notes.append(f"partitions: {ring.partition_label}")
     if any(m.state == "UNHEALTHY" and not m.written for m in state.members):
         notes.append(
-            "the page hides the states of UNHEALTHY members: taken as ACTIVE, which matters to -o operation=write"
+            "the page hides the states of UNHEALTHY members: they count as ACTIVE, which matters for -o operation=write"
         )
     if not ring.lists_members and ring.partitions:
-        notes.append("no ring of ingesters: the owners of partitions are taken to be healthy")
+        notes.append("no ring of ingesters in the files: the owners of partitions count as healthy")
     hidden = [m.id for m in ring.members if m.tokens and m.values is None]
     if hidden:
         notes.append(

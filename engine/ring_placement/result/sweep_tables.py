@@ -40,7 +40,7 @@ def sweep_of(s: Scenario[P], p: RingParameters, context: Context) -> Sweep:
 
 
 def sweep_note(s: Scenario[P], p: RingParameters) -> list[str]:
-    """Say of which regime the sweep's rows are, where it is not the one in force."""
+    """Return a note on the regime of the sweep's rows if it is not the one in force."""
     if (
         p.sweep
         and p.sweep != "leaving"
@@ -85,7 +85,7 @@ def _sweep_rows(s: Scenario[P], p: RingParameters, sweep: Sweep) -> pl.DataFrame
 
 
 def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
-    """Build table ``restart``: nodes, and whole zones, that leave and come back one after the other."""
+    """Build table ``restart``: nodes, or whole zones, leave and come back one after the other."""
     strategy, planned = replicated_ring(s.live), s.planned
 
     def step(fraction: float) -> None:

@@ -20,13 +20,13 @@ from engine.ring_placement.scenarios.failover import member_mask
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, SegmentScenario
 
 _DENSE = 1 << 23
-"""Pairs of tenant and member up to which they are marked in one array."""
+"""Most pairs of tenant and member that are marked in one array."""
 
 
 def segment_tenants(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
-    """Build table ``tenants``: load, the nodes that the layout gives it, and how many of those it had before are down.
+    """Build table ``tenants`` of segment writers: load, the nodes that store it, and how many of its nodes are down.
 
-    What does not depend on the failing set comes from the memo.
+    Columns that do not depend on the failing set come from the memo.
     """
     after = s.after
     laid_out = after if after.ring is not s.planned.ring else s.planned
@@ -72,7 +72,7 @@ def _tenants(placement: Placement, groups: np.ndarray) -> np.ndarray:
 
 
 def _instances(placement: Placement) -> pl.DataFrame:
-    """Return the members that store data of each tenant (``number``) while none fails, in ring order."""
+    """Return the members that store data of each tenant (``number``) without failures, in ring order."""
     width = max(len(placement.ring.members), 1)
     at = np.flatnonzero(placement.receivers >= 0)
     cells = _distinct(_tenants(placement, at) * width + placement.receivers[at], len(placement.keys.tenants) * width)
@@ -106,7 +106,7 @@ def _down(s: SegmentScenario) -> np.ndarray:
 
 
 LISTED_INSTANCES = 2_000_000
-"""Instances that the table of tenants lists in all; shards of the whole ring are left out beyond."""
+"""Most instances listed in the table of tenants; beyond, shards of the whole ring are left out."""
 
 
 def _lists(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Series) -> pl.Series:
@@ -123,7 +123,7 @@ def _lists(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Series)
 
 
 def replica_tenants(s: ReplicatedScenario) -> pl.DataFrame:
-    """Build table ``tenants``: the shard of each tenant in the scenario, and what it loses."""
+    """Build table ``tenants`` of a ring with replicas: the shard of each tenant in the scenario, and what it loses."""
     after, tenants = s.after, s.after.tenants
     rows = after.rows
     ids = pl.Series(after.ring.ids, dtype=pl.String)

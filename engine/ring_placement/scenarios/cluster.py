@@ -1,4 +1,4 @@
-"""Several files, one cluster: which ring, which limits, which rules and which load source are in use."""
+"""One cluster from several files: choose the ring, the limits, the rules and the load source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSource
 
 Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
 """Kinds of rings: Pyroscope's segment writers; the token ring of Mimir, Loki and Tempo; a ring of partitions that ingesters
-own; "" where nothing tells."""
+own; "" if unknown."""
 
 _KIND_RANK = {"page": 0, "memberlist": 1, "memberlist-binary": 2, "store": 3, "html": 4}
 """Kinds of ring files, the preferred one first."""
@@ -34,21 +34,23 @@ _WORDS: tuple[tuple[str, Strategy], ...] = (
     ("segment-writer", "segment-writer"), ("ingester", "token-ring"), ("mimir", "token-ring"), ("loki", "token-ring"),
     ("tempo", "token-ring"), ("cortex", "token-ring"),
 )  # fmt: skip
-"""Words of paths and member IDs that tell a kind, the surest first."""
+"""Words in paths and member IDs that indicate a kind, the most certain first."""
 _OTHERS = (
     "store-gateway", "compactor", "ruler", "alertmanager", "distributor", "query-scheduler", "index-gateway", "bloom",
     "pattern-ingester", "overrides-exporter", "metrics-generator", "backend-scheduler",
 )  # fmt: skip
-"""Components whose rings hold no writes of tenants, by words of keys, file names and member IDs."""
+"""Components whose rings take no writes, by words in keys, file names and member IDs."""
 
 
 @dataclass(frozen=True, eq=False)
 class RingFile:
-    """The ring in use: the label of its file, the kind of file, its own time (ns), its members as written, and how many
-    ``others`` there are. ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and
-    ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings; ``component``: whose ring it
-    is, where that takes no writes; ``times_ms``: of the rings of this kind that the files hold, ascending; ``lists_members``:
-    whether it is a ring of members, if perhaps an empty one, and not of partitions alone."""
+    """The ring in use.
+
+    ``label`` and ``kind`` of its file; ``now_ns``: its own time; ``members`` as written; ``others``: number of other rings;
+    ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and ``partition_label``: the ring of
+    partitions beside it; ``labels`` of all files with rings; ``component``: the component whose ring it is, if that takes no
+    writes; ``times_ms`` of all rings of this kind, ascending; ``lists_members``: False for a ring of partitions alone.
+    """
 
     label: str
     kind: str
@@ -68,8 +70,8 @@ class RingFile:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the newest configuration among the files says of a ring of ingesters; None, or "", where it says nothing.
-    ``label``: of its file; the others as in the input table ``settings``."""
+    """Settings of a ring of ingesters in the newest configuration; None or "" if not set. ``label`` of its file; the others as in
+    the input table ``settings``."""
 
     label: str = ""
     replication: int | None = None
@@ -83,7 +85,7 @@ class Settings:
 
     @classmethod
     def read(cls, inputs: Inputs) -> Settings:
-        """Take the settings of the newest file that has any."""
+        """Read the settings of the newest configuration."""
         rows = with_file_times(inputs.table("settings"), inputs)
         if not rows.height:
             return cls()
@@ -95,7 +97,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """What the files say that does not depend on a scenario.
+    """The cluster as the files describe it, whatever the scenario.
 
     ``limits`` per tenant from overrides, ``rule_rows`` the stored rules; ``load``: rows of ``LOAD_SCHEMA`` from
     ``load_source`` (one of ``SOURCES``, or ""), ``unit`` its byte; ``observed``: rows of ``OBSERVED_SCHEMA``; ``stats``:
@@ -124,7 +126,7 @@ class Cluster:
 
     @cached_property
     def written(self) -> Mapping[str, int]:
-        """Bytes by instance in the best source that names who wrote them."""
+        """Bytes by instance, from the best source that names the writer."""
         named = self.observed.filter(pl.col("instance").is_not_null())
         source = next((x for x in ("stats", "usage", "ingest", "sent", "blocks") if (named["source"] == x).any()), "")
         rows = named.filter(pl.col("source") == source)
@@ -137,8 +139,7 @@ def read_cluster(
     """Combine all input tables.
 
     ``wanted_ring``: part of a ring's label or key, or "" for the newest; ``wanted_load``: one of ``SOURCES``, or ``auto``
-    for the best there is; ``at_ms``: use only what was there then (epoch ms); ``wanted_strategy``: the kind of ring, or
-    ``auto`` for what the files tell.
+    for the best; ``at_ms``: ignore later files (epoch ms); ``wanted_strategy``: the kind of ring, or ``auto`` to derive it.
     """
     ring, several = choose_ring(inputs, wanted_ring, at_ms, wanted_strategy)
     if several and ring is not None:
@@ -160,10 +161,10 @@ def read_cluster(
     names = sources.names
     source = wanted_load if wanted_load != "auto" else next(iter(names), "")
     if source and source not in names:
-        notes.append(f"no load of source {source} in the files; {', '.join(names) or 'none'} there")
+        notes.append(f"no load from {source} in the files; there is load from: {', '.join(names) or 'nothing'}")
     others = [name for name in names if name != source]
     if others and source in names:
-        notes.append(f"load from {source}; also there, not mixed in: {', '.join(others)}")
+        notes.append(f"load from {source}; also in the files, not used: {', '.join(others)}")
     load = conform(sources.loads[source], LOAD_SCHEMA) if source in names else pl.DataFrame(schema=LOAD_SCHEMA)
     return Cluster(
         ring, limits, rules, load, source if source in names else "", sources.units.get(source, ""), sources.observed,
@@ -172,8 +173,8 @@ def read_cluster(
 
 
 def _tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
-    """Return the limits of each tenant that override files name; the newest file of a tenant wins. ``tenant_shards``:
-    instances of a tenant of a token ring whose override says nothing."""
+    """Return the limits of each tenant in the overrides; the newest file wins. ``tenant_shards``: default shard size of a token
+    ring."""
     defaults = replace(DEFAULTS, ingestion_shards=tenant_shards)
     ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
     newest: dict[str, tuple[Any, Limits]] = {}
@@ -190,7 +191,7 @@ def _tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
 def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.DataFrame:
     """Return the rows of the one file with the latest ``created_at`` (ties: latest modified, then label) up to ``at_ms``.
 
-    A file that lists nothing has a row without names: it takes the place of older ones, and gives none."""
+    A file that lists nothing has one row without names: it replaces older files by nothing."""
     if not frame.height:
         return frame
     files = frame.group_by("file", maintain_order=True).agg(pl.col("created_at").max())
@@ -210,8 +211,8 @@ def _partition_shards(inputs: Inputs) -> dict[str, int]:
 
 
 def _beside(inputs: Inputs, ring: RingFile) -> Inputs:
-    """Return the files that belong to ``ring``, where rings of several kinds lie side by side: those in its folder and below,
-    but not what lies in a deeper folder with a ring of its own."""
+    """Return the files that belong to ``ring`` where there are rings of several kinds: those in its folder and below, without
+    deeper folders that have a ring of their own."""
     own, folders = _folder(ring.label), {_folder(label) for label in ring.labels}
 
     def home(label: str) -> str:
@@ -370,7 +371,7 @@ def _label_and_time(inputs: Inputs, row: Listed) -> tuple[str, int]:
 
 
 def _component(row: dict[str, Any]) -> str:
-    """Return the component whose ring it is by its key, file name or members; "" where it may be one that takes writes."""
+    """Return the component that key, file name or members name, if it takes no writes; else ""."""
     names = row["key"].rpartition("/")[2], row["label"].rpartition("/")[2].lower()
     for word in _OTHERS:
         if any(word in name for name in names) or (row["ids"] and all(word in name.lower() for name in row["ids"])):
@@ -379,7 +380,7 @@ def _component(row: dict[str, Any]) -> str:
 
 
 class _Evidence:
-    """What the files say about the kinds of rings: their keys, paths and members, and the files beside them."""
+    """Derives the kind of a ring from its key, path and members, and from the files beside it."""
 
     def __init__(self, inputs: Inputs) -> None:
         metrics, overrides = inputs.table("metrics"), inputs.table("overrides")
@@ -406,7 +407,7 @@ class _Evidence:
         ]
 
     def of(self, row: dict[str, Any]) -> tuple[Strategy, str]:
-        """Return the kind of a ring and why; "" and why nothing tells."""
+        """Return the kind of a ring and the reason; the kind is "" if unknown."""
         if row["partitions"]:
             return "partition-ring", "it lists partitions"
         component = _component(row)
@@ -428,8 +429,8 @@ class _Evidence:
             if len(kinds) == 1:
                 return found[0][1], f"{found[0][2]} beside it ({found[0][0]})"
             if kinds:
-                return "", "files of Pyroscope and of Mimir, Loki or Tempo lie beside it"
-        return "", "no key, name or file beside it tells"
+                return "", "files of both Pyroscope and Mimir, Loki or Tempo lie beside it"
+        return "", "no key, path, member or file beside it says which"
 
 
 def _members_of(inputs: Inputs, file: int, key: str) -> tuple[Member, ...]:
@@ -446,8 +447,8 @@ def _members_of(inputs: Inputs, file: int, key: str) -> tuple[Member, ...]:
 def _partition_ring(
     inputs: Inputs, label: str, several: bool, at_ms: int | None
 ) -> tuple[str, tuple[Partition, ...]] | None:
-    """Return label and partitions of the newest ring of partitions (below the folder of ``label`` where rings of ``several``
-    kinds lie side by side), or None without one. Tokens that the file leaves out are computed."""
+    """Return label and partitions of the newest ring of partitions, or None without one. With rings of ``several`` kinds only
+    those below the folder of ``label`` count. Missing tokens are computed."""
     ranked = []
     for row in inputs.table("rings").filter(pl.col("partitions")).iter_rows(named=True):
         found, now_ns = _label_and_time(inputs, row)
@@ -473,8 +474,7 @@ def _partition_tokens(number: int, values: list[int] | None) -> np.ndarray:
 
 
 def _with_limit_gauges(rules: pl.DataFrame, inputs: Inputs, limits: Mapping[str, Limits]) -> pl.DataFrame:
-    """Add to ``rules``, for datasets without one, what the shard limit gauges say: the newest series of each dataset,
-    with its tenant's own limit."""
+    """Add to ``rules`` the newest shard limit gauge of each dataset without a rule, with its tenant's own limit."""
     metrics = inputs.table("metrics")
     gauges = metrics.filter(
         (pl.col("metric") == SHARD_LIMIT) & pl.col("dataset").is_not_null() & (pl.col("value") >= 1)

@@ -1,4 +1,4 @@
-"""What a failure does: the three regimes (transient, left, returned), exact per node, dataset and tenant.
+"""The effect of a failure in the three regimes (transient, left, returned), exact per node, dataset and tenant.
 
 See ``docs/models/ring-placement.md``, "Three regimes of a failure" and "Totals of a scenario".
 """
@@ -28,7 +28,7 @@ def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndar
     """Send the groups whose receiver is down to their next candidates (regime A).
 
     ``down``: bool per ring member; failed members still look ACTIVE to clients, so each costs a try. Returns the indices
-    of these groups, who takes them (-1: rejected), and the tries made.
+    of these groups, the members that take them (-1: rejected), and the tries made.
     """
     candidates = placement.candidates
     flags = np.append(down, False)  # the last entry answers for -1
@@ -63,8 +63,8 @@ def count_touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int
 
 
 def _mean_tries(placement: Placement, hit: np.ndarray = _NO_GROUPS, tries: np.ndarray = _NO_GROUPS) -> float:
-    """Return the attempts per request, weighted by load, or by group where there is none. ``tries``: those of the groups
-    ``hit``; each other group takes one, or none where no instance may receive it."""
+    """Return the attempts per request, weighted by load (by group without load). ``tries`` of the groups ``hit``; other groups
+    take one, or none if no instance may receive them."""
     weight = placement.groups.weight.astype(np.float64)
     if not weight.any():
         weight = np.ones(len(weight))
@@ -75,7 +75,7 @@ def _mean_tries(placement: Placement, hit: np.ndarray = _NO_GROUPS, tries: np.nd
 
 
 def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
-    """Compute regime A. Returns the outcome and the placement it leaves: each group at the one instance that takes it."""
+    """Compute regime A. Returns the outcome and the placement after it: each group at the instance that takes it."""
     weight = placement.groups.weight
     hit, target, tries = reroute(placement, down)
     moved = weight[hit]
@@ -104,7 +104,7 @@ def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Place
     receivers = placement.receivers.copy()
     receivers[hit] = target
     left = replace(placement, candidates=receivers.reshape(-1, 1))
-    # Same groups on the same ring: what was computed of them is still right.
+    # Same groups on the same ring: these cached values still hold.
     for name in ("positions", "parts", "shard_loads"):
         if name in placement.__dict__:
             left.__dict__[name] = placement.__dict__[name]
@@ -112,10 +112,9 @@ def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Place
 
 
 def takeover_flows(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:
-    """List who takes over what the ``lost`` members received: (lost, taker or "" where it is rejected, bytes per second),
-    the largest first.
+    """List the load that moves off the ``lost`` members: (lost, taker or "" if rejected, bytes per second), the largest first.
 
-    Empty where the two placements do not consist of the same groups.
+    Empty if the two placements do not consist of the same groups.
     """
     down = member_mask(before.ring, lost)
     if before.groups is not after.groups or not down.any() or after.ring.total <= 0:
@@ -153,7 +152,7 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
 
 
 def all_members(before: Layout, after: Layout) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Return the IDs of both rings in byte order, and the index among them of each member of the one and the other."""
+    """Return the IDs of both rings in byte order, and the index of each member of the first and of the second ring."""
     ids = sorted({*before.ids, *after.ids})
     at = {name: i for i, name in enumerate(ids)}
     old = np.array([at[i] for i in before.ids], dtype=np.int64)
@@ -204,7 +203,7 @@ def changed_owners(before: Ring, after: Ring, old: np.ndarray, new: np.ndarray) 
 def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] = frozenset()) -> Outcome:
     """Compute the effect of a new layout (regime B, a scale step, other tokens or limits).
 
-    ``gone``: the members whose loss causes it, so that what they received counts as needed movement.
+    ``gone``: the members whose loss causes it; what they received has to move.
     """
     ids, old, new = all_members(before.ring, after.ring)
     loads = np.zeros(len(ids), dtype=before.loads.dtype)
@@ -215,7 +214,7 @@ def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] =
     down = member_mask(before.ring, gone)
     on_gone = before.loads[down].sum().item()
     datasets, fully, tenants = count_touched(before, down)
-    # What a lost member received and now no instance does.
+    # Load of lost members that no instance receives now.
     lost = max(0, after.rejected - before.rejected)
     return Outcome(
         ids,

@@ -1,4 +1,4 @@
-"""Where load is from: stats, usage gauges, a load table, counters, blocks. Each has its own byte; they are never mixed."""
+"""Sources of load: stats, usage gauges, a load table, counters, blocks. Each counts other bytes; they are never mixed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS = {
     "sent": "pushed bytes (perhaps compressed)",
     "blocks": "bytes in blocks",
 }
-"""What a byte is in each source."""
+"""Unit of each source."""
 
 LOAD_SCHEMA: dict[str, Any] = {
     "tenant": pl.Categorical(),
@@ -35,7 +35,7 @@ LOAD_SCHEMA: dict[str, Any] = {
     "fingerprint": pl.UInt64,
     "shard": pl.Int64,
 }
-"""Columns of load rows; what a source does not know is null. There may be millions of keys, whose texts are held once."""
+"""Columns of load rows; unknown values are null. There may be millions of keys: categoricals hold each text once."""
 
 OBSERVED_SCHEMA: dict[str, Any] = {
     "source": pl.String,
@@ -71,14 +71,14 @@ STALE_MS = 300_000
 
 
 def present(samples: pl.DataFrame) -> pl.DataFrame:
-    """Leave out samples of gauges (with ``t``) whose series had ended when the newest was taken."""
+    """Drop samples of gauges (with ``t``) whose series had ended when the newest was taken."""
     timed = pl.col("time_ms").is_not_null()
     return samples.filter(~timed | (pl.col("t") >= pl.col("t").filter(timed).max() - STALE_MS).fill_null(True))
 
 
 @dataclass
 class LoadSources:
-    """The load rows of each source that is there, its unit, and what the sources say about who wrote what."""
+    """Load rows and unit of each source in the files, and the (shard, writer) pairs that the sources observed."""
 
     loads: dict[str, pl.DataFrame] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=UNITS.copy)
@@ -99,13 +99,13 @@ class LoadSources:
         if blocks.height:
             sources._read_blocks(blocks)
         if table.height:
-            # Reading has added up what came together; what it gives must not depend on what that was.
+            # Readers add up only what comes together: add up the rest, so that the result does not depend on the cuts.
             sources.loads["table"] = by_dataset(table.drop(FILE)).rename({"bytes_per_s": "bytes"})
         return sources
 
     @property
     def names(self) -> list[str]:
-        """The sources that are there, the best first."""
+        """Names of the sources in the files, the best first."""
         return [name for name in SOURCES if name in self.loads]
 
     @property
@@ -163,7 +163,7 @@ class LoadSources:
         rows = blocks.select(columns).unique(["block", "tenant", "dataset", "shard"], keep="first", maintain_order=True)
         pair = ["tenant", "dataset", "shard", "instance"]
         self._observe("blocks", rows.group_by(pair, maintain_order=True).agg(pl.col("bytes").sum()))
-        # Compacted blocks repeat the data of segments: count one level, the youngest that is there.
+        # Compacted blocks repeat the data of segments: count the youngest level only.
         youngest = rows.filter(pl.col("level") == rows["level"].min())
         key = ["tenant", "dataset", "shard"]
         self.loads["blocks"] = youngest.group_by(key, maintain_order=True).agg(pl.col("bytes").sum())
@@ -172,8 +172,8 @@ class LoadSources:
 def counter_totals(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl.DataFrame, bool]:
     """Sum up one counter. Returns rows (tenant, shard, instance, bytes), and whether they are rates.
 
-    Series seen in two scrapes of different time give a rate, one scrape alone only its total. Where a server names the target of
-    each scrape, several targets are added up.
+    Series seen in two scrapes give a rate, a single scrape only its total. Several targets, where the server names them, are
+    added up.
     """
     samples = metrics.filter((pl.col("metric") == name) & pl.col("shard").is_not_null())
     if not samples.height:
@@ -188,7 +188,7 @@ def counter_totals(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl
         pl.len().alias("samples"),
         ((pl.col("t").last() - pl.col("t").first()) / 1000).alias("seconds"),
     )
-    # Of two scrapes a fall says that they are of two writers, or of one before and after a restart.
+    # A fall between just two scrapes means two writers, or one before and after a restart.
     rated = bool(((ends["seconds"] >= 1) & (~ends["fell"] | (ends["samples"] > 2))).all())
     value = pl.col("rise") / pl.col("seconds") if rated else pl.col("last")
     whole = ends.group_by(series, maintain_order=True).agg(value.sum().round().alias("bytes"))
@@ -196,10 +196,8 @@ def counter_totals(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl
 
 
 def whole_usage(by_shard: pl.DataFrame, by_dataset: pl.DataFrame) -> pl.DataFrame:
-    """Combine the usage gauges to load rows: a dataset's breakdown by shard where it adds up to the dataset's own gauge
-    (each shard is rounded), else that gauge alone.
-
-    Series of shards that moved stay behind, and a scrape may lack some.
+    """Combine the usage gauges to load rows: a dataset's breakdown by shard if it adds up to the dataset's own gauge (each
+    shard is rounded), else that gauge alone: series of moved shards linger, and a scrape may lack some.
     """
     key = ["tenant", "dataset"]
     parts = by_shard.group_by(key, maintain_order=True).agg(pl.col("bytes").sum().alias("parts"), pl.len().alias("n"))
@@ -228,13 +226,13 @@ _RECEIVED = {
     "tempo_distributor_bytes_received_total": "bytes",
     "tempo_distributor_spans_received_total": "spans",
 }
-"""Counters of distributors, the preferred one first, and what they count."""
+"""Counters of distributors and their units, the preferred one first."""
 
 
 @dataclass(frozen=True)
 class TenantLoads:
     """Loads of a token ring. ``loads``: tenant and load (before replication); ``keys``: tenant, token, weight of single keys,
-    which say more than shares of the key space; ``source`` (one of ``TENANT_SOURCES``, or "") and ``unit``; ``observed``:
+    which are more precise than shares of the key space; ``source`` (one of ``TENANT_SOURCES``, or "") and ``unit``; ``observed``:
     tenant, instance, load as an ingester itself reports it; ``replication``: the factor that a gauge gives, else None;
     ``is_count``: whether the load counts things, not bytes; ``replicated``: whether every replica is counted;
     ``names``: IDs as written, where they differ from those shown."""
@@ -272,10 +270,10 @@ class TenantLoads:
             table.filter(pl.col("tenant_written").is_not_null()).select("tenant", "tenant_written").iter_rows()
         )
         source = wanted if wanted in found else next((n for n in TENANT_SOURCES if n in found), "")
-        notes = [f"no load of source {wanted} in the files"] if wanted not in ("auto", source) else []
+        notes = [f"no load from {wanted} in the files"] if wanted not in ("auto", source) else []
         others = [name for name in TENANT_SOURCES if name in found and name != source]
         if others:
-            notes.append(f"load from {source}; also there, not mixed in: {', '.join(others)}")
+            notes.append(f"load from {source}; also in the files, not used: {', '.join(others)}")
         none = pl.DataFrame(schema=NO_TENANTS), "", True
         loads, unit, is_count = found.get(source, none)
         return cls(loads.sort("tenant"), keys if source == "table" else keys.clear(), source, unit, observed, replication,
@@ -291,8 +289,8 @@ def _newest_samples(metrics: pl.DataFrame, inputs: Inputs, name: str, series: li
 
 
 def _series_in_memory(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:
-    """Return tenant, instance, load of what ingesters hold, all replicas counted, and its unit."""
-    # Expositions without the scraper's labels differ by file: one file per ingester.
+    """Return the load that each ingester holds by tenant and instance, all replicas counted, and its unit."""
+    # Without a scraper's labels there is one file per ingester.
     own = pl.coalesce("instance", pl.format("{}", "file")).alias("instance")
     named = metrics.with_columns(own)
     series = ["tenant", "instance"]
@@ -310,8 +308,8 @@ def _series_in_memory(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFra
 
 
 def _received(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:
-    """Return tenant and load of the first counter of distributors that is there, and its unit: per second if every series
-    was seen in two scrapes."""
+    """Return the load by tenant from the first counter of distributors in the files, and its unit: per second if every series was
+    seen in two scrapes."""
     for name, what in _RECEIVED.items():
         samples = metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null())
         if not samples.height:

@@ -1,4 +1,4 @@
-"""Members of a scenario: which ones an operator names, other numbers of nodes, zero-padded IDs, the best next ID."""
+"""Members by name: those an operator names, scaling out and in, zero-padded IDs, the best next ID."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ORDINAL = re.compile(r"^(.*?)(\d+)$", re.DOTALL)
 def named_members(wanted: Sequence[str], members: Sequence[Member]) -> tuple[list[str], list[str]]:
     """Look up the members that ``wanted`` names, each an ID or ``zone:NAME``.
 
-    Returns their IDs in ring order, and the names that fit no member. An ID is also found with other zero-padding, so
-    that a scenario survives that what-if.
+    Returns their IDs in ring order, and unknown names. An ID is also found with other zero-padding, so that a scenario survives
+    that what-if.
     """
     ids = {m.id for m in members}
     numbered = {parts[:2]: m.id for m in members if (parts := ordinal(m.id))}
@@ -65,8 +65,8 @@ def _common_prefix(members: Sequence[Member]) -> tuple[str, int]:
 def scale_members(members: Sequence[Member], size: int, width: int = 0, others: Sequence[Member] = ()) -> list[Member]:
     """Grow or shrink ``members`` (placed ones) to ``size``.
 
-    The highest ordinals go first. New members continue the count (padded to ``width`` digits), get the usual number of
-    tokens and keep zones level. The IDs of ``others`` (not healthy, or of another zone) are in use too.
+    The highest ordinals leave first. New members continue the count (padded to ``width`` digits), get the usual number of
+    tokens and keep zones level. IDs of ``others`` (not healthy, or of another zone) are taken too.
     """
     have = list(members)
     if size < len(have):
@@ -96,8 +96,8 @@ def scale_members(members: Sequence[Member], size: int, width: int = 0, others: 
 def best_next_id(members: Sequence[Member], others: Sequence[Member] = ()) -> tuple[str, int, str, int]:
     """Find the ID of one more node that moves the fewest shards: the smallest number that sorts behind all others.
 
-    ``others``: members that take no part, whose IDs are not free. Returns (best ID, number of shards whose owner changes,
-    plain next ID, number of shards whose owner changes).
+    ``others``: members outside the layout, whose IDs are taken. Returns the best ID and the number of shards whose owner
+    changes, then the same for the plain next ID.
     """
     placed = [m for m in members if m.placed]
     prefix, highest = _common_prefix([*placed, *others])

@@ -1,6 +1,5 @@
-"""Load placed on a ring with replicas: the replica sets of all tenants as one table of rows.
-
-What any failing set does to them is then one pass over arrays.
+"""Load placed on a ring with replicas: the replica sets of all tenants as one table of rows, so that any failing set is one
+pass over arrays.
 
 A tenant's shard is a ring of its own; tenants with the same members share it. A row is one replica set of one shard, with the
 number of keys that have it and the load on them. See ``docs/models/dskit-rings.md``, "What a failure does".
@@ -23,9 +22,9 @@ from engine.ring_placement.dskit.token_ring import SPACE, Operation, TokenRing, 
 from engine.ring_placement.pyroscope.ring import Member
 
 _FOLDED = 60_000
-"""Runs of tokens up to which a shard's equal replica sets are folded to one row."""
+"""Most runs of tokens of a shard up to which equal replica sets are folded to one row."""
 _DENSE = 30_000_000
-"""Cells up to which a matrix of shards or tenants by members is made."""
+"""Most cells of a matrix of shards or tenants by members."""
 
 Check = Callable[[], None]
 Indices = np.ndarray
@@ -51,7 +50,7 @@ class Tenants:
 
 
 class _Shards:
-    """Distinct shards, numbered as they come."""
+    """Distinct shards, numbered in order of appearance."""
 
     def __init__(self) -> None:
         self.members: list[Indices] = []
@@ -88,14 +87,14 @@ class Rows:
 
     @cached_property
     def _columns(self) -> tuple[np.ndarray, ...]:
-        """Members column by column, the number of members standing for none: contiguous, and fit to be counted."""
+        """Members column by column (contiguous), with the number of members in place of -1, so that they can be counted."""
         absent = self.members < 0
         whole = np.where(absent, self.count, self.members)
         return tuple(np.ascontiguousarray(column) for column in whole.T)
 
     @cached_property
     def keys_of_shard(self) -> np.ndarray:
-        """Keys of each shard that have a row: all of them, or none where the shard has no tokens (float64)."""
+        """Keys of each shard that have a row (float64): all of them, or 0 for a shard without tokens."""
         return np.bincount(self.shard, self.length, len(self.shards))
 
     def live(self, alive: np.ndarray) -> np.ndarray:
@@ -107,7 +106,7 @@ class Rows:
         return live
 
     def shard_share(self, wanted: np.ndarray) -> np.ndarray:
-        """Return the share of each shard's keys that lie in the rows ``wanted`` (bool); 1 for a shard without tokens."""
+        """Return the share of each shard's keys in the rows ``wanted`` (bool); 1 for a shard without tokens."""
         lost = np.bincount(self.shard[wanted], self.length[wanted], len(self.shards))
         keys = self.keys_of_shard
         share: np.ndarray = np.where(keys > 0, lost / np.maximum(keys, 1), 1.0)
@@ -127,7 +126,7 @@ class Rows:
 
     @cached_property
     def shares(self) -> np.ndarray | None:
-        """Share of each shard's keys that each member holds (shards, members); None where that is too many cells."""
+        """Share of each shard's keys that each member holds (shards, members); None if that is too many cells."""
         count = self.count
         if len(self.shards) * count > _DENSE:
             return None
@@ -210,7 +209,7 @@ def partition_rows(
 
 
 class _Built:
-    """Rows as they are added, shard by shard, and the row of each single key."""
+    """Collects rows shard by shard, and the row of each single key."""
 
     def __init__(self, shard_of: np.ndarray, tenants: Tenants) -> None:
         self._shard_of, self._tenants = shard_of, tenants
@@ -343,8 +342,8 @@ class Registered:
 
 @dataclass(frozen=True, eq=False)
 class ReplicatedPlacement:
-    """Load placed on a ring with replicas. ``rows``: the replica sets of all shards; ``partitions``: the ring of partitions,
-    None for a token ring. ``failed``: members (bool) that a scenario lets fail."""
+    """Load placed on a ring with replicas. ``rows``: the replica sets of all shards; ``partitions``: None for a token ring;
+    ``failed``: members (bool) that fail in a scenario."""
 
     ring: Registered
     rows: Rows

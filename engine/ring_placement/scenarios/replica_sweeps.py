@@ -1,7 +1,7 @@
-"""All single failures, or all pairs, on a ring with replicas, at once: from how many more members of each set may fail.
+"""All single failures, or all pairs, on a ring with replicas, at once, from the number of members that each set can spare.
 
-A set that spares one member is lost to every pair in it; one that spares none, to each of its members. The same counts, by
-shard, say which tenants lose writes or queries.
+A set that can spare one member is lost to every pair in it; a set that can spare none, to each of its members. The same counts
+by shard give the tenants that lose writes or queries.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class PairSums:
         return cls.of(placement, placement.rows.length / SPACE, placement.rows.shard == 0)
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Return what is lost when members ``i`` and ``j`` fail together."""
+        """Return the loss when members ``i`` and ``j`` fail together."""
         lost: np.ndarray = self.base + self.single[i] + self.single[j] + self.both[i, j]
         return lost
 
     def matrix(self) -> np.ndarray:
-        """Return what is lost when any two members fail, those of the rows and the columns; on the diagonal one alone."""
+        """Return the loss for each pair of failing members (n, n); on the diagonal for one member alone."""
         lost: np.ndarray = self.base + self.single[:, None] + self.single[None, :] + self.both
         np.fill_diagonal(lost, self.base + self.single)
         return lost
@@ -153,7 +153,7 @@ class TenantCounts:
 
 
 def _add(ones: np.ndarray, twos: np.ndarray, one: np.ndarray, two: np.ndarray, tenants: int) -> None:
-    """Count ``tenants`` where ``one`` member, or ``two`` of them, or either of two, is enough."""
+    """Count ``tenants`` where ``one`` member is enough, or ``two`` together, or either of two."""
     ones += one * tenants
     twos += (two | two.T | one[:, None] | one[None, :]) * tenants
 
@@ -167,7 +167,7 @@ def sweep_replicas(
     reads_fail: bool,
 ) -> Sweep:
     """Sweep every node, every pair, or the sets ``downs`` one by one. ``limits``: capacity per member, or None;
-    ``reads_fail``: whether what is down does not answer queries either (a LEAVING member may)."""
+    ``reads_fail``: False if members that are down still answer queries, as LEAVING ones may."""
     n = len(placement.ring.members)
     if kind not in ("nodes", "leaving", "pairs"):
         return _one_by_one(placement, downs, limits, step)
@@ -200,7 +200,7 @@ def sweep_replicas(
 
 
 def _fill_loads(sweep: Sweep, placement: ReplicatedPlacement, sets: np.ndarray, limits: np.ndarray | None) -> None:
-    """Fill in what follows from the loads of those that are left, and the totals that are always 0."""
+    """Fill in the figures of the survivors' loads, and the totals that are always 0."""
     loads, alive = placement.loads, placement.alive
     count = len(sets)
     shards = placement.rows

@@ -1,4 +1,4 @@
-"""Rings that keep a set of members for each key as a strategy: dskit's token rings, and partitions with their owners."""
+"""Rings with replicas as a strategy: dskit's token rings, and partition rings with their owners."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
 from engine.ring_placement.scenarios.strategy import Check, Outcome, Step, Sweep
 
 KEEP_ROWS = 4
-"""Topologies whose rows are kept."""
+"""Number of topologies whose rows are kept."""
 _CELLS = 20_000_000
-"""Cells up to which loads are compared tenant by tenant."""
+"""Most cells up to which loads are compared tenant by tenant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class ReplicatedRing:
     ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing;
     ``tenant_shards`` and ``partition_shards``: of a tenant that no file names; ``without_le``: whether series are placed without
     that label; ``lists_members``: whether the files have a ring of members; ``kept``: rows of recent
-    topologies, since heartbeats and loads change all the time and topologies seldom."""
+    topologies: heartbeats and loads change all the time, topologies rarely."""
 
     tenants: Tenants
     partition_sizes: np.ndarray
@@ -106,7 +106,7 @@ class ReplicatedRing:
         )  # fmt: skip
 
     def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
-        """Return the members, or without a ring of members those that the partitions name as owners, taken to be healthy."""
+        """Return the members; without a ring of members the owners of partitions, as if healthy."""
         if self.lists_members or self.partitions is None:
             return members
         owners = sorted({owner for p in self.partitions.partitions for owner in p.owners})
@@ -145,7 +145,7 @@ class ReplicatedRing:
     def _instance(self, m: Member, p: RingParameters) -> Instance:
         values = m.values
         if values is None:
-            # Tokens that a file does not give are unknown; those of new members, and of other numbers, are made up.
+            # Tokens missing in a file are unknown; tokens of new members, or of another number, are made up.
             is_made_up = m.id not in self.listed or p.tokens is not None
             values = self._new_tokens(m) if is_made_up and m.tokens else NO_TOKENS
         state = m.state if m.state != "UNHEALTHY" else m.written or "ACTIVE"
@@ -164,8 +164,8 @@ class ReplicatedRing:
     def fail(
         self, placement: ReplicatedPlacement, failed: np.ndarray, regime: str
     ) -> tuple[Outcome, ReplicatedPlacement]:
-        """Let members fail while they stay registered: their replicas are lost, the sets stay. Whether they answer with
-        errors or are known to be unhealthy, the same writes and queries fail."""
+        """Let members fail while they stay registered: their replicas are lost, the sets stay. The same writes and queries fail
+        whether they return errors or are known to be unhealthy."""
         after = placement.with_failed(failed)
         outcome = Outcome(
             placement.ring.ids, placement.loads, after.loads, rejected_before=placement.rejected,
@@ -181,7 +181,7 @@ class ReplicatedRing:
     def compare(
         self, before: ReplicatedPlacement, after: ReplicatedPlacement, gone: frozenset[str] = frozenset()
     ) -> Outcome:
-        """Compute the effect of another layout. What moves is counted tenant by tenant, as what members have more."""
+        """Compute the effect of another layout. Moved load is counted tenant by tenant, as the increase at each member."""
         ids, old, new = all_members(before.ring, after.ring)
         loads, later = np.zeros(len(ids)), np.zeros(len(ids))
         loads[old], later[new] = before.loads, after.loads
@@ -223,7 +223,7 @@ class ReplicatedRing:
 def _topology(
     ring: TokenRing, tenants: Tenants, writing: Operation, lookback_s: int, now_s: int
 ) -> tuple[Hashable, ...]:
-    """Return all that the rows of a token ring depend on."""
+    """Return a key of everything that the rows of a token ring depend on."""
     digest = blake2b(ring.tokens.tobytes())
     for array in (ring.owner, tenants.sizes, tenants.key_tenant, tenants.key_token):
         digest.update(array.tobytes())
@@ -238,7 +238,7 @@ def _is_registered(m: Member) -> bool:
 
 
 def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
-    """Whether tokens look spread-minimizing: all of zone number z are z modulo 8."""
+    """Whether tokens look spread-minimizing: all tokens of zone number z are z modulo 8."""
     with_tokens = [m for m in members if m.values is not None and len(m.values) >= 8]
     return bool(with_tokens) and len(zones) <= MAX_ZONES and all(
         m.values is not None and bool((m.values % MAX_ZONES == zones.index(m.zone)).all()) for m in with_tokens
@@ -246,8 +246,8 @@ def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
 
 
 def _tenants(cluster: Cluster, sizes: dict[str, int], copies: float, without_le: bool) -> tuple[Tenants, np.ndarray]:
-    """Collect the tenants that limits, loads and keys name; ``copies``: how often ingesters hold each series. Returns them, and
-    the number of partitions of each."""
+    """Collect the tenants in limits, loads and keys; ``copies``: replicas of each series. Returns them, and the number of
+    partitions of each."""
     loads, settings = cluster.tenants, cluster.settings
     token = "token_without_le" if without_le else "token"
     by_name = dict(loads.loads.iter_rows())
@@ -272,7 +272,7 @@ def _tenants(cluster: Cluster, sizes: dict[str, int], copies: float, without_le:
 def _settings_notes(
     p: RingParameters, cluster: Cluster, zone_aware: bool, replication: int, reads: str, is_partition: bool
 ) -> tuple[str, ...]:
-    """Say how the ring is laid out and where each setting is from."""
+    """List notes on how the ring is laid out and where each setting comes from."""
     settings = cluster.settings
     if is_partition:
         return (f"queries by the operation {reads}, lookback {p.lookback:g} s",)
@@ -289,8 +289,7 @@ def _settings_notes(
 
 
 def _by_tenant(placement: ReplicatedPlacement, at: np.ndarray, count: int) -> np.ndarray | None:
-    """Return the load of each tenant on each of ``count`` nodes (``at``: node of each member); None where that is too many
-    cells."""
+    """Return the load of each tenant on each of ``count`` nodes (``at``: node of each member); None if that is too many cells."""
     rows, tenants = placement.rows, placement.tenants
     if len(tenants.names) * count > _CELLS:
         return None
@@ -311,7 +310,7 @@ def _by_tenant(placement: ReplicatedPlacement, at: np.ndarray, count: int) -> np
 def _moved(
     before: ReplicatedPlacement, after: ReplicatedPlacement, old: np.ndarray, new: np.ndarray, count: int
 ) -> float:
-    """Sum what each tenant has more at each node afterwards."""
+    """Sum the increase of each tenant at each node."""
     first = _by_tenant(before, old, count)
     second = _by_tenant(after, new, count)
     if first is None or second is None:

@@ -1,4 +1,4 @@
-"""From inputs and parameters to placements: the live one, the one before the scenario, the one it leaves behind."""
+"""From inputs and parameters to placements: live, before the scenario, and after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from engine.ring_placement.scenarios.segment_writers import SegmentWriters, buil
 from engine.ring_placement.scenarios.strategy import Outcome, P, Strategy
 
 KEEP = 6
-"""Most recent scenarios whose partial results stay in the memo, so that going back to one of them is immediate."""
+"""Number of recent scenarios whose partial results stay in the memo, so that going back to one is immediate."""
 
 PER_CORE = 8_000_000
 """Bytes per second (uncompressed profiles) that one core takes: Pyroscope's rule of thumb of 8 MB/s."""
@@ -33,8 +33,8 @@ PER_CORE = 8_000_000
 
 @dataclass(frozen=True, eq=False)
 class LiveState(Generic[P]):
-    """The live state: the cluster, its members as seen at ``now_ns``, the strategy with the load, and where it is placed.
-    ``key`` identifies it in the memo."""
+    """The cluster without a scenario: its members as seen at ``now_ns``, its strategy with the load, and the placement. ``key``
+    identifies it in the memo."""
 
     cluster: Cluster
     members: tuple[Member, ...]
@@ -45,11 +45,11 @@ class LiveState(Generic[P]):
 
 
 HEARTBEAT_TIMEOUT_S = 60.0
-"""Heartbeat timeout of dskit's rings where nothing else says so."""
+"""Default heartbeat timeout of dskit's rings."""
 
 
 def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState[Any]:
-    """Combine the files, judge the members' health and place the keys, each step only where its inputs changed."""
+    """Combine the files, judge the members' health and place the keys; a step whose inputs did not change comes from the memo."""
     memo = context.memo
     cluster_key = (inputs.version, p.ring, p.load, p.strategy, context.at_ms)
     cluster = memo.value(
@@ -85,7 +85,7 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
             replicated = ReplicatedRing.of(cluster, now_ns, p, kept)
             members, strategy = replicated.with_owners(members), replicated
         else:
-            # Without a ring, or one of an unknown kind, nothing is placed; what was observed is shown.
+            # Without a ring, or with one of unknown kind, nothing is placed; only observed data is shown.
             keys, texts = build_keys(cluster, Ring.of(members if is_known else ()))
             strategy = SegmentWriters(keys, texts)
         context.check()
@@ -171,10 +171,10 @@ class _Messages:
         self.problems.append(Problem.at(f"-o {option}", "bad-option", reason))
 
     def named_members(self, option: str, wanted: Sequence[str], members: Sequence[Member]) -> list[str]:
-        """Look up the members that ``wanted`` names; each name that fits none is a problem of ``option``."""
+        """Look up the members that ``wanted`` names; an unknown name is a problem of ``option``."""
         ids, unknown = named_members(wanted, members)
         for name in unknown:
-            self.bad_option(option, f"{name!r} is no member and no zone:NAME")
+            self.bad_option(option, f"{name!r} is neither a member nor zone:NAME")
         return ids
 
 
@@ -189,7 +189,7 @@ def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> 
     down = tuple(i for i in wanted if i in in_ring)
     idle = [i for i in wanted if i not in in_ring]
     if idle:
-        messages.notes.append(f"already out of the ring, failing changes nothing: {', '.join(idle)}")
+        messages.notes.append(f"already out of the ring, so failing changes nothing: {', '.join(idle)}")
     # A failure or a scale step is compared with the ring as configured; limits and tokens alone with the live one.
     before = base if down or layout.leaving or p.scale is not None else state.placement
     capacity, comparable = _capacities(layout.members, p, state.cluster.load_source)
@@ -205,7 +205,7 @@ def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> 
         removed = frozenset()
     outcome, after = _outcome(state.strategy, before, layout, p.regime, down, failed, removed, context)
     if layout.added and not down and not layout.leaving:
-        # What a new node has to get is not needless.
+        # What a new node has to receive is not needless.
         index = {name: i for i, name in enumerate(outcome.nodes)}
         arrived = sum(outcome.after[index[i]].item() for i in layout.added)
         outcome = replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
@@ -264,7 +264,7 @@ def _configured(state: LiveState[P], p: RingParameters, messages: _Messages) -> 
 
 
 def _digits(members: Sequence[Member], scale: int | None) -> int:
-    """Return to how many digits ordinals are padded: room for ten times as many members."""
+    """Return the number of digits that ordinals are padded to: room for ten times as many members."""
     return len(str(max(len(members), scale or 0) * 10 - 1)) if members or scale else 1
 
 
@@ -274,7 +274,7 @@ def _scaled(
     """Grow or shrink the placed ``members`` to ``size``. Returns all members, and the IDs of new ones."""
     placed = [m for m in members if m.placed]
     ids = {m.id for m in placed}
-    # The ID of a tombstone is free again; that of a silent member, or of one in another zone, is not.
+    # The ID of a tombstone is free again; the IDs of silent members and of other zones are not.
     others = [m for m in (*members, *state.members) if m.id not in ids and not m.is_tombstone]
     scaled = scale_members(placed, size, _digits(members, size) if padded else 0, others)
     added = tuple(m.id for m in scaled if m.id not in ids)
@@ -284,8 +284,8 @@ def _scaled(
 
 
 def _capacities(members: Sequence[Member], p: RingParameters, load_source: str) -> tuple[dict[str, int], bool]:
-    """Return the capacity by member ID, and whether it may be compared with the load: a size is in the load's own unit,
-    cores are in uncompressed profile bytes."""
+    """Return the capacity by member ID, and whether it is in the load's unit: sizes are, cores mean uncompressed profile
+    bytes."""
     every_node, by_node = parse_capacity(p.capacity)
     by_cores = every_node is None and p.cores is not None
     if every_node is None and p.cores is not None:
@@ -301,7 +301,7 @@ def cascade(
     """Let nodes above capacity × ``factor`` fail too, all at once, until nothing changes (regime A throughout; the systems
     have no protection against this).
 
-    ``down``: bool per ring member; ``capacity``: load per ring member, inf where unknown. Returns who is down at the end, and
+    ``down``: bool per ring member; ``capacity``: load per ring member, inf if unknown. Returns the members down at the end, and
     the IDs that fail in each round.
     """
     rounds: list[tuple[str, ...]] = []
@@ -324,10 +324,10 @@ def _outcome(
     removed: frozenset[str],
     context: Context,
 ) -> tuple[Outcome, P]:
-    """Compute the effect in the chosen regime, and the placement that is left.
+    """Compute the effect in the chosen regime, and the placement after it.
 
-    ``down``: the members that fail; ``failed``: these and the ones a cascade takes down, as bool per ring member;
-    ``removed``: the members that a scale step removes.
+    ``down``: the members that fail; ``failed``: these and those that a cascade takes down (bool per ring member);
+    ``removed``: those that a scale step removes.
     """
     planned, leaving = layout.planned, frozenset(layout.leaving)
     stays = regime in ("transient", "unhealthy")
@@ -349,8 +349,8 @@ def _outcome(
 
 
 def _with_failure(outcome: Outcome, failure: Outcome, more: tuple[int, int, int] | None) -> Outcome:
-    """Add to the outcome of a new layout the totals of what fails in it. ``more``: what a planned loss (LEAVING, scaled in)
-    touches on the ring it acts on, None without one."""
+    """Add the totals of a failure to the outcome of a new layout. ``more``: what a planned loss (LEAVING, scaled in) touches
+    before it; None without one."""
     datasets, fully, tenants = failure.datasets_touched, failure.datasets_fully_on_down, failure.tenants_touched
     if more is not None:
         datasets, fully, tenants = max(datasets, more[0]), max(fully, more[1]), max(tenants, more[2])
@@ -367,7 +367,7 @@ def _with_failure(outcome: Outcome, failure: Outcome, more: tuple[int, int, int]
 
 
 def _returned(strategy: Strategy[P], before: P, away: P, back: P, down: frozenset[str]) -> Outcome:
-    """Compute regime C: the layout is as before the failure, and everything that moved away moves back."""
+    """Compute regime C: the layout is that before the failure, and everything that moved away moves back."""
     outcome = strategy.compare(away, back)
     first = strategy.compare(before, away, down)
     on_returned = back.loads[member_mask(back.ring, down)].sum().item()

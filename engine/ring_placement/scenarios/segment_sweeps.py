@@ -119,7 +119,7 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
 
 
 def _finish(sweep: Sweep, counts: TouchCounts) -> None:
-    """Fill in what is touched, and that nothing changes its shard while the layout stays."""
+    """Fill in the counts of touched datasets and tenants; while the layout stays, no shard changes."""
     if sweep.down:
         sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = counts.of(np.array(sweep.down))
     sweep.fill()
@@ -287,18 +287,17 @@ def _owners_that_stay(placement: Placement, later: Placement, k: int) -> list[np
 
 
 def _cells(placement: Placement, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the load by cell dataset * ``n`` + receiver. Returns the sorted cells and their weights, without what is
-    rejected."""
+    """Sum the load by cell dataset * ``n`` + receiver. Returns the sorted cells and their weights, without rejected load."""
     received = placement.receivers >= 0
     cell = placement.groups.datasets[received].astype(np.int64) * n + placement.receivers[received]
     return sum_cells(cell, placement.groups.weight[received])
 
 
 def back_again(left: Sweep, placement: Placement, capacity: np.ndarray | None) -> Sweep:
-    """Turn a sweep of departures from ``placement`` (regime B) into one of what happens when they are back (regime C).
+    """Turn a sweep of departures from ``placement`` (regime B) into one of their return (regime C).
 
-    The layout is as it was, so that every scenario has the same loads, and what had moved away moves back: what others take
-    over and what was rejected meanwhile. ``capacity``: bytes per second per ring member, or None.
+    The layout is the old one, so every scenario has the same loads; what others took over or rejected moves back.
+    ``capacity``: bytes per second per ring member, or None.
     """
     sweep = Sweep(left.ids)
     receives = receiving_members(placement)

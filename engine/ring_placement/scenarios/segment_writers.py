@@ -1,4 +1,4 @@
-"""Pyroscope's segment writers as a strategy: placement keys out of the load, one storing node per key, candidates behind it."""
+"""Pyroscope's segment writers as a strategy: one node stores each key; the candidates behind it take over."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SegmentWriters:
         return place(Ring.of(members), keys, TRIES, like)
 
     def fail(self, placement: Placement, failed: np.ndarray, regime: str) -> tuple[Outcome, Placement]:
-        """Compute regime A; writers whose heartbeat is too old are gone, so that there is no other."""
+        """Compute regime A, the only one with registered members: a writer whose heartbeat is too old is gone."""
         return fail_members(placement, failed)
 
     def without(self, placement: Placement, gone: frozenset[str], check: Check) -> Placement:
@@ -72,13 +72,13 @@ class SegmentWriters:
 
 
 _AT_ONCE = 1 << 20
-"""Rows that are numbered at once: there may be millions of keys."""
+"""Rows numbered at a time: there may be millions of keys."""
 LIMITS_FROM = ("default", "override", "rule")
-"""Where the limits of a dataset are from, as the column ``limits_from`` says it."""
+"""Values of the column ``limits_from``: where the limits of a dataset come from."""
 
 
 def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
-    """Build the keys of the cluster's load on ``ring``, or without any load those of the datasets that rules name.
+    """Build the keys of the cluster's load on ``ring``; without load, keys of the datasets that rules name.
 
     Returns the keys and, in the order of their datasets, the texts (tenant, dataset, limits_from).
     """
@@ -86,7 +86,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     if not load.height and cluster.rule_rows.height:
         load = _load_of_rules(cluster)
     load = load.with_columns(pl.col("tenant").fill_null(""))
-    # Counters know tenant and shard only: then each such pair stands for a dataset.
+    # Counters know tenant and shard only: each such pair stands for a dataset.
     by_shard = load["dataset"].null_count() == load.height and load.height > 0 and load["shard"].null_count() == 0
     has_hashes = any(load[name].null_count() < load.height for name in ("tenant_hash", "dataset_hash"))
     columns = ["tenant", "tenant_hash", "dataset", "dataset_hash"] if has_hashes else ["tenant", "dataset"]
@@ -183,7 +183,7 @@ def _row_kinds(load: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hashes(texts: pl.Series, raw: pl.Series | None) -> np.ndarray:
-    """Hash each text (uint64), or take its entry in ``raw`` where that has one: the hash of the text before cleaning."""
+    """Hash each text (uint64); a value in ``raw``, the hash of the text before cleaning, takes precedence."""
     unique = texts.unique(maintain_order=True)
     if len(unique) < len(texts):
         table = pl.DataFrame({texts.name: unique, "hash": pl.Series(xxh64_column(unique), dtype=pl.UInt64)})
@@ -196,9 +196,9 @@ def _hashes(texts: pl.Series, raw: pl.Series | None) -> np.ndarray:
 
 
 def _fix_offsets(keys: Keys, load: pl.DataFrame, total: int) -> None:
-    """Let rows whose shard is known use that shard's offset, if the dataset may use it on a ring of ``total`` shards.
+    """Fix rows with a known shard to its offset, if the dataset may use that shard on a ring of ``total`` shards.
 
-    The others (written before a change, or elsewhere) stay spread over the dataset's shards. Changes ``keys`` in place.
+    Others (written before a change, or elsewhere) stay spread over the dataset's shards. Changes ``keys`` in place.
     """
     shard = load["shard"].fill_null(0).to_numpy().astype(np.int64)
     offset, allowed = keys.ranges(total).offsets_of(keys.row_dataset, shard)

@@ -1,8 +1,8 @@
-"""The one seam between kinds of rings and everything that is done with them: layout, then placement, then outcome.
+"""The interface of a kind of ring: layout, placement, outcome, sweeps.
 
-A strategy lays out members and places the load on them (``place``), says what a failing set does while the ring keeps its
-members (``fail``) or has lost them (``without``, ``compare``), and sweeps many failing sets. Scenarios, tables and the
-screen work with these alone.
+A strategy lays out members and places the load on them (``place``), computes what a failing set does while the ring keeps its
+members (``fail``) or has lost them (``without``, ``compare``), and sweeps many failing sets. Scenarios use nothing else of a
+kind; its tables and texts are in ``result.answers``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Step = Callable[[float], None]
 
 
 def imbalance(loads: np.ndarray) -> tuple[float, float]:
-    """Compute max over mean and coefficient of variation (population) of node loads; 1 and 0 where there is no load."""
+    """Compute max over mean and coefficient of variation (population) of node loads; 1 and 0 without load."""
     if not len(loads):
         return 1.0, 0.0
     mean = float(loads.mean())
@@ -34,8 +34,8 @@ class Sweep:
     """Scenarios and their totals: every list has one entry per scenario, in the same order.
 
     ``down``: who fails, as indices into ``ids``. ``TOTALS`` as in ``strategy.Outcome``, loads in bytes per second.
-    ``worst``: the member with the largest load afterwards (-1: none is left) and its ``worst_load``;
-    ``nodes_over_capacity``: -1 where no capacity is given. The last three lists are empty for segment writers: the share of
+    ``worst``: the member with the largest load afterwards (-1 without survivors) and its ``worst_load``;
+    ``nodes_over_capacity``: -1 without a capacity. The last three lists are empty for segment writers: the share of
     all keys that cannot be written, and how many tenants lose some writes, or queries.
     """
 
@@ -62,9 +62,9 @@ class Sweep:
     def add_loads(
         self, down: tuple[int, ...], after: np.ndarray, survivors: np.ndarray, capacity: np.ndarray | None
     ) -> None:
-        """Append who fails in a scenario and what its loads ``after`` (per ring member) show.
+        """Append a scenario: who fails, and figures of the loads ``after`` (per ring member).
 
-        ``survivors``: bool per ring member, who takes data afterwards.
+        ``survivors``: members that take data afterwards (bool per ring member).
         """
         self.down.append(down)
         alive = after[survivors]
@@ -77,7 +77,7 @@ class Sweep:
         self.nodes_over_capacity.append(int((alive > capacity[survivors]).sum()) if capacity is not None else -1)
 
     def fill(self) -> None:
-        """Set the totals that have no values to 0: no scenario changes them."""
+        """Set the totals without values to 0: no scenario of this sweep changes them."""
         for name in TOTALS:
             if not getattr(self, name):
                 setattr(self, name, [0] * len(self.down))
@@ -183,7 +183,7 @@ class Strategy(Protocol[P]):
         is called during long work and may raise."""
 
     def fail(self, placement: P, failed: np.ndarray, regime: str) -> tuple[Outcome, P]:
-        """Let members (bool per ring member) fail while they stay registered. Returns the outcome and what is left."""
+        """Let members (bool per ring member) fail while they stay registered. Returns the outcome and the placement after it."""
 
     def without(self, placement: P, gone: frozenset[str], check: Check) -> P:
         """Place the load on the ring laid out again without the members ``gone``."""
@@ -192,7 +192,7 @@ class Strategy(Protocol[P]):
         """Compute the effect of another layout; ``gone``: members whose loss causes it."""
 
     def touched(self, placement: P, down: np.ndarray) -> tuple[int, int, int]:
-        """Count datasets and datasets wholly on the members ``down`` (bool), and tenants with a part there."""
+        """Count datasets with a part on the members ``down`` (bool), datasets wholly on them, and tenants with a part there."""
 
     def sweep(
         self,

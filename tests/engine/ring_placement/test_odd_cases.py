@@ -61,7 +61,7 @@ RULES = Rules(
 )  # fmt: skip
 
 
-def test_the_next_rules_stand_beside_those_in_force() -> None:
+def test_next_rules_beside_those_in_force() -> None:
     overrides = "overrides:\n  t:\n    adaptive_placement_unit_size_bytes: 200000\n"
     assert _strategy(overrides, RULES) == [
         ("absent", 0, 5, 5, "round-robin", "round-robin"),

@@ -57,7 +57,7 @@ def cold(folder: Path, files: dict[str, tuple[bytes, int]], parameters: RingPara
 
 
 @pytest.mark.parametrize("in_place", [True, False])
-def test_what_was_overwritten_is_shown_as_a_session_shows_it_that_saw_only_that(tmp_path: Path, in_place: bool) -> None:
+def test_an_overwritten_version_is_shown_like_a_session_on_that_version(tmp_path: Path, in_place: bool) -> None:
     live = tmp_path / "live"
     live.mkdir()
     session = Session([live], [view(NAME)], settings=QUIET)
@@ -81,7 +81,7 @@ def test_what_was_overwritten_is_shown_as_a_session_shows_it_that_saw_only_that(
     session.close()
 
 
-def test_dated_pages_are_steps_too_and_a_removed_ring_is_one(tmp_path: Path) -> None:
+def test_dated_pages_and_removed_rings_are_moments(tmp_path: Path) -> None:
     put(tmp_path, "ring-1.json", ring(3, 10), 10, in_place=False)
     put(tmp_path, "ring-2.json", ring(4, 20), 20, in_place=False)
     session = Session([tmp_path], [view(NAME)], settings=QUIET)

@@ -70,12 +70,12 @@ def test_labels_of_a_series(text: str, labels: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("text", ['up{a="b",', 'up{a="b"', "up{a=b}", '{a="b" "c"}', '{a="b";c="d"}', '{="b"}'])
-def test_what_is_no_series(text: str) -> None:
+def test_text_that_is_not_a_series(text: str) -> None:
     with pytest.raises(ValueError, match="a label set"):
         parse_labels(text)
 
 
-def test_seeds_that_go_takes_for_zero() -> None:
+def test_seeds_that_go_treats_as_zero() -> None:
     for seed in (0, 2**31 - 1):
         random = GoRand(seed)
         assert first_draws([seed], 5).tolist() == [[x >> 31 & 2**32 - 1 for x in random.uint64s(5).tolist()]]

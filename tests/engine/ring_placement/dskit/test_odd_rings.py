@@ -16,13 +16,13 @@ def member(name: str, *tokens: int, state: str = "ACTIVE", zone: str = "", **mor
     return Instance(name, zone, state, np.array(tokens, dtype=np.int64), **more)  # type: ignore[arg-type]
 
 
-def test_a_ring_of_which_nothing_more_is_known_has_three_replicas_and_no_zones() -> None:
+def test_the_default_is_three_replicas_without_zones() -> None:
     ring = TokenRing.of([member("a", 1)])
     assert (ring.replication, ring.zone_aware) == (3, False)
 
 
 @pytest.mark.parametrize("before", [(), (1,), (1, 3)])
-def test_a_token_of_two_goes_to_the_one_that_stays(before: tuple[int, ...]) -> None:
+def test_a_token_of_two_members_goes_to_the_one_not_leaving(before: tuple[int, ...]) -> None:
     ring = TokenRing.of([member("a", *before, 7, state="LEAVING"), member("b", 7)])
     assert (ring.tokens.tolist(), ring.owner.tolist()) == ([*before, 7], [0] * len(before) + [1])
 
@@ -33,13 +33,13 @@ def test_a_zone_without_tokens_gives_no_replica() -> None:
     assert sets.members.tolist() == [[0, 1], [1, 0]]
 
 
-def test_queries_ask_a_member_that_is_read_only_since_nobody_knows_when() -> None:
+def test_queries_ask_a_read_only_member_without_a_time() -> None:
     shards = ShardRing(TokenRing.of([member("a", 10), member("b", 20, read_only=True)], 1), NOW)
     assert shards.shard("t", 2).tolist() == [0]
     assert shards.shard("t", 2, 60).tolist() == [0, 1]
 
 
-def test_a_shard_looks_back_by_a_second_and_not_at_all() -> None:
+def test_lookback_of_one_second_and_of_zero() -> None:
     both_new = ShardRing(TokenRing.of([member("a", 10, registered_s=NOW), member("b", 20, registered_s=NOW)]), NOW)
     assert len(both_new.shard("t", 1)) == 1 and len(both_new.shard("t", 1, 1)) == 2
     assert both_new.flags(1) != both_new.flags(0)

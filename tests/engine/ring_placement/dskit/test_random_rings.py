@@ -85,7 +85,7 @@ def test_replica_sets_are_those_of_the_walk(ring: TokenRing, name: str, steps: i
 
 @given(rings(), st.sampled_from(["write_no_extend", "write"]), st.integers(1, 3), st.integers(0, 2**32 - 1))
 @tries(10)
-def test_members_with_nearly_all_tokens_do_not_hide_the_others(
+def test_walks_past_members_with_nearly_all_tokens_find_the_others(
     ring: TokenRing, name: str, giants: int, seed: int
 ) -> None:
     taken = set(ring.tokens.tolist())

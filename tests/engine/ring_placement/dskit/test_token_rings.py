@@ -168,6 +168,6 @@ def test_seeds_and_draws() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 272, 273, 400])
-def test_cheap_draws_go_on_as_the_generator_does(count: int) -> None:
+def test_cheap_draws_continue_like_the_generator(count: int) -> None:
     cheap, plain = draws(-3098774884456951927, count), draws(-3098774884456951927, 1)
     assert [next(cheap) for _ in range(700)] == [next(plain) for _ in range(700)]

@@ -35,7 +35,7 @@ def drift(result: Any) -> dict[tuple[str, str], str]:
     return {(tenant, instance): text for tenant, instance, text in rows if text}
 
 
-def test_ingesters_that_hold_what_the_ring_gives_them_do_not_drift() -> None:
+def test_expected_series_are_no_drift() -> None:
     result = compute(exposition())
     observed = result.tables["observed"]
     assert not drift(result) and result.summary["drift_pairs"] == 0
@@ -44,7 +44,7 @@ def test_ingesters_that_hold_what_the_ring_gives_them_do_not_drift() -> None:
         assert row["expected"] == pytest.approx(row["bytes"], rel=0.05) and row["in_range"]
 
 
-def test_a_tenant_where_it_should_not_be_or_is_missing_is_drift() -> None:
+def test_unexpected_and_missing_tenants_are_drift() -> None:
     result = compute(exposition())
     demo = result.tables["tenants"].filter(result.tables["tenants"]["tenant"] == "demo")["instances"].to_list()[0]
     away = next(i for i in result.tables["nodes"]["instance"] if i not in demo)
@@ -60,7 +60,7 @@ def test_a_tenant_where_it_should_not_be_or_is_missing_is_drift() -> None:
     assert len(texts) == 3 == found.summary["drift_pairs"] and any(f"{away} has 700 of it" in t for t in texts)
 
 
-def test_addresses_are_members_and_names_of_nothing_are_no_drift() -> None:
+def test_addresses_are_matched_to_members_and_unrelated_names_are_no_drift() -> None:
     page = json.loads(mimir.page(mimir.ingesters(), START_S))
     text = exposition()
     strange = text

@@ -32,7 +32,7 @@ def test_minimum_capacity_is_the_edge() -> None:
     assert worst == zone
 
 
-def test_loads_are_said_in_units() -> None:
+def test_loads_have_units() -> None:
     cluster, loads = even()
     texts = [f.text for f in computed(cluster, loads, ("capacity", "6000000")).findings if f.level == "severe"]
     assert texts[-1] == "carries 6.19 MiB/s before anything fails, its capacity is 5.72 MiB/s"

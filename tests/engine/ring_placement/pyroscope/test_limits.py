@@ -150,7 +150,7 @@ def test_sums_of_weights_of_either_sort() -> None:
     assert not prng.permutation(7).flags.writeable
 
 
-def test_groups_are_used_again_where_they_stay() -> None:
+def test_unchanged_groups_are_reused() -> None:
     keys = _keys(*ROWS)
     one = place(RING, keys, 3)
     smaller = RING.without(["c"])

@@ -32,7 +32,7 @@ def placed(folder: Path, ring: Path, feed: Path) -> Result:
 
 
 @pytest.mark.parametrize("name", ["vector.json", "export.jsonl"])
-def test_an_answer_places_what_the_text_does(tmp_path: Path, name: str) -> None:
+def test_an_answer_of_prometheus_gives_the_same_placement_as_the_text(tmp_path: Path, name: str) -> None:
     native = reference("ring-placement") / "native"
     of_text = placed(tmp_path / "text", native / "ring3.page.json", native / "metrics.prom")
     of_answer = placed(tmp_path / "answer", native / "ring3.page.json", reference("feeds") / "ring" / name)
@@ -69,7 +69,7 @@ def test_counters_of_several_distributors_are_rates_that_add_up_and_survive_a_re
     assert totals(one, two) == ([("t", 3, "w:1", 250.0)], True)
 
 
-def test_a_gauge_whose_series_has_ended_is_gone() -> None:
+def test_an_ended_series_of_a_gauge_is_dropped() -> None:
     frame = pl.DataFrame({"t": [0, 100_000, 400_001], "time_ms": [0, 100_000, 400_001], "value": [1.0, 2.0, 3.0]})
     assert present(frame)["value"].to_list() == [3.0]
     untimed = frame.with_columns(pl.lit(None, pl.Int64).alias("time_ms"))

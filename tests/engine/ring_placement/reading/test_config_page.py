@@ -58,7 +58,7 @@ def compute(files: dict[str, bytes], **more: Any) -> Any:
     return VIEW.compute(inputs(files), RingParameters(now=str(NOW), **more), Context(now_ms=0))
 
 
-def test_settings_of_the_ring_are_those_of_its_configuration() -> None:
+def test_settings_come_from_the_configuration() -> None:
     files = {"ring.json": ring((0, 200, 241)), "config.yaml": MIMIR, "keys.csv": b"tenant,token\na,5\n"}
     result = compute(files)
     assert result.summary["replication_factor"] == 2 and result.summary["zone_aware"] is False
@@ -88,7 +88,7 @@ def test_a_configuration_of_loki() -> None:
 @pytest.mark.parametrize(
     "bad", [b"[1, 2]", b"-1", b"yes", b"99999999999999999999999", b"1:30:20", b"{a: b}", b"\xff\xfe", b"&a [*a]"]
 )
-def test_a_setting_that_is_no_value_is_a_problem_and_counts_as_not_set(bad: bytes) -> None:
+def test_an_invalid_setting_is_a_problem_and_counts_as_not_set(bad: bytes) -> None:
     for key in (b"replication_factor: 2", b"heartbeat_timeout: 4m0s", b"ingestion_tenant_shard_size: 2"):
         changed = MIMIR.replace(key, key.split(b":")[0] + b": " + bad)
         result = compute({"ring.json": ring(), "config.yaml": changed})

@@ -60,7 +60,7 @@ def test_load_table_mistakes() -> None:
 
 
 @pytest.mark.parametrize("beside", [b"", b"t,k,8,ff,extra\n"])
-def test_a_bad_line_does_not_take_one_with_a_carriage_return_along(beside: bytes) -> None:
+def test_a_bad_line_does_not_drop_a_line_with_a_carriage_return(beside: bytes) -> None:
     text = b"tenant,dataset,bytes_per_s,fingerprint\nt,a\rb,100,ff\n" + beside
     given_inputs = inputs({"l.csv": text, "ring.json": page(THREE)})
     assert given_inputs.table("loads").select("dataset", "bytes_per_s").rows() == [("a·b", 100.0)]

@@ -78,7 +78,7 @@ def test_override_mistakes() -> None:
         b"\xff\xfeoverrides: 1\n",
     ],
 )
-def test_yaml_that_is_no_mapping(text: bytes) -> None:
+def test_yaml_that_is_not_a_mapping(text: bytes) -> None:
     result = inputs({"overrides.yaml": text, "ring.json": page(THREE)})
     assert result.problems
     assert all(p.path == "overrides.yaml" for p in result.problems)

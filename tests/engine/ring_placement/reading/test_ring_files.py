@@ -55,7 +55,7 @@ def test_ring_files(ring: str, ending: str) -> None:
     }
 
 
-def test_a_binary_ring_is_known_whatever_the_script_of_its_first_id() -> None:
+def test_a_binary_ring_with_a_non_ascii_first_id_is_recognised() -> None:
     names = ["инжестор-0", "w-1"]
     desc = b"".join(
         write_bytes(1, write_bytes(1, name.encode()) + write_bytes(2, write_packed(6, [7 + at])))
@@ -107,7 +107,7 @@ def edited(change: Any) -> bytes:
         ("bad-time", lambda b: b.update(now="soon"), 3),
     ],
 )
-def test_one_thing_wrong_in_a_page(kind: str, change: Any, healthy: int) -> None:
+def test_single_errors_in_a_page(kind: str, change: Any, healthy: int) -> None:
     result = result_of({"ring.json": edited(change)}, now="2026-11-20T23:32:00Z")
     assert kind in kinds(result)
     assert result.summary["healthy"] == healthy

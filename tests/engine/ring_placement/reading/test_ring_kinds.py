@@ -77,7 +77,7 @@ def test_all_forms_of_partitions() -> None:
 TWO = [Member(f"node-{i}", "ACTIVE", f"z{i}", 8) for i in range(3)]
 
 
-def test_an_unknown_kind_asks() -> None:
+def test_an_unknown_kind_asks_for_the_option() -> None:
     result = compute({"ring.json": page(TWO)})
     assert result.summary["strategy"] == ""
     assert result.headline[0].value == "of unknown kind" and "-o strategy=" in result.headline[0].basis
@@ -99,7 +99,7 @@ def test_an_unknown_kind_asks() -> None:
         ({"ring.json": page([Member(f"ingester-{i}", "ACTIVE", "z", 8) for i in range(3)])}, "tenants"),
     ],
 )
-def test_what_tells_the_kind(files: dict[str, bytes], kind: str) -> None:
+def test_kind_of_a_ring_from_its_surroundings(files: dict[str, bytes], kind: str) -> None:
     result = compute(files)
     assert kind in result.tables
     assert any(line.label == "ring" and line.basis for line in result.headline)
@@ -112,7 +112,7 @@ def test_two_products_in_one_folder() -> None:
         "keys.csv": b"tenant,token\na,5\n",
     }
     result = compute(mixed)
-    assert result.summary["strategy"] == "" and "Pyroscope and of Mimir" in result.findings[0].text
+    assert result.summary["strategy"] == "" and "both Pyroscope and Mimir" in result.findings[0].text
     apart = {
         "pyroscope/ring.json": page([Member(f"segment-writer-{i}", "ACTIVE", "", 4) for i in range(3)]),
         "pyroscope/loads.csv": b"tenant,dataset,bytes_per_s\na,b,7\n",
@@ -211,5 +211,5 @@ def test_loads_of_tenants_are_divided_by_the_replication_factor() -> None:
         ('[{"name": "run", "labels": [{"key": "tool", "value": "x"}]}]', False),
     ],
 )
-def test_keys_and_values_of_other_documents_are_no_store(text: str, taken: bool) -> None:
+def test_other_documents_with_keys_and_values_are_not_stores(text: str, taken: bool) -> None:
     assert StoreExport().recognise("x.json", text.encode()) == taken

@@ -46,7 +46,7 @@ def fates(result: Any) -> dict[str, str]:
     return {i: f for i, f in result.tables["nodes"].select("instance", "fate").iter_rows() if f}
 
 
-def test_nodes_that_take_data_are_counted_among_the_nodes_of_the_scenario() -> None:
+def test_nodes_that_take_data_are_counted_in_the_scenario() -> None:
     names = sorted(segments().tables["nodes"]["instance"])
     count = len(names)
     for asked, text, level in (
@@ -63,7 +63,7 @@ def test_nodes_that_take_data_are_counted_among_the_nodes_of_the_scenario() -> N
     assert headline(replicated(scale=21), "nodes").value == "21 of 21 take data"
 
 
-def test_a_dead_node_says_that_no_other_one_may_fail() -> None:
+def test_a_dead_node_leaves_no_tolerance() -> None:
     found = headline(replicated(), "single failure")
     assert (found.value, found.level) == ("each survivable", "ok")
     members = mimir.ingesters()
@@ -92,7 +92,7 @@ def test_nodes_keep_their_places_while_they_fail() -> None:
     assert replicated(fail=(calm[3], calm[0])).tables["nodes"]["instance"].to_list() == calm
 
 
-def test_an_existing_breach_is_the_nodes_own() -> None:
+def test_an_existing_overload_is_not_blamed_on_the_scenario() -> None:
     nodes = segments().tables["nodes"]
     worst, load = nodes.row(0, named=True)["instance"], nodes["load_before"][0]
     roomy = str(nodes["load_before"].sum())
@@ -182,7 +182,7 @@ def test_two_rings_of_unknown_kind_are_both_named() -> None:
     assert result.summary["strategy"] == "" and "1 other ring not used" in " ".join(result.notes)
 
 
-def test_owners_are_taken_to_be_healthy_only_without_a_ring_of_ingesters() -> None:
+def test_owners_count_as_healthy_only_without_a_ring_of_ingesters() -> None:
     partitions = {"partitions": {"0": {"tokens": [7], "state": 2}}, "owners": {"ingester-0": {"state": 1}}}
     alone = {"partitions.json": json.dumps(partitions).encode()}
     for files, readers, reads_ok in (

@@ -15,7 +15,7 @@ def test_shards_without_load_are_not_called_rejected() -> None:
     assert -2 in result.detail.stored_by
 
 
-def test_a_node_that_takes_no_data_stands_first_whatever_fails() -> None:
+def test_nodes_that_take_no_data_stand_first_whatever_fails() -> None:
     cluster, loads = even(12)
     cluster[7] = replace(cluster[7], state="UNHEALTHY")
     for pairs in ((), (("fail", "segment-writer-7,segment-writer-2"), ("regime", "left"))):
@@ -27,7 +27,7 @@ def test_a_node_that_takes_no_data_stands_first_whatever_fails() -> None:
         ]
 
 
-def test_without_load_no_number_of_it_is_in_the_headline() -> None:
+def test_the_headline_has_no_load_without_load() -> None:
     result = result_of({"ring.json": page(even(12)[0])})
     assert [(h.label, h.value) for h in result.headline][:2] == [("load", "not known"), ("nodes", "12 of 12 take data")]
     assert not any("B/s" in h.value for h in result.headline)

@@ -7,7 +7,7 @@ import numpy as np
 from engine.ring_placement.result.placements_table import largest
 
 
-def test_the_largest_of_many_are_the_largest() -> None:
+def test_largest_rows_of_many() -> None:
     rng = np.random.default_rng(3)
     for weight in (np.round(rng.lognormal(8, 2, 30_000)).astype(np.int64), np.zeros(9_000, dtype=np.int64)):
         for limit in (0, 1, 7, 1000, len(weight), len(weight) + 1):

@@ -33,7 +33,7 @@ def test_sweep_tables() -> None:
 
 @pytest.mark.parametrize("regime", ["transient", "left", "returned"])
 @pytest.mark.parametrize("kind", ["nodes", "pairs"])
-def test_a_row_of_the_sweep_is_what_its_failure_does_in_the_regime(regime: str, kind: str) -> None:
+def test_a_sweep_row_equals_its_failure_in_the_same_regime(regime: str, kind: str) -> None:
     cluster, loads = even(5)
     result = computed(cluster, loads, ("sweep", kind), ("regime", regime), ("capacity", "9000000"))
     for row in result.tables["sweep"].sample(4, seed=1).to_dicts():

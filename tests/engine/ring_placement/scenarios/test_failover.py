@@ -73,7 +73,7 @@ def test_tries_are_those_of_a_client(placement: Placement, data: st.DataObject) 
         assert math.isclose(gone.mean_tries, served, rel_tol=1e-12, abs_tol=1e-12)
 
 
-def test_nobody_is_asked_where_nobody_may_receive() -> None:
+def test_no_tries_without_a_receiver() -> None:
     no_tokens = [Member(f"w-{i}", "ACTIVE", tokens=0) for i in range(2)]
     leaving = [Member(f"w-{i}", "LEAVING", tokens=4) for i in range(2)]
     for members in (no_tokens, leaving, [Member("w-0", "LEFT", tokens=4)]):
@@ -96,7 +96,7 @@ def test_nothing_fails_nothing_changes(placement: Placement) -> None:
 
 @tries(12, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.data())
-def test_what_is_taken_over_adds_up(placement: Placement, data: st.DataObject) -> None:
+def test_takeover_flows_add_up(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids
     lost = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=len(ids), unique=True))
     _, after = fail_members(placement, member_mask(placement.ring, lost))

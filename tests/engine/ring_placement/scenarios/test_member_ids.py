@@ -58,7 +58,7 @@ def test_scaling_down_takes_the_highest_ordinals() -> None:
     assert [m.id for m in pad_ids(ten[:2], 3)] == ["w-000", "w-001"]
 
 
-def test_new_nodes_take_no_id_that_is_in_use() -> None:
+def test_new_nodes_get_unused_ids() -> None:
     cluster = [
         Member(f"w-{i}", "UNHEALTHY" if i == 5 else "LEFT" if i == 6 else "ACTIVE", "zab"[i % 3]) for i in range(7)
     ]
@@ -75,7 +75,7 @@ def test_new_nodes_take_no_id_that_is_in_use() -> None:
 
 
 @pytest.mark.parametrize("seconds_ago", [5, 600])
-def test_the_id_of_a_tombstone_is_free_however_old_it_is(seconds_ago: int) -> None:
+def test_the_id_of_a_tombstone_is_free_whatever_its_age(seconds_ago: int) -> None:
     now = 1_795_217_515
     entries = {f"w-{i}": {"timestamp": now, "tokens": [i + 1]} for i in range(3)}
     entries["w-3"] = {"timestamp": now - seconds_ago, "state": 4, "tokens": [9]}
