@@ -79,8 +79,6 @@ GONE_MS = 600_000
 OF_BROKERS = ("kafka_cluster_", "redpanda_")
 """Prefixes of facts that brokers themselves report."""
 
-RATE = r":(?:rate|irate)(?:\d+[smh])?$"
-"""The ending that a recording rule, or ``label_replace`` around ``rate()``, puts behind a counter's name."""
 _BROKERS = r"(?i)kafka|redpanda|broker"
 _OTHERS = r"(?i)exporter|operator|connect|mirror|bridge|zookeeper|ui|cruise|init|sidecar"
 

@@ -26,6 +26,8 @@ from engine.core.tables import Parts, Rows, Table
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 
+_RATE = r":(?:rate|irate)(?:\d+[smh])?$"
+"""The ending that a recording rule, or ``label_replace`` around ``rate()``, puts behind a counter's name."""
 _PORT = re.compile(r"^(.+?)[_:](\d{2,5})$")
 _PLAIN = re.compile(
     r"^(?:(?:metrics?|scrape|sample|tick|jmx|exporter|prom)?[-_.]?\d{0,9}|node|kafka|broker|node_exporter|jmx_exporter)$",
@@ -95,8 +97,8 @@ def _series(file: SeriesFile, source: Source) -> pl.DataFrame:
     return (
         file.series.lazy().with_row_index("row")
         .with_columns(
-            name.str.replace(metric_names.RATE, "").alias("series"),
-            name.str.contains(metric_names.RATE).alias("rated"),
+            name.str.replace(_RATE, "").alias("series"),
+            name.str.contains(_RATE).alias("rated"),
             pl.col("name").str.to_lowercase().fill_null("").alias("kind"),
             pl.coalesce("request", "redpanda_request").str.to_lowercase().fill_null("").alias("asked"),
             pl.coalesce(pl.when(pl.col("topic") != "").then("topic"), "redpanda_topic", "topic_name").alias("topic"),
