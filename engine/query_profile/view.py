@@ -154,13 +154,14 @@ class _Computation:
         names = listing.labels(work.classes)
         classes = finished["classes"]
         sparks = listing.trends(profile, self.parameters, classes["class"].to_list())
+        compared = () if self.compared is None else (f"{self.compared[0]} against {self.compared[1]}",)
         return Result(
             view=VIEW.name,
             summary=summary(profile, predictions, self.compared),
             tables=finished,
             headline=messages.headline(profile),
             findings=messages.findings(self.parameters.max_share, profile),
-            notes=(*self._compared_in_words(), *notes, *messages.notes(profile)),
+            notes=(*compared, *notes, *messages.notes(profile)),
             problems=(*self.inputs.problems, *self.problems),
             newest_ms=self.inputs.newest_ms,
             at_ms=self.context.at_ms,
@@ -173,9 +174,6 @@ class _Computation:
             ),
             trend=Trend.of(messages.NAMES.get(profile.work.y_name, profile.work.y_name), finished["intervals"]["y"]),
         )
-
-    def _compared_in_words(self) -> tuple[str, ...]:
-        return () if self.compared is None else (f"{self.compared[0]} against {self.compared[1]}",)
 
     def _window(self, work: Workload, text: str) -> np.ndarray | None:
         """Return the mask (T,) of the intervals in the window, up to the moment looked at; None if ``text`` is no window."""

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from engine.query_profile.tables import CLASSES, METHODS, NAN_TO_NULL
-from engine.query_profile.workloads.workload import ClassInfo, Workload
+from engine.query_profile.workloads.workload import Workload
 
 OTHERS = "Others"
 """Begin of the name of the row that joins the classes beyond ``top``."""
@@ -22,14 +22,11 @@ def group(work: Workload, by: str) -> tuple[np.ndarray, list[str]]:
     names: dict[str, int] = {}
     place = np.empty(len(work.classes), np.int64)
     for i, info in enumerate(work.classes):
-        place[i] = names.setdefault(_group_name(info, by) or "(none)", len(names))
+        name = getattr(info, by)
+        if by == "verb" and not info.query:
+            name = info.name.partition(".")[0]
+        place[i] = names.setdefault(name or "(none)", len(names))
     return place, list(names)
-
-
-def _group_name(info: ClassInfo, by: str) -> str:
-    if by == "verb":
-        return info.verb if info.query else info.name.partition(".")[0]
-    return info.user if by == "user" else info.database
 
 
 def matching(work: Workload, text: str) -> np.ndarray:

@@ -117,9 +117,7 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
     scored = np.ones(len(y), bool) if exactly else np.isfinite(y)
     if rows.own and not exactly:
         scored &= fits.used[keep]
-    columns = {"row": number, "actual": y, "predicted": values}
-    frame = pl.DataFrame(columns, schema=tables.PREDICTIONS.schema, nan_to_null=False)
-    return Predictions(frame, quality(y[scored], values[scored]))
+    return Predictions(_table(number, y, values), quality(y[scored], values[scored]))
 
 
 def exactly(fits: Fits, rows: Rows) -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
@@ -144,7 +142,9 @@ def nothing_learned(attachment: Attachment | None, target: str) -> Predictions:
         y = frame["values"][0].to_numpy().reshape(-1, len(names))[:, names.index(target)]
     keep = np.flatnonzero(y)
     actual, zeros = y[keep], np.zeros(len(keep))
-    columns = {"row": keep + 1, "actual": actual, "predicted": zeros}
-    return Predictions(
-        pl.DataFrame(columns, schema=tables.PREDICTIONS.schema, nan_to_null=False), quality(actual, zeros)
-    )
+    return Predictions(_table(keep + 1, actual, zeros), quality(actual, zeros))
+
+
+def _table(row: np.ndarray, actual: np.ndarray, predicted: np.ndarray) -> pl.DataFrame:
+    columns = {"row": row, "actual": actual, "predicted": predicted}
+    return pl.DataFrame(columns, schema=tables.PREDICTIONS.schema, nan_to_null=False)

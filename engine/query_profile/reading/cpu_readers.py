@@ -140,17 +140,13 @@ class PidStat(HostKind):
             system += stime + cstime
             processes.append(line.split(" ", 1)[0])
         if len(processes) == 1:
-            rows.series = _without_number(rows.series, processes[0])
+            alone = processes[0]
+            rows.series = _NUMBER.sub(lambda found: "" if found[0].lstrip("-_.") == alone else found[0], rows.series)
         if processes:
             at_ms = name_instant_ms(source.name) or source.mtime_ms
             rows.add(at_ms, "user_us", user * TICK_US)
             rows.add(at_ms, "system_us", system * TICK_US)
         return rows.reading()
-
-
-def _without_number(name: str, number: str) -> str:
-    """Return ``name`` without ``number`` and the sign before it, where it stands alone."""
-    return _NUMBER.sub(lambda found: "" if found.group().lstrip("-_.") == number else found.group(), name)
 
 
 _VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")

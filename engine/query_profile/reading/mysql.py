@@ -345,9 +345,9 @@ class PtQueryDigest(Document):
                 rows_sent = _sum(metrics, "Rows_sent", 0.0) + _sum(metrics, "Rows_affected", 0.0)
                 lock_us = _sum(metrics, "Lock_time", 0.0) * 1e6
                 for name in ("ts_min", "ts_max"):
-                    stamp = _stamp(str(item.get(name, "")))
-                    if stamp is not None:
-                        stamps.append(stamp)
+                    text = str(item.get(name, ""))
+                    moments = (instant_ms(text), old_mysql_ms(text))
+                    stamps += [moment for moment in moments if moment is not None][:1]
                 checksum = str(item.get("checksum", "")) or str(item["fingerprint"])[:64]
                 user = str((metrics.get("user") or {}).get("value", ""))
                 database = str((metrics.get("db") or {}).get("value", ""))
@@ -388,8 +388,3 @@ def _sum(metrics: dict[str, Any], name: str, default: float | None = None) -> fl
             raise ValueError(f"no {name} sum")
         return default
     return finite(metric["sum"])
-
-
-def _stamp(text: str) -> int | None:
-    at_ms = instant_ms(text)
-    return at_ms if at_ms is not None else old_mysql_ms(text)

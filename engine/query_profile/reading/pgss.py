@@ -51,13 +51,6 @@ _IO = (
 _ROUNDED_TEXT = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d+|-?\d+\.0*")
 
 
-def is_pgss(fields: set[str]) -> bool:
-    """Tell whether these column names are those of a pg_stat_statements dump."""
-    return (
-        "calls" in fields and bool(fields & {"total_time", "total_exec_time"}) and bool(fields & {"queryid", "query"})
-    )
-
-
 class _Pgss(Document):
     version = 2
     tables: tuple[Table, ...] = (SNAPSHOTS,)
@@ -113,7 +106,9 @@ class PgssCsv(_Pgss):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the column names of any extension version."""
-        return is_pgss(set(header_fields(head)))
+        fields = set(header_fields(head))
+        timed = bool(fields & {"total_time", "total_exec_time"})
+        return "calls" in fields and timed and bool(fields & {"queryid", "query"})
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters."""
@@ -244,15 +239,13 @@ class PgssInfo(Document):
 def _rounded(ids: Sequence[str]) -> list[str]:
     """Return the 64-bit ids that went through a double, if so many did that ids do not identify classes; else none."""
     large = [text for text in ids if len(text.lstrip("-")) > 16 or "e" in text.lower()]
-    odd = [text for text in large if (_ROUNDED_TEXT.fullmatch(text) and _fits(text)) or text.endswith("00")]
+    # A number that is no 64-bit id is damaged, and says nothing of the others.
+    odd = [
+        text for text in large if (_ROUNDED_TEXT.fullmatch(text) and abs(float(text)) < 2**64) or text.endswith("00")
+    ]
     if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large)):
         return []
     return odd
-
-
-def _fits(text: str) -> bool:
-    """Tell whether a number could be a 64-bit id; what could not is damaged, and says nothing of the others."""
-    return abs(float(text)) < 2**64
 
 
 def _report_rounded(rows: SnapshotRows, ids: Sequence[str]) -> None:

@@ -215,11 +215,6 @@ def in_runs(values: Floats, samples: Samples) -> list[int | None]:
     return [None if np.isnan(value) else int(value) for value in needed]
 
 
-def disagrees(words: NDArray[np.object_], matched: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which verdicts contradict the benchmark tool's answer: different where it matched, equivalent where not."""
-    return np.asarray(words == np.where(matched, DIFFERENT, EQUIVALENT))
-
-
 def overall(
     share: float | None, interval: tuple[float, float], samples: Samples, pass_share: float, different: int
 ) -> tuple[str, bool | None]:

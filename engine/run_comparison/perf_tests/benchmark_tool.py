@@ -7,19 +7,20 @@ and ``benchmark/pkg/comparer/schemes``).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.incremental import Memo, Partials
+from engine.core.incremental import Memo
 from engine.run_comparison.reading.clusterloader import BENCHMARK_TOOL_PREFIXES
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.measurements import Codes, Floats, Ints, Measurements
 from engine.run_comparison.runs.runs import Run
-from engine.run_comparison.runs.samples import Pool, RunValues, Samples, Side, pool_runs
+from engine.run_comparison.runs.samples import Pool, RunValues, Samples, Side, pool_runs, values_of_runs
 from engine.stats.ranks import merge
 
 _UNKNOWN = -1
@@ -97,14 +98,9 @@ def pool_as_benchmark_tool(
 
     def make() -> Pool[BenchmarkKey]:
         table = memo.state("benchmark keys", KeyTable)
-        parts: Partials[Run, RunValues] = memo.state("values by benchmark key", Partials)
-
-        def read(runs: Collection[Run]) -> dict[Run, RunValues]:
-            return {run: _values_of_run(run, table, measurements.table.series, min_count) for run in runs}
-
-        parts.update(dict.fromkeys((*left, *right)), read, key=min_count)
-        sides = [[parts[run] for run in runs] for runs in (left, right)]
-        return pool_runs("benchmark pool", sides[0], sides[1], table.keys, memo)
+        values = partial(_values_of_run, table=table, series=measurements.table.series, min_count=min_count)
+        parts = values_of_runs("values by benchmark key", (*left, *right), values, min_count, memo)
+        return pool_runs("benchmark pool", parts[: len(left)], parts[len(left) :], table.keys, memo)
 
     return memo.value("benchmark pool", (left, right, min_count), make)
 

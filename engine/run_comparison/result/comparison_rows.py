@@ -393,7 +393,8 @@ def _judge(
         has_key & benchmark.matched[np.where(has_key, rows.names.key_of, 0)] if has_key.any() else has_key
     )
     columns["upstream_matched"] = _where_known(benchmark_matched, has_key)
-    columns["disagree"] = _where_known(statistical.disagrees(words, benchmark_matched), has_key)
+    disagree = words == np.where(benchmark_matched, statistical.DIFFERENT, statistical.EQUIVALENT)
+    columns["disagree"] = _where_known(disagree, has_key)
     shown = np.concatenate([np.flatnonzero(part), np.arange(len(pooled.keys), rows.samples.count)])
     counted = np.concatenate([(taken & evidence.compared)[part], np.zeros(pools, dtype=bool)])
     matched = inside[shown]

@@ -5,7 +5,7 @@ Units are converted (docs/models/run-comparison.md, Metrics).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Generic, TypeVar
@@ -203,6 +203,15 @@ class Pool(Generic[Key]):
     numbers: Ints
 
 
+def values_of_runs(
+    name: str, runs: Sequence[Run], read: Callable[[Run], RunValues], choices: Hashable, memo: Memo
+) -> list[RunValues]:
+    """Return what ``read`` gives for each of ``runs``; only runs that are new to the memo under ``name`` are read."""
+    parts: Partials[Run, RunValues] = memo.state(name, Partials)
+    parts.update(dict.fromkeys(runs), lambda new: {run: read(run) for run in new}, key=choices)
+    return [parts[run] for run in runs]
+
+
 def pool_runs(
     name: str, left: Sequence[RunValues], right: Sequence[RunValues], keys: Sequence[Key], memo: Memo
 ) -> Pool[Key]:
@@ -301,15 +310,11 @@ def pool_by_unit(
     """
 
     def make() -> UnitAwarePool:
-        parts: Partials[Run, RunValues] = memo.state("values by unit", Partials)
-
-        def read(runs: Collection[Run]) -> dict[Run, RunValues]:
-            return {run: _values_of_run(run, measurements, min_count, by_run) for run in runs}
-
-        parts.update(dict.fromkeys((*left, *right)), read, key=(min_count, by_run))
-        sides = [[parts[run] for run in runs] for runs in (left, right)]
-        pooled = pool_runs("unit-aware pool", sides[0], sides[1], measurements.table.keys, memo)
-        mixed = _mixed_units(pooled, measurements, (*left, *right), [*sides[0], *sides[1]])
+        values = partial(_values_of_run, measurements=measurements, min_count=min_count, by_run=by_run)
+        parts = values_of_runs("values by unit", (*left, *right), values, (min_count, by_run), memo)
+        sides = parts[: len(left)], parts[len(left) :]
+        pooled = pool_runs("unit-aware pool", *sides, measurements.table.keys, memo)
+        mixed = _mixed_units(pooled, measurements, (*left, *right), parts)
         return UnitAwarePool(pooled.keys, pooled.samples, pooled.codes, pooled.numbers, mixed)
 
     return memo.value("unit-aware pool", (left, right, min_count, by_run), make)
