@@ -32,22 +32,24 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
     target: Annotated[
         str,
         option(
-            "Column or resource series to attribute (user_us, system_us, cpu_us, iowait_us or any other there is); "
+            "Column or resource series to attribute (user_us, system_us, cpu_us, iowait_us or any other); "
             "empty takes user_us of a table and user + system of a host."
         ),
     ] = ""
     predict: Annotated[
         Attachment | None, option("A WLR CSV to predict with what was learned from the other files.")
     ] = None
-    top: Annotated[int, option("Number of classes to show, the rest joined into Others; 0 shows all.", low=0)] = 0
+    top: Annotated[int, option("Number of classes to show; the rest is joined into Others. 0 shows all.", low=0)] = 0
     max_share: Annotated[
         float,
         option(
-            "A class that surely takes more than this share of the CPU is a finding; 0 asks nothing.", low=0, high=1
+            "A class whose interval lies above this share of the CPU is a finding; 0: no check.",
+            low=0,
+            high=1,
         ),
     ] = 0.0
     metric: Annotated[str, option("What classes are ranked by.", choices=RANKS)] = "cpu"
-    group: Annotated[str, option("What makes a row.", choices=("class", "verb", "user", "database"))] = "class"
+    group: Annotated[str, option("What a row stands for.", choices=("class", "verb", "user", "database"))] = "class"
     filter: Annotated[str, option("Only classes whose name, query, user or database contains all these words.")] = ""
     source: Annotated[
         str, option("Which server or file set to profile, by a part of its name; empty takes the best.")
@@ -62,7 +64,7 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
     ] = 2.0
     drop: Annotated[bool, option("Drop the class instead.", what_if=True)] = False
     max_intervals: Annotated[
-        int, option("Newest intervals of a server that are looked at; older ones are left out, with a note.", low=10)
+        int, option("Newest intervals of a server to use; older ones are left out, with a note.", low=10)
     ] = 20_000
     level: Annotated[float, option("Nominal coverage of intervals.", low=0.5, high=0.99)] = 0.9
     draws: Annotated[

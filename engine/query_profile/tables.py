@@ -1,4 +1,4 @@
-"""The tables of the query profile: what its readers deliver, and what its results have."""
+"""Declare the tables of the query profile: input tables of its readers, and result tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METRICS: tuple[tuple[str, str], ...] = (
 
 _CLASS = (
     Column("series", pl.String, "Which server or file set the row belongs to; empty for the only one."),
-    Column("key", pl.String, "What makes a class the same one in the next snapshot."),
+    Column("key", pl.String, "Identity of the class across snapshots."),
     Column("queryid", pl.String, "The server's id or digest of the query, as text."),
     Column("query", pl.String, "Normalised query text."),
     Column("user", pl.String, "User the class ran as, or its id."),
@@ -42,11 +42,11 @@ SNAPSHOTS = Table(
         *_CLASS,
         Column("system", pl.String, "postgresql or mysql."),
         Column("part", pl.Int64, "Number of the snapshot within its file, from 0."),
-        Column("at_ms", pl.Int64, "When the snapshot was taken; null where nothing says so.", "ms", "time_ms"),
+        Column("at_ms", pl.Int64, "When the snapshot was taken; null if unknown.", "ms", "time_ms"),
         Column("nested", pl.Boolean, "Ran inside a function (not top level)."),
         Column("since_ms", pl.Int64, "When the server began to count this class.", "ms", "time_ms"),
         *(Column(name, pl.Float64, meaning) for name, meaning in METRICS),
-        Column("counters", pl.List(pl.Float64), "Every counter that can only grow, to see resets by."),
+        Column("counters", pl.List(pl.Float64), "All counters that can only grow, to detect resets."),
     ),
 )
 
@@ -72,12 +72,12 @@ SNAPSHOT_INFO = Table(
 
 INTERVALS_IN = Table(
     "interval_classes",
-    "Work per query class in a stretch of time, as logs and digests give it.",
+    "Work per query class in a stretch of time, from logs and digests.",
     (
         *_CLASS,
         Column("system", pl.String, "slow-log or pt-query-digest."),
-        Column("start_ms", pl.Int64, "Begin of the stretch; null where nothing says so.", "ms", "time_ms"),
-        Column("end_ms", pl.Int64, "End of the stretch; null where nothing says so.", "ms", "time_ms"),
+        Column("start_ms", pl.Int64, "Begin of the stretch; null if unknown.", "ms", "time_ms"),
+        Column("end_ms", pl.Int64, "End of the stretch; null if unknown.", "ms", "time_ms"),
         *(Column(name, pl.Float64, meaning) for name, meaning in METRICS),
     ),
 )
@@ -89,16 +89,16 @@ HOST = Table(
         Column(
             "source", pl.String, "process, procstat, pidstat, mpstat, sadf, vmstat, node_exporter, cadvisor, docker."
         ),
-        Column("host", pl.String, "Name of the host, where the file says it."),
+        Column("host", pl.String, "Name of the host, if the file gives it."),
         Column("series", pl.String, "File set: name without its moment."),
         Column("at_ms", pl.Int64, "Moment (end of the stretch).", "ms", "time_ms"),
         Column(
             "seconds", pl.Float64, "Length of the stretch; null for a counter, 0 for since the sample before.", "s", "s"
         ),
-        Column("cores", pl.Float64, "CPUs of the host, where the file says it."),
+        Column("cores", pl.Float64, "CPUs of the host, if the file gives it."),
         Column("name", pl.String, "user_us, system_us, iowait_us, idle_us, steal_us or another series."),
         Column("value", pl.Float64, "Cumulative value, or percent of all CPUs in the stretch."),
-        Column("machine", pl.String, "What node_exporter calls the machine, where that is not the host."),
+        Column("machine", pl.String, "node_exporter's name of the machine, if it differs from the host."),
     ),
 )
 
@@ -111,11 +111,11 @@ def _us(name: str, meaning: str, **more: object) -> Column:
 
 
 NAN_TO_NULL = pl.col(pl.Float64).fill_nan(None)
-"""Unknown numbers as result tables have them."""
+"""Replace NaN by null, as in all result tables."""
 
 CLASSES = Table(
     "classes",
-    "Query classes with their work and the CPU that the chosen method gives them.",
+    "Query classes with their work and the CPU that the chosen method attributes to them.",
     (
         Column("class", pl.String, "Name of the class: column of the table, query id or digest.", priority=0, width=24),
         Column("queryid", pl.String, "The server's id or digest of the query.", kind="id", hidden=True),
@@ -123,8 +123,8 @@ CLASSES = Table(
         Column("y_share", pl.Float64, "Its share of everything measured.", "", "ratio", "CPU share", priority=0),
         _us("y_low", "Lower end of the interval of its CPU.", title="low", priority=2),
         _us("y_high", "Upper end of the interval of its CPU.", title="high", priority=2),
-        Column("active_cpus", pl.Float64, "CPUs that the class keeps busy on average; null where lengths of intervals are "
-               "not known.", "CPUs", "number", "active CPUs", priority=1),
+        Column("active_cpus", pl.Float64, "CPUs that the class keeps busy on average; null if interval lengths are "
+               "unknown.", "CPUs", "number", "active CPUs", priority=1),
         _us("x_total", "Elapsed time inside the server.", title="time", priority=0),
         Column("x_share", pl.Float64, "Its share of all elapsed time.", "", "ratio", "time share", priority=1),
         Column("calls", pl.Float64, "Executions; null where the source has none.", kind="count", priority=1),
@@ -181,7 +181,7 @@ INTERVALS = Table(
         Column(
             "window",
             pl.String,
-            "now: in the window; before: in the one that it is compared with; else empty.",
+            "now: in the window; before: in the window compared with; else empty.",
             priority=1,
         ),
         Column("used", pl.Boolean, "Fits use it.", kind="flag", priority=0),
@@ -203,7 +203,13 @@ METHODS_SIDE_BY_SIDE = Table(
         _us("attributed", "CPU given to classes."),
         _us("background", "CPU given to no class: used at all times."),
         _us("unattributed", "Measured less attributed and background."),
-        Column("moved_share", pl.Float64, "Share of the CPU that it puts elsewhere than the default.", "", "ratio"),
+        Column(
+            "moved_share",
+            pl.Float64,
+            "Share of the CPU that it attributes to other classes than the default.",
+            "",
+            "ratio",
+        ),
         Column("top_class", pl.String, "Class with most CPU."),
         Column("top_share", pl.Float64, "Its share.", "", "ratio"),
     ),
@@ -253,7 +259,7 @@ WHAT_IF = Table(
 
 SOURCES = Table(
     "sources",
-    "What was found to profile; the first that fits is used.",
+    "Sources found; the first that fits is used.",
     (
         Column("source", pl.String, "Name to choose it by (-o source=).", priority=0),
         Column("kind", pl.String, "Format."),

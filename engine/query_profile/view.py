@@ -82,8 +82,8 @@ VIEW = QueryProfile()
 
 
 def _sources(inputs: Inputs, parameters: QueryProfileParameters, context: Context) -> Sources:
-    """Find the workloads in the files; the attached table is not trained on unless there is nothing else (a table without
-    the target is something: one from which nothing is learned)."""
+    """Find the workloads in the files. The attached table is used for training only if there is no other input; a table without
+    the target column counts as input."""
     attachment, target, most = parameters.predict, parameters.target, parameters.max_intervals
     without = ("", 0) if attachment is None else (attachment.name.rsplit("/", 1)[-1], len(attachment.data))
 
@@ -99,7 +99,7 @@ def _sources(inputs: Inputs, parameters: QueryProfileParameters, context: Contex
 
 
 def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: Context, sources: Sources) -> Result:
-    """Return a result that says why there is nothing to profile."""
+    """Return a result that explains why there is nothing to profile."""
     missing = next((p.reason for p in sources.problems if p.kind == "missing-target"), "")
     reason = missing or "nothing to profile"
     predictions = NO_PREDICTIONS
@@ -137,7 +137,7 @@ class _Computation:
         """Choose workload and window, fit, predict, and build the result."""
         whole, notes = self.sources.choose(self.parameters.source)
         whole = named(whole, names_of(self.inputs, whole.kind))
-        # problems of tables come with their path; those of other sources that are not shown do not matter here
+        # drop problems of sources that are not shown; those of tables have a path of their own
         others = {other.label for other in self.sources.workloads if other is not whole}
         self.problems += [p for p in self.sources.problems if p.path not in others]
         window = self._window(whole, self.parameters.window)
@@ -176,7 +176,7 @@ class _Computation:
         )
 
     def _window(self, work: Workload, text: str) -> np.ndarray | None:
-        """Return the mask (T,) of the intervals in the window, up to the moment looked at; None if ``text`` is no window."""
+        """Return the mask (T,) of the window, up to the chosen moment; None if ``text`` is no window."""
         try:
             mask = workload.window(work, text)
         except workload.BadWindow as error:
@@ -187,7 +187,7 @@ class _Computation:
         return mask
 
     def _fits(self, work: Workload) -> Fits:
-        """Return the fits of the workload in its window, those of an earlier computation where nothing has changed."""
+        """Return the fits of the workload in its window, cached if nothing changed."""
         chosen = self.parameters
         options = FitOptions(draws=chosen.draws, seed=chosen.seed)
         key = (
@@ -201,7 +201,7 @@ class _Computation:
         return fits
 
     def _to_predict(self, work: Workload) -> prediction.Rows:
-        """Return the rows of the attached table, or those that were trained on."""
+        """Return the rows of the attached table, or the training rows."""
         attachment = self.parameters.predict
         if attachment is None:
             return prediction.Rows(work.x, work.calls, work.y, work.seconds, own=True)
@@ -234,7 +234,7 @@ class _Computation:
         return finished
 
     def _comparison(self, whole: Workload, window: np.ndarray, before: np.ndarray, fits: Fits) -> pl.DataFrame:
-        """Put the window with its ``fits`` beside the one ``before``, that it is compared with."""
+        """Compare the window and its ``fits`` with the window ``before``."""
         chosen = self.parameters
         key = (
             self.inputs.version, chosen.target, chosen.max_intervals, whole.label, window.tobytes(), before.tobytes(),

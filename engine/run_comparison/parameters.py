@@ -16,7 +16,7 @@ _RUN_RULE = re.compile(r"(last-n-runs|last-n-hours):([0-9]{1,9}(?:\.[0-9]+)?)")
 
 
 class RunRule(NamedTuple):
-    """Which runs of a job take part: ``last-n-runs`` and ``last-n-hours`` with their number, or ``all``."""
+    """Selection of the runs of a job: ``last-n-runs`` or ``last-n-hours`` with a number, or ``all``."""
 
     name: str
     n: float = 0
@@ -69,9 +69,9 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     select: Annotated[
         str, option("Which runs of a job: last-n-runs:N, last-n-hours:N or all (finished with SUCCESS).")
     ] = "last-n-runs:20"
-    max_runs: Annotated[
-        int, option("Newest runs of each job that are looked at; older ones are left out, with a note.", low=2)
-    ] = 5_000
+    max_runs: Annotated[int, option("Newest runs of each job to use; older ones are left out, with a note.", low=2)] = (
+        5_000
+    )
     now: Annotated[str, option("Time from which last-n-hours counts back, ISO 8601; empty: the clock.")] = ""
     threshold: Annotated[
         float,
@@ -94,9 +94,9 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     ] = 0.0
     mute: Annotated[
         tuple[str, ...],
-        option("Metrics that are shown but neither counted nor a reason to fail, by name; * and ? match any text."),
+        option("Metrics to show without counting them or failing for them, by name; * and ? match any text."),
     ] = ()
-    regressions: Annotated[int, option("Regressions that check lets pass; it fails above.", low=0)] = 0
+    regressions: Annotated[int, option("Regressions that check tolerates.", low=0)] = 0
     percentiles: Annotated[tuple[str, ...], option("Percentiles that published mode compares.")] = ("90", "95", "99")
     kinds: Annotated[
         tuple[str, ...],
@@ -108,7 +108,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     sample: Annotated[
         str, option("What a sample consists of: every value, or each run's median.", choices=("value", "run"))
     ] = "value"
-    include_failed: Annotated[bool, option("Let failed and unfinished runs of a job take part.")] = False
+    include_failed: Annotated[bool, option("Include failed and unfinished runs of a job.")] = False
     alpha: Annotated[
         float, option("Significance level; intervals have confidence 1 - 2 alpha.", low=0.0001, high=0.4)
     ] = 0.05
@@ -127,7 +127,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     ] = 100
 
     def __post_init__(self) -> None:
-        """Check the options that have a notation of their own. Raises ValueError."""
+        """Check the options with their own notation. Raises ValueError."""
         parse_run_rule(self.select)
         parse_direction_rules(self.direction)
         if self.now:

@@ -1,4 +1,4 @@
-"""Declare the tables of the run comparison: what readers deliver, and what results show."""
+"""Declare the tables of the run comparison: input tables of its readers, and result tables."""
 
 from __future__ import annotations
 

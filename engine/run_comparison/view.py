@@ -51,15 +51,15 @@ class RunComparison:
 
     def compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:
         """Compare the two sides in the chosen mode. Raises NoInput if a side has no runs or no values."""
-        # Samples may hold 0 and 1e308: what overflows or has no ratio ends as null, not as a warning on a terminal.
+        # Samples may hold 0 and 1e308: overflows and missing ratios become null, not warnings on a terminal.
         with np.errstate(all="ignore"):
             return self._compute(inputs, parameters, context)
 
     def _compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:
-        """Files to runs, runs to sides, sides to samples, samples to an answer, the answer to tables.
+        """Turn files into runs, runs into sides, sides into samples, samples into an answer, the answer into tables.
 
-        The memo keeps each step under the objects it was made from: a run whose files did not change stays the same
-        object, and so do the sides, their samples and all that follows from these alone.
+        The memo keys each step by the objects it was made from: a run whose files did not change stays the same object,
+        and so do the sides, their samples and everything derived from them.
         """
         memo = context.memo
         most = parameters.max_runs

@@ -113,7 +113,7 @@ def student_p(left: Floats, right: Floats) -> float:
 def _splits_of_window(values: bytes, limit: float) -> list[int]:
     """Return the splits of one window (bytes of its values), divided until the best remaining one is not significant.
 
-    Kept for the next call: of a series that grows at its end only the last windows change.
+    Cached: only the last windows of a growing series change.
     """
     series = np.frombuffer(values)
     ends = [0, series.size]
@@ -152,7 +152,7 @@ def _weak_points(series: Floats, quiet: Sequence[bool], window: int, limit: floa
 def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
     """Return which windows of ``rows`` [k, n] have no split that reaches ``limit``: [k, windows], one per half a window.
 
-    They need no distances. Doubtful ones (rounding, no spread) do not count as quiet.
+    These windows need no distances. Doubtful ones (rounding, no spread) do not count as quiet.
     """
     from scipy.special import stdtrit
 
@@ -205,7 +205,7 @@ def change_points_of(
 
 
 def _merged(series: Floats, indexes: list[int], max_p_value: float, min_magnitude: float) -> tuple[ChangePoint, ...]:
-    """Drop weak points, the weakest first, until all that are left are significant and large enough."""
+    """Drop the weakest point until all that remain are significant and large enough."""
     ends = [0, *indexes, series.size]
     points = [_point(i, series, ends) for i in indexes]
     while points:
@@ -217,8 +217,8 @@ def _merged(series: Floats, indexes: list[int], max_p_value: float, min_magnitud
         at = points.index(weakest)
         del points[at]
         ends = [0, *(p.index for p in points), series.size]
-        # Otava judges the two points after the dropped one again, not the ones on its sides: the earlier neighbour keeps
-        # its old p, and with it which points survive.
+        # Like Otava, judge the two points after the dropped one again, not its neighbours on both sides: the earlier
+        # neighbour keeps its old p, which decides which points survive.
         for near in points[at : at + 2]:
             points[points.index(near)] = _point(near.index, series, ends)
     return tuple(points)

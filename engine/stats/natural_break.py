@@ -1,4 +1,4 @@
-"""The division of values into two groups that leaves the least variance within them.
+"""Split values into the two groups with the least variance within them.
 
 Fisher, "On grouping for maximum homogeneity" (1958); Jenks' natural breaks with two classes.
 """

@@ -20,7 +20,7 @@ _BLOCK = 200_000
 """Values merged at a time, so that a block and its temporaries stay in the second-level cache."""
 
 _WORTH_SEARCHING = 120
-"""Values of the smaller sample from which searching sorted rows one by one is quicker than sorting both together."""
+"""Size of the smaller sample from which searching sorted rows one by one is faster than sorting both together."""
 
 EXACT_PAIRS = 2_500
 """Largest n1 * n2 for which Mann-Whitney's null distribution is counted exactly (50 against 50)."""
@@ -68,9 +68,9 @@ def merge(left: Floats, right: Floats) -> Merged:
 
 
 def merge_sorted(left: Floats, right: Floats) -> Merged:
-    """Merge samples whose rows are sorted: the numbers of ``merge``, without sorting both together.
+    """Merge samples whose rows are sorted; same result as ``merge`` without sorting both together.
 
-    Rows with equal values, and samples too small for it to pay, go through ``merge``.
+    Rows with ties and small samples go through ``merge``.
     """
     k, n1 = left.shape
     n2 = right.shape[1]
@@ -267,7 +267,7 @@ _COARSE = 24
 """Quantiles of each sample from which the coarse grid of differences is made."""
 
 _SLOPE = 24
-"""Places to both sides in the coarse grid between which the differences are taken as evenly spread."""
+"""Places to both sides in the coarse grid between which differences are assumed to be evenly spread."""
 
 _REACH, _REACH_SHARE = 48.0, 0.3
 """Ranks by which a predicted bracket reaches beyond its target, plus a share of the root of all pairs."""
@@ -276,10 +276,10 @@ _SOME = 5
 """Every fifth left value is counted to estimate the rank of a guess."""
 
 _MARGIN = 16
-"""Places in the coarse grid by which the bracket of a failed prediction reaches beyond its ranks at first."""
+"""Places in the coarse grid by which the first bracket after a failed prediction reaches beyond its ranks."""
 
 _FEW_DISTINCT = 2_000
-"""Pairs of different values up to which they are counted; a metric in whole steps has few, however many values."""
+"""Pairs of distinct values up to which pairs are counted; a metric in whole steps has few."""
 
 _ROWS = 48
 """Rows handled at a time, so that they fit the second-level cache."""
@@ -302,7 +302,7 @@ def hodges_lehmann(
 ) -> Shift:
     """Estimate the shift of ``right`` [k, n2] against ``left`` [k, n1] (finite values), interval by Mann-Whitney critical ranks.
 
-    O(k n log n): of large samples only the differences near those ranks are formed. ``check`` is called between pieces.
+    O(k n log n): only the differences near those ranks are formed in large samples. ``check`` is called between pieces.
     ``ordered``: rows are sorted already.
     """
     k, n1 = left.shape
@@ -371,8 +371,8 @@ def _select_counted(x: Floats, y: Floats, ranks: tuple[int, ...]) -> Floats:
 def _select_rows(x: Floats, y: Floats, ranks: Ints) -> Floats:
     """Return the differences of the given ``ranks`` of sorted samples; the first two ranks are neighbours.
 
-    A coarse grid of quantiles guesses each; a fraction of the left sample tells by how many ranks the guess is off; the
-    grid's spacing predicts a narrow bracket. What a prediction misses is selected from widening brackets of the grid.
+    A coarse grid of quantiles guesses each difference, a fraction of the left sample estimates by how many ranks the guess
+    is off, and the spacing of the grid predicts a narrow bracket. Ranks outside it are selected from widening brackets.
     """
     grid = _grid(x, y)
     size, pairs = grid.shape[1], x.shape[1] * y.shape[1]
@@ -414,8 +414,8 @@ def _select_between(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Select from the differences within brackets ``low`` to ``high`` [rows, brackets].
 
-    Returns per row the difference of rank ``first`` of each bracket, that of rank ``last`` of the first behind its
-    ``first``, and whether all are proven right: what lies outside a bracket is then at most or at least as large.
+    Returns per row the differences of rank ``first`` of each bracket, with that of rank ``last`` of the first bracket in
+    second place, and whether all are proven: everything outside a bracket is then at most or at least as large.
     """
     shape = (*low.shape, x.shape[1])
     # Rounding of x + low must not leave out a difference above low, nor x + high one below high.

@@ -21,7 +21,7 @@ def draw_counts(n: int, draws: int, seed: tuple[int, ...]) -> NDArray[np.float32
 
 
 def percentile_interval(values: Floats, confidence: float) -> tuple[float, float]:
-    """Return the central interval of the resampled ``values``, NaN left out; (nan, nan) without any."""
+    """Return the central interval of the resampled ``values``, ignoring NaN; (nan, nan) if all are NaN."""
     finite: NDArray[np.float64] = values[~np.isnan(values)]
     if not finite.size:
         return float("nan"), float("nan")
@@ -37,7 +37,7 @@ MOST_BYTES = 100e6
 """Bytes of memory for the Gram matrices of all blocks."""
 
 FEWEST_FITS = 24
-"""Number of bootstrap fits below which their mean still jumps: as many are made even where no intervals are wanted."""
+"""Number of bootstrap fits below which their mean still jumps; made even if no intervals are wanted."""
 
 
 def block_length(rows: int, memory: float = 1.0) -> int:
@@ -51,7 +51,7 @@ def block_length(rows: int, memory: float = 1.0) -> int:
 def blocks(a: np.ndarray, t: np.ndarray, memory: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Return Gram matrices (K, P, P) and right sides (K, P) of the consecutive blocks of rows of ``a`` (T, P) and ``t`` (T,)."""
     length = block_length(len(t), memory)
-    # not so many that the matrices fill the memory
+    # few enough blocks for the matrices to fit into memory
     length = max(length, math.ceil(len(t) * a.shape[1] ** 2 * 8 / MOST_BYTES))
     starts = range(0, len(t), length)
     grams = np.stack([a[i : i + length].T @ a[i : i + length] for i in starts])

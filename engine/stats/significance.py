@@ -54,8 +54,8 @@ def ks_p_values(distance: Floats, n1: int, n2: int) -> Floats:
 def brown_forsythe_p(left: Floats, right: Floats) -> float:
     """Return p of Brown and Forsythe's test (1974): one-way analysis of variance of distances from the median.
 
-    NaN with fewer than two values on a side, or where the distances do not vary within either side by more than rounding does:
-    whatever they are then, they do not tell by chance from difference.
+    NaN with fewer than two values on a side, or where the distances vary within each side by rounding only: then they cannot
+    tell chance from a difference.
     """
     n1, n2 = left.size, right.size
     if min(n1, n2) < 2:

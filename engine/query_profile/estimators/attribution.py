@@ -1,4 +1,4 @@
-"""The default attribution: the default estimate with the remedies that the intervals need, and how sure each class' CPU is.
+"""Attribute CPU to classes: the default estimate, the remedies that the data need, and intervals for each class.
 
 See docs/models/query-profile.md, "Remedies" and "Intervals".
 """
@@ -16,8 +16,8 @@ from engine.stats import resampling
 
 WIDER, WIDER_BLOCKS = 1.12, 1.2
 """Factors on the width of intervals: draws of the posterior (chains are short, weights are plugged in) and block-bootstrap
-fits (blocks are few, costs are bent at 0) are too narrow. Set so that nominal 90 % intervals cover about 90 % of the classes
-that matter in generated scenarios with known truth; the benchmark reports other seeds, and another generator."""
+fits (few blocks, costs cut off at 0) are too narrow. Calibrated so that nominal 90 % intervals cover about 90 % of the classes
+that matter in generated scenarios with known truth; the benchmark uses other seeds and another generator."""
 
 FEWEST_DRAWS = 20
 """Draws below which no intervals are given."""
@@ -54,8 +54,8 @@ def attribute(
 ) -> Attribution:
     """Attribute ``y`` (T,) to classes by their times ``x`` and ``calls`` (T, J), with the remedies that are needed.
 
-    Elbow: waiting is taken out of the times (``remedies.without_waiting``). Lag: times are mixed with their neighbours'.
-    Change of costs: each side is fitted alone. ``level``: nominal coverage of the intervals.
+    Elbow: remove waiting from the times (``remedies.without_waiting``). Lag: mix each row of times with its neighbour. Change of
+    costs: fit each side alone. ``level``: nominal coverage of the intervals.
     """
     rows, classes = x.shape
     bent = remedies.find_elbow(x, y, seconds, options) if calls is None else None
@@ -109,7 +109,7 @@ def attribute(
 
 
 def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray) -> np.ndarray:
-    """Return the deviations (B, J) of the draws from ``center`` (J,), widened for drift that blocks do not contain in full.
+    """Return the deviations (B, J) of the draws from ``center`` (J,), widened for drift that is longer than a block.
 
     The factor is sqrt((1 + rho)/(1 - rho)) of the residuals' correlation at the distance of one block, times ``WIDER`` or
     ``WIDER_BLOCKS``.

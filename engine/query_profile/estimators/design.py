@@ -17,7 +17,7 @@ TIME, CALLS, BACKGROUND = 0, 1, 2
 @dataclass(frozen=True)
 class Design:
     """A design matrix: ``columns`` (T, P), the class ``owner`` (P,) of each (-1: background) and its ``role`` (P,);
-    ``classes``: how many there are, those without a column included."""
+    ``classes``: number of classes, including those without a column."""
 
     columns: np.ndarray
     owner: np.ndarray
@@ -48,7 +48,7 @@ class Costs:
     ``time`` (J,): CPU microseconds per microsecond of elapsed time; ``call`` (J,): CPU microseconds per call;
     ``background``: CPU microseconds per interval of usual length; ``draws`` (B, J): CPU totals of the bootstrap or the
     posterior, empty where the method has none; ``predictive`` (J,), ``predictive_background``: costs per time that predict
-    other intervals best (some below 0), None where those are ``time`` and ``background``.
+    other intervals best (may be negative); None: use ``time`` and ``background``.
     """
 
     time: np.ndarray
@@ -74,7 +74,7 @@ class Costs:
 
 
 def lengths(seconds: np.ndarray) -> np.ndarray:
-    """Return the background column (T,): lengths of the intervals relative to the median, ones where any is unknown."""
+    """Return the background column (T,): interval lengths relative to the median; all ones if any length is unknown."""
     known = np.isfinite(seconds) & (seconds > 0)
     if not known.all() or not len(seconds):
         return np.ones(len(seconds))
@@ -105,7 +105,7 @@ class FitOptions:
     """Options of the default estimate.
 
     ``rounds`` of reweighting; ``draws``: bootstrap fits, or draws of the posterior; ``seed`` of the only random generator;
-    ``sample``: draw from the posterior (without it only what predicts is fitted).
+    ``sample``: draw from the posterior; without it only predictive costs are fitted.
     """
 
     rounds: int = 6
@@ -115,10 +115,10 @@ class FitOptions:
 
 
 FLOOR = 0.05
-"""Share of the median y below which the weight of an interval does not grow further."""
+"""Share of the median y below which an interval's weight stops growing."""
 
 GROSS = 5.0
-"""Robust standard deviations from which an interval is down-weighted beyond Huber; at twice as many its weight is 0."""
+"""Robust standard deviations from which an interval is down-weighted beyond Huber; its weight is 0 from twice that."""
 
 USUAL_LIMIT = 1.345
 """Huber's limit in robust standard deviations at which normal errors lose 5 % of their information."""
@@ -148,9 +148,9 @@ def huber(residual: np.ndarray, limit: float) -> np.ndarray:
 
 
 def gross_weights(residual: np.ndarray) -> np.ndarray:
-    """Return weights (T,) in [0, 1] that drop intervals with a gross residual: something was at work that is no class.
+    """Return weights (T,) in [0, 1] that drop intervals with a gross residual: something other than the classes was running.
 
-    What most intervals have is not gross, however alike their residuals are: all weigh 1 then.
+    If most intervals would be dropped, none is.
     """
     scale = robust_scale(residual)
     if scale <= 0:
@@ -174,7 +174,7 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
     """Return the correlation of two series (T,); NaN where either does not vary."""
     if len(one) < 2 or not (one.std() > 0 and other.std() > 0):
         return math.nan
-    with np.errstate(invalid="ignore", divide="ignore"):  # what varies by rounding only
+    with np.errstate(invalid="ignore", divide="ignore"):  # series that vary by rounding only
         return float(np.corrcoef(one, other)[0, 1])
 
 
@@ -188,9 +188,9 @@ def autocorrelation(residual: np.ndarray, lag: int) -> float:
 
 
 def short_memory(residual: np.ndarray) -> float:
-    """Return the part (0-0.8) of the residuals' autocorrelation that is gone after three intervals.
+    """Return the part (0-0.8) of the residuals' autocorrelation that vanishes within three intervals.
 
-    It is noise, and whitening it makes the estimate sharper; slow drift is a misfit, and differences would only enlarge it.
+    That part is noise, and whitening it sharpens the estimate. Slow drift is a misfit that differencing would enlarge.
     """
     return float(np.clip(autocorrelation(residual, 1) - max(autocorrelation(residual, 3), 0.0), 0.0, 0.8))
 

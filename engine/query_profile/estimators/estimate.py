@@ -1,8 +1,9 @@
-"""The default estimate: what each microsecond and each call of a class costs, fitted for all classes together.
+"""Fit the default estimate: CPU per microsecond and per call of each class, for all classes together.
 
 The model is y = sum_j (b_j time_j + c_j calls_j) + background, nothing negative: parsing, planning and the protocol lie
-outside the time that servers measure, so calls have a cost of their own. Where calls are known the data decide; where only
-times are known, the costs of single classes are shrunk towards a common one (``shrinkage``). Outlying intervals are
+outside the time that servers measure, so calls have a cost of their own. If only times are known, the costs of single
+classes are shrunk towards a common one as strongly as the data suggest (``fit_times``), since times alone separate small
+classes badly. Outlying intervals are
 down-weighted (Huber). See docs/models/query-profile.md, "The default estimator".
 """
 
@@ -40,20 +41,20 @@ MOST_STARTS = 100
 """Most bootstrap fits from which the chains of the posterior start."""
 
 NOT_SEEN = 1e-14
-"""Share of the sum of squares at or below which an eigenvalue is rounding: the data say nothing in its direction."""
+"""Share of the sum of squares at or below which an eigenvalue is rounding: its direction is not determined by the data."""
 
 FEW_ROWS_LIMIT = 9.0
-"""Huber's limit where intervals are hardly more than costs: only wild outliers are down-weighted."""
+"""Huber's limit if there are hardly more intervals than costs: only wild outliers are down-weighted."""
 
 UNSIGNED = 0.2
-"""Weight of a fit with costs of either sign in predictions of total CPU. Costs below 0 mean nothing for a class, but the
-border at 0 biases sums: the mixture predicts left-out intervals of the public data better than both its parts."""
+"""Weight of a fit with costs of either sign in predictions of total CPU. Negative costs are meaningless for a class, but
+the border at 0 biases sums: the mixture predicts left-out intervals of the public data better than either part."""
 
 NORMAL = ((0.2, 0.45, 0.65, 0.9), (0.0, 0.35, 0.35, 0.0))
 """Weight of the fit with a normal prior in the attribution over the spread of costs relative to the common one (points of a
-piecewise linear function); the rest is the posterior of the log-normal prior. Two priors are right more often than one. But
-where costs are much alike, both agree, and the posterior is more precise; where they differ by factors, the normal prior
-reaches far below 0."""
+piecewise linear function); the rest is the posterior of the log-normal prior. Two priors are right more often than one, but
+if costs are similar both agree and the posterior is more precise, and if they differ by factors the normal prior reaches
+far below 0."""
 
 
 def fit_times(
@@ -67,11 +68,11 @@ def fit_times(
 ) -> Costs:
     """Fit times by non-negative regression, the costs of single classes shrunk towards a common one.
 
-    First empirical Bayes: prior b_j ~ N(b0, tau^2) with one b0; the strength sigma^2/tau^2 has the largest marginal
-    likelihood; the background is not shrunk. Errors that are correlated over a few intervals are whitened. This fit decides
-    which intervals are outliers, what to predict with, and where the chains of the posterior (``posterior.sample``) start,
-    whose mean and draws are the attribution. Without ``options.sample`` the first fit is the result. Without ``background``
-    the classes have to explain everything. ``weight`` (T,): of the intervals, instead of 1/y.
+    First empirical Bayes: prior b_j ~ N(b0, tau^2) with one b0; the strength sigma^2/tau^2 maximises the marginal likelihood;
+    the background is not shrunk. Errors correlated over a few intervals are whitened. This fit finds outliers, gives the
+    predictive costs and starts the chains of the posterior (``posterior.sample``), whose mean and draws are the attribution.
+    Without ``options.sample`` the first fit is the result. Without ``background`` the classes must explain everything.
+    ``weight`` (T,): weights of the intervals, instead of 1/y.
     """
     design = build_design(x, None, seconds)
     if not background:
@@ -103,7 +104,7 @@ def fit_times(
         cost = nonnegative.solve(gram, right, cost)
         fitted = a0 @ cost
         if step < REWEIGHED and weight is None and len(y) > 1.5 * size:
-            # errors are relative to what is expected: relative to what came, low outliers and low errors would weigh more
+            # relative to the fitted, not the measured y: else low outliers and low errors would weigh more
             better = weights(fitted / w) / w
             w, fitted = w * better, fitted * better
             a0, t0 = a0 * better[:, None], t0 * better
@@ -185,13 +186,13 @@ def _posterior(
     row, rho = data.row, data.rho
     residual = data.t - data.a @ cost
     if len(residual) < 1.5 * len(cost):
-        # residuals of so few intervals are small whatever the errors are: they say nothing about tails and memory
+        # residuals of this few intervals are always small: they say nothing about tails and memory
         rho, limit, white = 0.0, FEW_ROWS_LIMIT, residual
         row = huber(residual, limit)
     else:
         white = whiten(residual, rho)
         if limit < USUAL_LIMIT:
-            # what predicts best with heavy tails throws away too much of what tells classes apart
+            # the limit that predicts best with heavy tails discards too much of what separates classes
             limit, row = USUAL_LIMIT, huber(white, USUAL_LIMIT)
         row = row * gross_weights(white)
     clip = limit * 1.4826 * float(np.median(np.abs(white)))
@@ -201,7 +202,7 @@ def _posterior(
     scatter = math.sqrt(row.mean() * spread2 / weighted) / inside if weighted > 0 and spread2 > 0 else 1.0
     total = float(data.a[:, :-1].sum())
     common = max(prior[0], 0.05 * float(data.t.sum()) / total) if total > 0 else 1.0
-    if not common > 0:  # no CPU at all, or less than none: there is no log cost to draw
+    if not common > 0:  # no CPU, or negative: there is no log cost to draw
         return None
     spread = float(np.clip(math.sqrt(math.log1p((prior[1] / common) ** 2)), 0.1, 2.0))
     start = posterior.Start(fits, common, spread, max(math.sqrt(spread2), 0.003))
@@ -236,8 +237,8 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
     """Compute the marginal likelihood of each shrinkage strength (flat prior on its logarithm).
 
     The background is projected out; b0 by generalised least squares; lambda on a log grid through one decomposition. With
-    a = U diag(s) V', every quadratic form in (I + a a'/lambda)^-1 is a sum of terms that are not negative: differences of large
-    sums would leave only rounding where columns are (nearly) copies of each other.
+    a = U diag(s) V', every quadratic form in (I + a a'/lambda)^-1 is a sum of non-negative terms; differences of large sums
+    would leave only rounding where columns are (nearly) copies of each other.
     """
     norm = float(background @ background)
     unit = background / np.sqrt(norm) if norm > 0 else background
@@ -247,7 +248,7 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
     size = float((a * a).sum())
     known = values > NOT_SEEN * size
     values, vectors = values[known], vectors[:, known]
-    # what t and the sum of all columns are along the directions U of the columns
+    # t and the sum of all columns along the directions U of the columns
     along_t = (vectors.T @ (ap.T @ tp)) / np.sqrt(values)
     along_u = vectors.sum(axis=0) * np.sqrt(values)
     outside = max(float(tp @ tp) - float(along_t @ along_t), 0.0)
@@ -258,7 +259,7 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
     summed = a.sum(axis=1)
     if float(along_u @ along_u) > NOT_SEEN * float(summed @ summed):
         b0 = np.maximum(a_tu / a_uu, 0.0)
-    else:  # all times together are the same in every interval: nothing tells their cost from a background
+    else:  # total time is the same in every interval: its cost cannot be told from a background
         b0 = np.full(len(lam), max(float(summed @ t) / float(summed @ summed), 0.0))
     misfit = along_t - b0[:, None] * along_u
     sigma2 = np.maximum((outside + (left * misfit**2).sum(axis=1)) / rows, 1e-300)
@@ -296,7 +297,7 @@ def nnls(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.nda
     a, t = a / scale, y * w
     try:
         cost = optimize.nnls(a, t, maxiter=50 * a.shape[1])[0]
-    except RuntimeError:  # no convergence: the normal equations with a little ridge do
+    except RuntimeError:  # no convergence: solve the normal equations with a little ridge
         cost = nonnegative.solve(a.T @ a + 1e-9 * len(y) * np.eye(a.shape[1]), a.T @ t)
     return design.costs(cost / scale)
 
@@ -305,7 +306,7 @@ WORSE = 6
 """Power of the error in the weight of a bootstrap fit: one with twice the error of the best fit counts 2**6 times less."""
 
 FEWEST = 4
-"""Number of intervals below which nothing can be told apart: all classes get the same cost."""
+"""Fewest intervals that can separate classes; with fewer, all classes get the same cost."""
 
 
 def fit(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray, options: FitOptions) -> Costs:
@@ -325,10 +326,10 @@ def fit_times_and_calls(
 ) -> Costs:
     """Fit times and calls by bagged non-negative regression.
 
-    A class whose every call does the same work is described by its calls better than by its time (which contains
-    waiting), one whose work varies better by its time; single fits jump between the two. The mean over block-bootstrap
-    fits does not, and its spread is the uncertainty. Where intervals are few, a bootstrap fit may have wild costs for
-    classes it hardly saw: fits that explain all the intervals worse count less.
+    Calls describe a class with equal work per call better than its time does (time contains waiting); time describes
+    varying work better. Single fits jump between the two; the mean over block-bootstrap fits does not, and their spread is
+    the uncertainty. With few intervals a bootstrap fit may have wild costs for classes it hardly saw, so fits that explain
+    all intervals worse count less.
     """
     design = build_design(x, calls, seconds)
     w = weights(y, 0.5)

@@ -23,11 +23,11 @@ DEGREES = np.array([5.0, 10.0, 60.0])
 """Degrees of freedom that each chain chooses from: from heavy tails to a normal prior."""
 
 ASLEEP_SHARE, ASLEEP_MEAN, ASLEEP_SD = 0.1, -5.0, 1.5
-"""Prior of classes that hardly use CPU (they sleep, or wait for locks): share of the classes, mean of their log cost relative
-to the common one, and standard deviation."""
+"""Prior of classes that hardly use CPU (sleeping, waiting for locks): their share, and mean and standard deviation of their
+log cost relative to the common one."""
 
 ASLEEP_WEIGHT = 20.0
-"""Number of classes that the prior share of sleeping classes counts as much as."""
+"""Weight of the prior share of sleeping classes, in classes."""
 
 SMALL_BACKGROUND = 0.0005
 """Offset in the prior density of the background ~ 1/(background + this), as a share of the median interval."""
@@ -45,10 +45,10 @@ MANY, WARM_UP_OF_MANY = 100, 24
 """Number of columns above which a shorter warm-up keeps the time below a second."""
 
 MOST_WORK = 4e6
-"""Chains times the square of the columns, at most (but at least ``FEWEST_CHAINS``)."""
+"""Limit on chains times columns squared; ``FEWEST_CHAINS`` takes precedence."""
 
 FEWEST_CHAINS = 30
-"""Least number of chains, whatever they cost."""
+"""Fewest chains."""
 
 _LOG_TAU = np.linspace(math.log(0.03), math.log(6.0), 48)
 _LOG_NOISE = np.linspace(math.log(0.002), 0.0, 60)
@@ -114,7 +114,7 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
     floor = 1e-3 * np.r_[np.full(j, math.exp(common)), 1.0]
     starts = start.costs[random.permutation(len(start.costs))]
     starts = starts[np.arange(chains) % len(starts)]
-    # a cost that the rough fit puts at 0 starts somewhere below the mode
+    # a cost of 0 in the rough fit starts below the mode
     width = 1 / np.sqrt(np.diag(spread_out @ spread_out.T))
     below = 2 * np.minimum(width, 1) * np.abs(random.standard_normal((chains, size)))
     low = np.log(np.maximum(np.exp(mode), floor)) - below
@@ -135,7 +135,7 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
         v, accepted = _leap(target, v, center, pull, sigma**-2, to_v, step, random)
         if turn < warm_up:
             step *= math.exp(0.6 * (accepted - 0.8))
-        # what the classes have in common, given their costs: those that are awake count
+        # what the awake classes have in common, given their costs
         off = v[:, :j] - mean[:, None]
         ratio = off * off / (tau**2)[:, None]
         degrees = DEGREES[choice][:, None]
@@ -261,7 +261,7 @@ def _together(
     asleep: np.ndarray,
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Propose moves of all classes at once (further apart, all dearer): where data say little, single moves get nowhere.
+    """Propose moves of all classes at once (spread out, shift up): single moves mix slowly where data say little.
 
     Returns the states, common values and tau of the chains.
     """

@@ -25,25 +25,25 @@ SURE_BEND, SURE_T = 0.1, 5.0
 """Size and t value from which a bend is an elbow."""
 
 BEND, T = 0.03, 2.0
-"""Size and t value from which a weaker bend is a reason to try the curve."""
+"""Size and t value from which the curve is tried."""
 
 FALL = 0.6
-"""CPU per time in the fullest tenth of the intervals relative to the emptier half: a lower ratio is a reason to try the curve."""
+"""CPU per time in the busiest tenth of the intervals relative to the quieter half; below this ratio the curve is tried."""
 
 BETTER = 0.9
 """Relative error of the curve, as a share of the straight fit's, below which it is an elbow."""
 
 FEWEST = 20
-"""Number of intervals below which nothing is looked for."""
+"""Fewest intervals for a search."""
 
 SEGMENTS, ROWS_EACH = 8, 20
-"""Most straight pieces of the curve on log scales, and intervals for each; they are shorter towards full load."""
+"""Most straight pieces of the curve on log scales, and intervals per piece; pieces get shorter towards full load."""
 
 SMOOTHING = 0.04
 """Weight of the differences between slopes of neighbouring pieces."""
 
 FLATTEST = 0.05
-"""Least slope along which a linear fit is made: on a flatter curve, an interval says next to nothing about costs."""
+"""Least slope for a linear fit: where the curve is flatter, an interval says almost nothing about costs."""
 
 ROUNDS = 8
 """Rounds of both fits."""
@@ -71,8 +71,8 @@ class Curve:
         return np.asarray(self.slopes[np.clip(place, 0, len(self.slopes) - 1)])
 
     def within(self, work: np.ndarray) -> np.ndarray:
-        """Return ``work`` (T,), but at least that of the first knot: below it, where only classes run that cost nothing, there
-        is as little waiting as at it."""
+        """Return ``work`` (T,), raised to that of the first knot: below it only classes without cost run, so waiting does not
+        shrink further."""
         return np.asarray(np.maximum(work, np.exp(self.knots[0])))
 
     @property
@@ -93,8 +93,8 @@ class Elbow:
 
 
 def bend(s: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the quadratic term of s/mean s over standardised y and its t value (HAC errors, Newey and West 1987), zeros
-    where there are too few intervals. ``s``, ``y``: (T,) sums of times and resource use."""
+    """Return the quadratic term of s/mean s over standardised y and its t value (HAC errors, Newey and West 1987); zeros
+    for too few intervals. ``s``, ``y``: (T,) sums of times and resource use."""
     rows = len(y)
     if rows < FEWEST or y.std() == 0 or s.mean() <= 0:
         return 0.0, 0.0
@@ -136,7 +136,7 @@ def find_elbow(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, options: FitOp
 
 
 def _falls(s: np.ndarray, y: np.ndarray) -> bool:
-    """Tell whether CPU per time is much lower in the fullest intervals than in the emptier half."""
+    """Tell whether CPU per time is much lower in the busiest intervals than in the quieter half."""
     if len(y) < FEWEST or not (s > 0).all():
         return False
     ratio = y / s
@@ -147,10 +147,10 @@ def _falls(s: np.ndarray, y: np.ndarray) -> bool:
 def without_waiting(
     x: np.ndarray, y: np.ndarray, seconds: np.ndarray, options: FitOptions
 ) -> tuple[Costs, np.ndarray, Curve]:
-    """Fit costs per time without waiting; returns them, such times (T, J), and the curve.
+    """Fit costs per time without waiting; returns the costs, times without waiting (T, J) and the curve.
 
-    Nothing goes to a background: it bends the curve too, and the two cannot be told apart. A part of the draws is made
-    with curves of resampled blocks of intervals.
+    There is no background: it bends the curve too, and the two cannot be told apart. Part of the draws use curves of
+    resampled blocks of intervals.
     """
     costs, free_x, curve, work = _fitted(x, y, seconds, options, ROUNDS)
     if not len(costs.draws):
@@ -176,7 +176,7 @@ def _fitted(
     work: np.ndarray | None = None,
     rows: np.ndarray | None = None,
 ) -> tuple[Costs, np.ndarray, Curve, np.ndarray]:
-    """Fit costs and curve in turn for ``rounds``, from ``work`` on where it is given; curves by the intervals ``rows`` only.
+    """Fit costs and curve in turn for ``rounds``, starting from ``work`` if given; fit curves to the intervals ``rows`` only.
 
     Returns costs, times without waiting (T, J), curve and work (T,).
     """
@@ -204,11 +204,11 @@ def _fitted(
 
 
 def _falling(y: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """Return the nearest function (T,) to y/s that falls with y (isotonic regression), its largest value 1."""
+    """Return the best fit (T,) to y/s that falls with y (isotonic regression), scaled to a maximum of 1."""
     from scipy.optimize import isotonic_regression
 
     with np.errstate(over="ignore"):
-        ratio = np.minimum(y / np.maximum(s, 1e-300), 1e300)  # without work a share of any size: large, but a number
+        ratio = np.minimum(y / np.maximum(s, 1e-300), 1e300)  # finite even where there is no work
     order = np.argsort(y, kind="stable")
     falling: np.ndarray = np.empty(len(y))
     falling[order] = isotonic_regression(ratio[order], increasing=False).x
@@ -246,7 +246,7 @@ def _curve(work: np.ndarray, y: np.ndarray, rows: np.ndarray | None = None) -> C
 
 
 def _along(knots: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return how far (T, K - 1) each u reaches into each piece; the outer pieces have no end."""
+    """Return how far (T, K - 1) each u reaches into each piece; the outer pieces are unbounded."""
     length: np.ndarray = np.clip(u[:, None] - knots[:-1], 0.0, np.diff(knots))
     length[:, 0] = np.minimum(u - knots[0], knots[1] - knots[0])
     length[:, -1] = np.where(u > knots[-2], u - knots[-2], length[:, -1])
@@ -258,18 +258,18 @@ def _log(values: np.ndarray) -> np.ndarray:
 
 
 CHANGE_GAIN = 0.08
-"""Share by which two fits must lower the absolute error, beyond what twice as many costs do anyway (without a change up to
-0.04, with correlated errors 0.055, in 540 made-up workloads). Elbows look like changes too, and are looked for first."""
+"""Share by which two fits must lower the absolute error, beyond what twice as many costs achieve anyway (up to 0.04 without a
+change, 0.055 with correlated errors, in 540 generated workloads). Elbows look like changes too, so they are tested first."""
 
 SMALLEST_SIDE = 30
 """Intervals on each side of a change."""
 
 MOST_ROWS, MOST_COLUMNS = 20_000, 400
-"""Size of the design above which no change is looked for; a lag is looked for in the last of so many intervals, since how samples
-are taken does not change."""
+"""Limits on intervals and columns: no change is looked for above them; a lag is looked for in the last ``MOST_ROWS`` intervals,
+since the way samples are taken does not change."""
 
 PIECES, STEPS = 24, 12
-"""Candidates of the coarse search over all intervals, and of the fine one around the best of them."""
+"""Candidates of the coarse search over all intervals, and of the fine search around the best one."""
 
 
 @dataclass(frozen=True)
@@ -334,22 +334,22 @@ def find_change_point(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, se
 
 
 STEP, FARTHEST = 0.05, 0.5
-"""Distance of the lags that are tried, and the largest one either way; both in intervals."""
+"""Step between the lags that are tried, and the largest one either way; both in intervals."""
 
 LAG_GAIN = 40.0
-"""Least gain in twice the log likelihood (of normal errors, outliers down-weighted) for a lag to be believed."""
+"""Least gain in twice the log likelihood (normal errors, outliers down-weighted) for a lag to count."""
 
 LAG_SHARE = 0.05
-"""Least share of the squared error that a lag must take away to be believed."""
+"""Least share of the squared error that a lag must remove to count."""
 
 LAG_FEWEST = 60
-"""Number of intervals below which nothing is looked for."""
+"""Fewest intervals for a search."""
 
 
 @dataclass(frozen=True)
 class Lag:
     """``share`` of an interval by which y lags the times (below 0: times lag y), 0 if none was found; ``gain``: share of
-    the squared error that it takes away."""
+    the squared error that it removes."""
 
     share: float
     gain: float
@@ -359,7 +359,7 @@ NO_LAG = Lag(0.0, 0.0)
 
 
 def shifted(table: np.ndarray, share: float) -> np.ndarray:
-    """Return rows (T, ...) as they would have been read ``share`` of an interval earlier (below 0: later)."""
+    """Shift rows (T, ...) as if read ``share`` of an interval earlier (below 0: later)."""
     if share == 0 or len(table) < 2:
         return table
     other = np.concatenate([table[:1], table[:-1]]) if share > 0 else np.concatenate([table[1:], table[-1:]])
@@ -367,7 +367,7 @@ def shifted(table: np.ndarray, share: float) -> np.ndarray:
 
 
 def find_lag(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Lag:
-    """Find the lag of y (T,) against times (T, J) and calls that explains y clearly better than none."""
+    """Find the lag of y (T,) against times (T, J) and calls that explains y clearly better than no lag."""
     x, y, seconds = x[-MOST_ROWS:], y[-MOST_ROWS:], seconds[-MOST_ROWS:]
     columns = build_design(x, None if calls is None else calls[-MOST_ROWS:], seconds).columns
     rows, size = columns.shape

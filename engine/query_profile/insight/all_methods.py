@@ -115,14 +115,14 @@ def assess(
 
 
 LARGE_CELLS = 2_000_000
-"""Intervals times classes above which only the chosen method is fitted, not all side by side."""
+"""Limit on intervals times classes for fitting all methods side by side; above, only the chosen one is fitted."""
 
 MOST_SEPARATE = 400
-"""Number of classes that the multivariate methods fit separately by time; the rest is fitted as one."""
+"""Most classes that the multivariate methods fit separately by time; the rest is fitted as one."""
 
 MOST_WITH_CALLS, FEWEST_WITH_CALLS = 80, 30
-"""The same where calls are known too, so that each class has two costs: half as many as there are intervals within these
-bounds; those with the largest shares of time and calls."""
+"""The same if calls are known, so that each class has two costs: half the number of intervals within these bounds; classes
+with the largest shares of time and calls come first."""
 
 
 @dataclass
@@ -147,7 +147,7 @@ class Fits:
 
     @property
     def large(self) -> bool:
-        """Whether this is too much to fit every method unasked."""
+        """Whether this is too much data to fit every method."""
         return self.x.size > LARGE_CELLS
 
     def lines(self, rules: str) -> tuple[Lines, int]:
@@ -155,7 +155,7 @@ class Fits:
         return self.results.state(f"lines {rules}", lambda: self._fit_lines(rules))
 
     def _fit_lines(self, rules: str) -> tuple[Lines, int]:
-        # VividCortex' program takes every row of a table as it is, also what is not finite
+        # VividCortex' program takes every row of a table, also values that are not finite
         source = self.work if rules == "upstream" and self.work.is_table else self
         empty = (Moments if rules == "safe" else Sums).zero(self.x.shape[1])
         batch = empty.add(source.x, source.y)
@@ -241,7 +241,7 @@ class Fits:
         return np.asarray(total)
 
     def by_class(self, method: str) -> np.ndarray:
-        """Return the CPU of each class in each interval (T, J), doubtful ones included; sums over the used ones are those of
+        """Return the CPU of each class in each interval (T, J), including doubtful ones; sums over the used intervals equal
         ``total``."""
         work = self.work
         x = plausible(work.x)
@@ -266,7 +266,7 @@ class Fits:
                 turn = int(np.flatnonzero(self.used)[fitted.change_point.row])
                 sides = zip((slice(turn), slice(turn, None)), fitted.parts, strict=True)
                 table = np.vstack([worth(side, self._costs_of_classes(costs)) for side, costs in sides])
-        # what was scaled to the measured use keeps its totals
+        # keep totals that were scaled to the measured use
         sums = table[self.used].sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(sums > 0, self.total(method) / sums, 1.0)
@@ -328,7 +328,7 @@ class Fits:
 
 
 def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.ndarray | None) -> Attribution:
-    """Share the CPU of the last column among the classes that were fitted as one, by what their time and calls cost in it."""
+    """Split the CPU of the last column among the classes that were fitted as one, by the fitted cost of their time and calls."""
     last = len(lumped.total) - 1
     small = column == last
     time = np.maximum(x, 0).sum(axis=0)
@@ -340,7 +340,7 @@ def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.nd
     rest = float(part[small].sum())
     share = np.where(small, part / rest if rest > 0 else 0.0, 1.0)
     cpu_low_us, cpu_high_us = lumped.cpu_low_us[column] * share, lumped.cpu_high_us[column] * share
-    # nothing is known of a single small class but what all of them take together
+    # for a single small class only the total of all of them is known
     cpu_low_us = np.where(small, 0.0, cpu_low_us)
     cpu_high_us = np.where(small, lumped.cpu_high_us[last], cpu_high_us)
     total, time, call = lumped.total[column] * share, lumped.time[column], lumped.call[column]

@@ -19,7 +19,7 @@ from engine.query_profile.workloads.workload import Workload
 
 
 def methods_side_by_side(profile: Profile) -> pl.DataFrame:
-    """Build the ``methods`` table: what each method makes of the same intervals."""
+    """Build the ``methods`` table: errors and attributions of all methods on the same intervals."""
     rows: list[dict[str, Any]] = []
     y, measured = profile.fits.y, profile.measured
     positive = y > 0
@@ -54,9 +54,11 @@ def compare(
     parameters: QueryProfileParameters,
     context: Context,
 ) -> pl.DataFrame:
-    """Put the intervals ``window`` beside those ``earlier`` (masks (T,)). Both are attributed by one fit of both: two fits
-    would differ also where nothing did. How sure the change is follows from two fits, one of each window alone: ``fits_now``
-    and one made here."""
+    """Compare the intervals ``window`` with those ``earlier`` (masks (T,)).
+
+    One fit attributes both: two fits would differ even if nothing changed. The uncertainty comes from one fit of each window
+    alone: ``fits_now`` and one made here.
+    """
     either = earlier | window
     work = whole.rows(either)
     used, clear = work.used, np.array([not reason for reason in work.reasons], bool)
@@ -78,7 +80,7 @@ def compare(
 
 
 Errors = tuple[np.ndarray, np.ndarray]
-"""How far (J,) the CPU per second of each class may lie below and above its estimate; NaN where that is not known."""
+"""How far (J,) the CPU per second of each class may lie below and above its estimate; NaN if unknown."""
 
 
 def _errors(fits: Fits, parameters: QueryProfileParameters) -> Errors:
@@ -92,7 +94,7 @@ def _errors(fits: Fits, parameters: QueryProfileParameters) -> Errors:
 
 
 def _length(seconds: np.ndarray) -> float:
-    """Return the length of intervals in seconds, their number where any length is unknown."""
+    """Return the total length in seconds, or the number of intervals if any length is unknown."""
     return float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else float(max(len(seconds), 1))
 
 
@@ -119,7 +121,7 @@ def _sums(work: Workload, pick: np.ndarray, y_by_class: np.ndarray | None) -> _S
 
 
 def _table(work: Workload, now: _Side, before: _Side, errors: tuple[Errors, Errors]) -> pl.DataFrame:
-    """Return the ``comparison`` table: classes of either window, those whose CPU (or else time) changed most first.
+    """Build the ``comparison`` table: classes of either window, the largest change of CPU (or else time) first.
 
     The windows' errors are independent: they add as squares.
     """

@@ -1,4 +1,4 @@
-"""Group and filter query classes: sums, shares, latency and disagreement of groups, and of the row that joins the rest."""
+"""Group and filter query classes: sums, shares, latency and disagreement of groups and of the row Others."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def matching(work: Workload, text: str) -> np.ndarray:
 def with_shares(frame: pl.DataFrame, whole_x: float, measured: float, seconds: float) -> pl.DataFrame:
     """Add the columns that follow from the sums of each row: shares, latency, disagreement, active CPUs over ``seconds``.
 
-    The methods disagree on a row by the difference of its sums: which of a group's classes cause it does not matter to the
-    group.
+    The methods disagree on a row by the difference of its sums, whichever classes of a group cause it.
     """
     unknown = pl.lit(None, dtype=pl.Float64)
     differ = (pl.col("y_default") - pl.col("y_wlr")).abs() / measured
@@ -56,7 +55,8 @@ def with_shares(frame: pl.DataFrame, whole_x: float, measured: float, seconds: f
 def sums(frame: pl.DataFrame, names: list[str], by: str, measured: float) -> pl.DataFrame:
     """Sum the rows of ``classes`` by the group that ``names`` gives each; ``measured``: use of the resource, NaN if unknown.
 
-    Intervals add as if classes erred together (never too narrow), up to what was measured."""
+    Interval ends add up as if errors of classes were fully correlated (never too narrow), capped at what was measured.
+    """
     summed = (
         "y_total", "y_low", "y_high", "x_total", "calls", "rows", "errors", "io_us", "lock_us", "cpu_measured_us",
         *(f"y_{name}" for name in METHODS),
@@ -74,7 +74,7 @@ def sums(frame: pl.DataFrame, names: list[str], by: str, measured: float) -> pl.
 
 
 def _bounded(frame: pl.DataFrame, measured: float) -> pl.DataFrame:
-    """Bound the sums of upper ends of intervals by what was measured (or attributed, if that is more)."""
+    """Cap sums of upper interval ends at the measured use (or the attributed one, if larger)."""
     if not math.isfinite(measured):
         return frame
     most = pl.max_horizontal("y_total", pl.lit(measured))

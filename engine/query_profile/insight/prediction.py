@@ -1,4 +1,4 @@
-"""Predict the intervals that were trained on or those of an attached table, and score the predictions."""
+"""Predict the training intervals or those of an attached table, and score the predictions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Exact = Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]]
 @dataclass(frozen=True)
 class Rows:
     """Intervals to predict: ``x`` (rows, J) times of the workload's classes, ``calls`` likewise or None, ``y`` (rows,)
-    what was measured (NaN: unknown), ``seconds`` (rows,). ``own``: they are those that were trained on; ``measured``: there is
-    a column of y at all."""
+    measured use (NaN: unknown), ``seconds`` (rows,). ``own``: these are the training rows; ``measured``: there is a column
+    of y."""
 
     x: np.ndarray
     calls: np.ndarray | None
@@ -38,7 +38,7 @@ class Rows:
 
     @property
     def taken_y(self) -> np.ndarray:
-        """Return ``y`` as VividCortex' program takes it: a table without the column is one of zeros."""
+        """Return ``y`` as VividCortex' program takes it: zeros if the column is missing."""
         return self.y if self.measured else np.zeros(len(self.y))
 
 
@@ -62,8 +62,7 @@ def read(attachment: Attachment) -> Reading:
 def attached(
     work: Workload, name: str, reading: Reading, parameters: QueryProfileParameters
 ) -> tuple[Rows, list[Problem]]:
-    """Return the rows of the attached table called ``name``, and what is wrong with it. Classes that ``work`` does not have
-    are left out."""
+    """Return the rows of the attached table ``name`` and its problems. Classes that ``work`` does not have are left out."""
     problems = list(reading.problems)
     frame = reading.rows.get("matrix")
     if not isinstance(frame, pl.DataFrame) or not frame.height or not len(frame["values"][0]):
@@ -94,8 +93,8 @@ def attached(
 def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
     """Predict ``rows`` by ``method`` and score the predictions.
 
-    By the rules of VividCortex' program rows without y are skipped and all others scored; otherwise those are left out
-    whose numbers are too large for any time, and of one's own rows those are scored that fits use.
+    By the rules of VividCortex' program rows without y are skipped and all others scored. Otherwise rows with numbers too
+    large for any time are left out, and only training rows that fits use are scored.
     """
     x, calls, seconds = rows.x, rows.calls, rows.seconds
     y = rows.taken_y if fits.rules == "upstream" else rows.y
@@ -111,7 +110,7 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
     if not keep.all():
         x, y, number, seconds = x[keep], y[keep], number[keep], seconds[keep]
         calls = calls[keep] if calls is not None else None
-    # fits hold no tiny times, which VividCortex' program takes as they are
+    # fits drop tiny times, VividCortex' program keeps them
     as_trained = rows.own and keep.all() and fits.used.all() and not exactly
     values = fits.fitted(method) if as_trained else fits.predict(method, x, calls, seconds)
     scored = np.ones(len(y), bool) if exactly else np.isfinite(y)
@@ -121,8 +120,8 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
 
 
 def exactly(fits: Fits, rows: Rows) -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
-    """Return the lines, actuals, predictions and final line that VividCortex' program makes of the same intervals. Of other
-    sources than tables, which it does not know, those that fits use are taken."""
+    """Return the lines, actuals, predictions and final line that VividCortex' program computes for the same intervals. For
+    sources other than tables, only intervals that fits use are taken."""
     x, y = rows.x, rows.taken_y
     keep = y != 0
     if rows.own and not fits.work.is_table:
@@ -133,8 +132,7 @@ def exactly(fits: Fits, rows: Rows) -> tuple[Lines, np.ndarray, np.ndarray, Qual
 
 
 def nothing_learned(attachment: Attachment | None, target: str) -> Predictions:
-    """Return what VividCortex' program predicts where no table has the column ``target``, so that it learns nothing: zeros,
-    for the attached table where there is one."""
+    """Return what VividCortex' program predicts if no table has the column ``target``: zeros for the attached table, if any."""
     y = np.zeros(0)
     frame = None if attachment is None else read(attachment).rows.get("matrix")
     if isinstance(frame, pl.DataFrame) and frame.height and target in frame["names"][0]:

@@ -17,17 +17,17 @@ from engine.query_profile.wlr.regression import HUGE, Lines, plausible
 from engine.query_profile.workloads.workload import Workload
 
 COVERED = 0.999
-"""Share of all time whose CPU must be counted by class for the counters to be the profile."""
+"""Share of all time whose CPU must be counted by class for the counters to replace the model."""
 LEAST, MOST = 0.5, 1.1
-"""Bounds of the counted CPU as a share of the measured: below them most ran outside of statements, above them it is of another
-server."""
+"""Bounds of the counted CPU as a share of the measured one: below, most CPU was used outside statements; above, it belongs to
+another server."""
 
 
 @dataclass(frozen=True)
 class Counted:
     """CPU that the server itself counted by class, over the intervals shown: ``by_class`` (T, J) and ``total`` (J,) in us;
-    ``covered``: share of all time that it is for; ``of_measured``: its sum as a share of the host's or process' CPU; ``error``:
-    share of it that the model puts elsewhere; ``complete``: it can stand for the profile."""
+    ``covered``: share of all time with counted CPU; ``of_measured``: its sum as a share of the host's or process' CPU; ``error``:
+    share of it that the model attributes to other classes; ``complete``: it can replace the model."""
 
     by_class: np.ndarray
     total: np.ndarray
@@ -41,7 +41,7 @@ class Counted:
 class Profile:
     """A workload of T intervals by J classes with its resource attributed by ``method``.
 
-    ``shown`` (T,): intervals that the sums are over; ``x_total`` (J,): their elapsed time; ``measured``: their use of the
+    ``shown`` (T,): intervals that are summed; ``x_total`` (J,): their elapsed time; ``measured``: their use of the
     resource, us (NaN: unknown); ``totals``: CPU by class (J,) by method; ``attribution``: the default one, where it was
     fitted; ``lines``: of WLR, where there are any, and the number of rows they were fitted on; ``by_class`` (T, J): CPU by
     ``method``, zeros without a resource or with too much data; ``fitted`` (T,): CPU as the method explains it, NaN where an
@@ -75,7 +75,7 @@ class Profile:
 
     @property
     def attributable(self) -> bool:
-        """Whether the resource is known in any interval without a doubt."""
+        """Whether the resource is known in any interval free of doubt."""
         return bool(self.used.any())
 
     @property
@@ -145,7 +145,7 @@ class Profile:
         return self.measured / capacity if self.attributable and capacity > 0 else math.nan
 
     def unattributed(self, method: str) -> float:
-        """Return what ``method`` leaves of the measured use, rounding taken for nothing."""
+        """Return the measured use that ``method`` does not explain; 0 if it is rounding."""
         if self.exact and method == self.method:
             rest = self.measured - self.attributed
         else:
@@ -154,10 +154,10 @@ class Profile:
 
 
 def build_profile(fits: Fits, method: str, context: Context) -> Profile:
-    """Attribute the resource of the workload of ``fits`` by ``method``; with little enough data by all other methods too."""
+    """Attribute the resource of the workload of ``fits`` by ``method``, and by all others unless there is too much data."""
     work, used = fits.work, fits.used
     known = bool(used.any())
-    # without a resource the sums are over everything that is not doubtful, or simply everything
+    # without a resource sum all intervals free of doubt, or all intervals
     shown = used if known else np.array([not reason for reason in work.reasons], bool)
     if not shown.any():
         shown = np.ones(len(work.y), bool)
@@ -201,7 +201,7 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
 
 
 def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measured: float) -> Counted | None:
-    """Return what the server counted by class, None where it counted nothing or something else is attributed."""
+    """Return the CPU that the server counted by class; None if it counted none or another resource is attributed."""
     by_class = work.metrics.get("cpu_us")
     if by_class is None or work.y_name != "cpu_us":
         return None
@@ -216,7 +216,7 @@ def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measur
 
 
 def _judged(trust: Trust, counted: Counted) -> Trust:
-    """Let the gauge of trust say what the server's own counters say: they are the profile, or show how far the model is off."""
+    """Adjust trust by the server's own counters: they replace the model, or show how far it is off."""
     off = f"the model alone puts {counted.error * 100:.1f} % of it elsewhere" if counted.error == counted.error else ""
     if counted.complete:
         said = f"the server counted the CPU of every class, {counted.of_measured * 100:.0f} % of the measured"
@@ -229,7 +229,7 @@ def _judged(trust: Trust, counted: Counted) -> Trust:
 
 
 def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Sum the times (J,) of the intervals ``shown``; what no time can be counts nothing."""
+    """Sum the times (J,) of the intervals ``shown``; impossible times count as 0."""
     x = x if shown.all() else plausible(x[shown])
     with np.errstate(invalid="ignore", over="ignore"):
         total = x.sum(axis=0)

@@ -23,15 +23,15 @@ STATES = ("user_us", "system_us", "iowait_us", "idle_us", "steal_us")
 """States of a CPU. User time includes nice time, system time interrupts."""
 
 LARGEST = 1e21
-"""Value beyond which a number is no counter (2^64 microseconds are 1.8e19)."""
+"""Largest value of a counter (2^64 microseconds are 1.8e19)."""
 
 LONGEST_S = 1e7
-"""Seconds beyond which a stretch between two samples is a damaged number."""
+"""Longest stretch between two samples in seconds; beyond, the number is damaged."""
 
 
 class HostRows:
-    """Rows of the ``host`` table, collected column by column. ``host``, ``machine``, ``cores`` and ``series`` (the file's name
-    without its moment, unless the reader knows better) hold for the rows that are added next."""
+    """Rows of the ``host`` table, collected column by column. ``host``, ``machine``, ``cores`` and ``series`` (by default the
+    file's name without its moment) apply to the rows that are added next."""
 
     def __init__(self, source: Source, kind: str, *, cores: float | None = None) -> None:
         self.source = source
@@ -57,7 +57,7 @@ class HostRows:
                 self.add(at_ms, name, value, seconds)
 
     def problem(self, kind: str, reason: str, line: int | None = None) -> None:
-        """Report what is wrong with the file."""
+        """Note a problem of the file."""
         self.problems.append(Problem.at(self.source.path, kind, reason, line=line))
 
     def reading(self) -> Reading:
@@ -72,7 +72,7 @@ class HostKind(Document):
 
 
 def finite(text: Any) -> float:
-    """Parse a number that can be a counter or a percentage. Raises ValueError (TypeError) for any other."""
+    """Parse a counter or percentage. Raises ValueError or TypeError for anything else."""
     try:
         value = float(text)
     except OverflowError:  # a whole number of hundreds of digits
@@ -83,7 +83,7 @@ def finite(text: Any) -> float:
 
 
 def non_negative(text: Any) -> float:
-    """Parse a counter or percentage of resource use. Raises ValueError (TypeError) also for what is below 0."""
+    """Parse a counter or percentage of at least 0. Raises ValueError or TypeError."""
     value = finite(text)
     if value < 0:
         raise ValueError(f"{str(text)[:40]!r} is below 0")
@@ -91,16 +91,16 @@ def non_negative(text: Any) -> float:
 
 
 STEM = "~"
-"""Begin of a series that is only the file's name without its moment: the file names no host."""
+"""Prefix of a series named after its file (without the moment), since the file names no host."""
 
 TIME_COLUMNS = (
     "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
     "snapshot", "now", "ts", "timestamp", "time",
 )  # fmt: skip
-"""Names of the column that says when a snapshot was taken, preferred ones first."""
+"""Names of the column with the time of a snapshot, preferred ones first."""
 
 HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
-"""Names of columns that say which server a row is of."""
+"""Names of columns that identify the server of a row."""
 
 
 def time_column(row: Collection[str]) -> str | None:
@@ -114,25 +114,25 @@ def text_key(query: str) -> str:
 
 
 def class_key(*parts: str) -> str:
-    """Return what identifies a class of statements: its parts, cleaned, joined by a character that none of them can hold."""
+    """Return the key of a class: its cleaned parts, joined by a character that none of them can contain."""
     return "\x1f".join(clean(part) for part in parts)
 
 
 def number(text: str | float | int | None) -> float:
-    """Parse a counter: NaN for absent or NULL. Raises ValueError for what is no finite number."""
+    """Parse a counter: NaN if absent or NULL. Raises ValueError for anything but a finite number."""
     if text is None or text in ("", "NULL", "\\N"):
         return math.nan
     return finite(text)
 
 
 CHUNK = 1 << 16
-"""Rows that are collected as Python objects before they become a frame, in which they take less memory."""
+"""Rows collected as Python objects before they are packed into a frame, which takes less memory."""
 
 
 class SnapshotRows:
-    """Rows of the ``snapshots`` table, collected column by column; a key met again in the same part starts the next one.
+    """Rows of the ``snapshots`` table, collected column by column; a key that repeats within a part starts the next one.
 
-    Texts come again with every snapshot: each is held once, and the counters as plain numbers, since a file has millions.
+    A file has millions of counters and repeats its texts in every snapshot: each text is held once, counters as numbers.
     """
 
     def __init__(self, source: Source, system: str) -> None:
@@ -152,7 +152,7 @@ class SnapshotRows:
         """Name of the time column, where there is one."""
 
     def problem(self, kind: str, reason: str, line: int | None = None, count: int = 1) -> None:
-        """Report what is wrong with the file."""
+        """Note a problem of the file."""
         self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))
 
     def records(self, data: bytes, final: bool) -> Iterator[tuple[int, dict[str, str]]]:
@@ -171,8 +171,8 @@ class SnapshotRows:
     def counters(
         self, row: Mapping[str, Any], line: int | None, names: Sequence[str], calls: str, times: Sequence[str]
     ) -> dict[str, float] | None:
-        """Parse the counters ``names`` of a row, of which ``calls`` and one of ``times`` must be there; None and a problem if
-        they are not, or one is no counter."""
+        """Parse the counters ``names`` of a row; ``calls`` and one of ``times`` are required. Returns None and notes a problem
+        if they are missing or one is no counter."""
         try:
             values = {name: number(row.get(name)) for name in names}
         except (ValueError, TypeError) as error:
@@ -226,14 +226,14 @@ class SnapshotRows:
             self._frames.append(self._taken())
 
     def _text(self, text: str) -> str:
-        """Clean a text; equal ones give one object."""
+        """Clean a text; equal texts share one object."""
         cleaned = self._cleaned.get(text)
         if cleaned is None:
             cleaned = self._cleaned[text] = clean(text)
         return cleaned
 
     def reading(self, moment: int | None = None) -> Reading:
-        """Return the rows as a reading. A single snapshot without times gets ``moment``, or that of the file."""
+        """Return the rows as a reading. A single snapshot without a time gets ``moment``, else the time of the file."""
         moments = (moment, name_instant_ms(self.source.name), self.source.mtime_ms)
         moment = next((each for each in moments if each is not None), None)
         frame = pl.concat([*self._frames, self._taken()], rechunk=False)
@@ -246,7 +246,7 @@ class SnapshotRows:
         return Reading(rows={"snapshots": frame}, problems=self.problems)
 
     def _taken(self) -> pl.DataFrame:
-        """Return what was collected since the last time as a frame, and let it go."""
+        """Return the rows collected since the last call as a frame, and forget them."""
         columns, height = self._columns, len(self._columns["key"])
         counters = np.frombuffer(self._counters).reshape(height, -1) if height else np.empty((0, 1))
         schema = {name: dtype for name, dtype in SNAPSHOTS.schema.items() if name != "counters"}

@@ -76,7 +76,7 @@ class CumulativeCsv(HostKind):
 
 
 class ProcStat(HostKind):
-    """A copy of ``/proc/stat``; its moment is in its name, or is its modification time."""
+    """A copy of ``/proc/stat``, taken at the time in its name or its modification time."""
 
     id = "proc-stat"
     title = "copies of /proc/stat"
@@ -121,8 +121,8 @@ class PidStat(HostKind):
         return _PID.match(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Sum the processes of the file. The number of a single process is no part of the series' name: a server is all its
-        processes, also where each has a file of its own."""
+        """Sum the processes of the file. The number of a single process is removed from the series' name: a server consists of
+        all its processes, even if each has a file of its own."""
         rows = HostRows(source, "pidstat")
         processes: list[str] = []
         user = system = 0.0
@@ -131,7 +131,7 @@ class PidStat(HostKind):
                 continue
             fields = line.rpartition(")")[2].split()
             try:
-                # after the name: field 3 is the first; 14-17 are utime, stime, cutime, cstime
+                # fields after the name start at 3; 14-17 are utime, stime, cutime, cstime
                 utime, stime, cutime, cstime = (finite(field) for field in fields[11:15])
             except ValueError as error:
                 rows.problem("bad-record", f"no /proc/PID/stat line: {error}", number)
@@ -244,7 +244,7 @@ class Sysstat(HostKind):
         return rows.reading()
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
-        """Add the samples of one host; ``date``: of those that have a time only."""
+        """Add the samples of one host; ``date`` of samples that have only a time."""
         moments: list[tuple[int, str, float | None, dict[str, float]]] = []
         day = 0
         before: int | None = None
@@ -262,7 +262,7 @@ class Sysstat(HostKind):
             else:
                 at_ms = _sysstat_ms(date, str(stamp))
                 if at_ms is not None:
-                    # local time without a date: past midnight it seems to go back by almost a day
+                    # local time without a date seems to go back by almost a day at midnight
                     at_ms += day * _DAY
                     if before is not None and before - at_ms > _DAY // 2:
                         day += 1
@@ -350,7 +350,7 @@ class SadfCsv(HostKind):
             last[host] = at_ms
             rows.host = host
             rows.states(at_ms, _sysstat_states(value), seconds)
-        # lines of single CPUs (-P ALL) show how many there are
+        # lines of single CPUs (-P ALL) give the number of cores
         rows.columns["cores"] = [float(len(cpus[host])) if host in cpus else None for host in rows.columns["host"]]
         return rows.reading()
 
@@ -367,7 +367,7 @@ class DockerStats(HostKind):
         return b'"CPUPerc"' in head and (b'"Container"' in head or b'"Name"' in head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read a sample per container; it holds since the sample before it."""
+        """Read one sample per container; it covers the time since the sample before."""
         rows = HostRows(source, "docker")
         rows.problems += not_utf8(source.path, data)
         at_ms = name_instant_ms(source.name) or source.mtime_ms
@@ -387,7 +387,7 @@ class DockerStats(HostKind):
 
 
 def _sysstat_states(value: dict[str, float]) -> list[float]:
-    """Return the percentages of ``STATES`` from sysstat's columns; user time includes guest time, which sysstat takes out."""
+    """Return the percentages of ``STATES`` from sysstat's columns; guest time, which sysstat excludes, is added to user time."""
     user = value.get("usr", value.get("user", 0.0)) + value.get("nice", 0.0)
     user += value.get("guest", 0.0) + value.get("gnice", 0.0)
     system = value.get("sys", value.get("system", 0.0)) + value.get("irq", 0.0) + value.get("soft", 0.0)
@@ -403,4 +403,4 @@ def _sysstat_ms(date: str, time: str) -> int | None:
     half = re.fullmatch(r"(\d\d?)(:\d\d:\d\d) ([AP])M", time)
     if half:
         time = f"{int(half.group(1)) % 12 + (12 if half.group(3) == 'P' else 0):02}{half.group(2)}"
-    return instant_ms(f"{date} {time}") if time.strip() else None  # a date alone would be its midnight
+    return instant_ms(f"{date} {time}") if time.strip() else None  # a date alone would mean midnight

@@ -1,7 +1,7 @@
-"""Series of postgres_exporter, mysqld_exporter, node_exporter and cAdvisor: statements and CPU, from scrapes and Prometheus'
-answers alike.
+"""Read statements and CPU from series of postgres_exporter, mysqld_exporter, node_exporter and cAdvisor.
 
-Sources: the exporters' documentation of their metrics. A unit is known by the name alone: ``_seconds`` or milliseconds.
+Scrapes and Prometheus' answers are read alike. The unit follows from the name: ``_seconds``, else milliseconds. Sources: the
+exporters' documentation of their metrics.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from engine.query_profile.reading.pgss import KCACHE
 from engine.query_profile.tables import HOST, SNAPSHOTS
 
 LAST_MS = 253_402_300_799_000
-"""Last second of the year 9999; a stamp beyond it is damaged."""
+"""Last second of the year 9999; later timestamps are damaged."""
 
 POSTGRES, MYSQL = "postgres_exporter", "mysqld_exporter"
-"""Systems of statements that an exporter lists: only the first so many, so that classes enter and leave."""
+"""Systems whose statements an exporter lists. It lists only the top classes, so classes enter and leave."""
 
 _MS, _S = 1e3, 1e6
 """Microseconds in the units of names."""
@@ -58,7 +58,7 @@ _FIELDS: dict[str, tuple[str, str, float]] = {
     "mysql_perf_schema_events_statements_rows_sent_total": (MYSQL, "rows", 1),
     "mysql_perf_schema_events_statements_rows_affected_total": (MYSQL, "affected", 1),
 }
-"""By name of a series: system, what it is of a class, and the factor to microseconds."""
+"""System, field and factor to microseconds by name of a series."""
 
 _KCACHE = {
     f"{prefix}{when}{what}_time{ending}": when + what
@@ -67,8 +67,8 @@ _KCACHE = {
     for what in ("user", "system", "total")
     for ending in ("", "_total", "_seconds", "_seconds_total")
 }
-"""By name of a series: which part of a class' CPU it is, in seconds, as pg_stat_kcache has it. The names are those of its
-columns, since exporters have it by configuration only."""
+"""Part of a class' CPU (seconds) by name of a series. The names are the columns of pg_stat_kcache, since exporters export it by
+configuration only."""
 
 _TEXTS = "pg_stat_statements_query_id"
 _NODE = "node_cpu_seconds_total"
@@ -87,10 +87,10 @@ _LABELS = (
 )  # fmt: skip
 _DATABASES = r"(?i)postgres|pgsql|mysql|maria|percona|pxc|^database$|^db$"
 _OTHERS = r"(?i)exporter|backup|init|sidecar|bouncer|proxy|agent|metrics|monitor|operator"
-"""Names of containers that are a database server, and of those beside it; one without a name, or called POD, is a pod's sum."""
+"""Names of database server containers and of their sidecars. A container without a name, or called POD, is the pod's sum."""
 
 _STATES = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
-"""Modes of node_exporter that make up each of ``STATES``; the first of them must be there."""
+"""Modes of node_exporter that make up each of ``STATES``; the first mode is required."""
 
 
 class ExporterSeries(Document):
@@ -102,7 +102,7 @@ class ExporterSeries(Document):
     tables: tuple[Table, ...] = (HOST, SNAPSHOTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise series in any form: those wanted may come after the head. A copy of /proc/stat looks like one."""
+        """Recognise series in any form, since wanted ones may come after the head; a copy of /proc/stat looks like one."""
         return prometheus.looks_like(name, head) and not head.startswith(b"cpu ")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
@@ -141,7 +141,7 @@ class ExporterSeries(Document):
 def _points(
     series: pl.DataFrame, place: list[str], file: SeriesFile, source: Source, problems: list[Problem]
 ) -> pl.DataFrame:
-    """Return the points of some series, with their columns and ``at_ms``: one for each ``place`` and time."""
+    """Return the points of ``series`` with their columns and ``at_ms``, one per ``place`` and time."""
     if series.select(*place, "labels").unique().height > series.select(place).unique().height:
         kept, twins = prometheus.copies(series, place, file)
         series = series.filter(kept)
@@ -195,11 +195,11 @@ def _snapshots(
     rows = points.group_by("system", "series", "at_ms", *own[2:], maintain_order=True).agg(
         value.filter(pl.col("field") == field).first().alias(field) for field in fields
     )
-    # Calls and times may have been asked for one by one: files of the same moments are joined later.
+    # Calls and times may come in separate files; files of the same moments are joined later.
     rows = rows.filter(pl.any_horizontal(pl.col("calls", "time_us").is_not_null())).join(
         by_id, on=["series", "queryid"], how="left"
     )
-    # A class is known by its id; where the server gives none, by its text.
+    # A class is identified by its id, or by its text if the server gives no id.
     identity = pl.when(pl.col("queryid") != "").then("queryid").otherwise("query")
     io = pl.when(pl.col("read_us").is_not_null() | pl.col("write_us").is_not_null()).then(
         pl.sum_horizontal("read_us", "write_us")
@@ -218,7 +218,7 @@ def _snapshots(
 
 
 def _identified(series: pl.DataFrame, stem: str) -> pl.DataFrame:
-    """Add what identifies a class, under the names that its labels have by exporter, and the server it is of (``series``)."""
+    """Add the identity of a class from the label names of each exporter, and its server (``series``)."""
     return series.with_columns(
         pl.coalesce("queryid", "digest").fill_null("").alias("queryid"),
         pl.coalesce("user", "usename", "rolname", "role").fill_null("").alias("user"),
@@ -229,7 +229,7 @@ def _identified(series: pl.DataFrame, stem: str) -> pl.DataFrame:
 
 
 def _table(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of the ``snapshots`` table, one per server, time and class; a part is all of a server at one time."""
+    """Build rows of the ``snapshots`` table, one per server, time and class; a part holds one server at one time."""
     rows = rows.unique(["series", "at_ms", "key"], keep="first", maintain_order=True).sort("series", "at_ms", "key")
     part = (pl.col("at_ms").rank("dense").over("series") - 1).cast(pl.Int64).alias("part")
     return SNAPSHOTS.frame(
@@ -242,7 +242,7 @@ def _table(rows: pl.DataFrame) -> pl.DataFrame:
 def _counted(series: pl.DataFrame, file: SeriesFile, source: Source, problems: list[Problem]) -> pl.DataFrame:
     """Return rows of the ``snapshots`` table with the CPU that pg_stat_kcache counted: user and system time, or their total.
 
-    Statements inside of functions are part of those that call them, and left out where a label ``top`` says so.
+    Nested statements (label ``top``) are part of the statements that call them and left out.
     """
     parts = pl.DataFrame(list(_KCACHE.items()), schema=["metric", "what"], orient="row")
     series = _identified(series.join(parts, on="metric", maintain_order="left"), clean(name_stem(source.name)))
@@ -295,6 +295,6 @@ def _container_rows(series: pl.DataFrame, file: SeriesFile, source: Source, prob
 
 
 def _server(stem: str) -> pl.Expr:
-    """Select which server a series is of: its host or pod, else the file's name without its moment."""
+    """Select the server of a series: its host or pod, else the file's name without its moment."""
     host = pl.col("instance").str.replace(r":\d{1,5}$", "")
     return pl.coalesce("pod", host, "host").fill_null(STEM + stem)

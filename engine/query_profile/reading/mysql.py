@@ -24,7 +24,7 @@ PICO = 1e-6
 """Microseconds per picosecond, the unit of every timer column."""
 
 CATCH_ALL = "(digest table full)"
-"""Text of the row without a digest: all statements that found no room in the table."""
+"""Text of the row without a digest: statements that did not fit into the table."""
 
 COUNTERS = (
     "count_star", "sum_timer_wait", "sum_lock_time", "sum_errors", "sum_warnings", "sum_rows_affected",
@@ -83,16 +83,16 @@ _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
 
 SECOND = 1000
-"""Milliseconds of the stretches that statements are summed over."""
+"""Milliseconds per bucket of statements."""
 
 LONGEST = 1e9
-"""Seconds beyond which a query time is a damaged number."""
+"""Longest query time in seconds; beyond, the number is damaged."""
 
 LAST_S, FARTHEST_MS = 253_402_300_799, 57_600_000
-"""Last second of the year 9999, and distance of a server's clock from UTC (16 hours), beyond which times are damaged."""
+"""Last valid second (year 9999), and largest distance of a server's clock from UTC (16 hours)."""
 
 MOST_LINES = 2000
-"""Lines of one statement that are looked at."""
+"""Lines of one statement that are read."""
 
 ZONE_MS = 900_000
 """Unit of time zones: a quarter of an hour."""
@@ -170,7 +170,7 @@ class SlowLog:
 
     @staticmethod
     def _line(text: str, event: _Event, state: dict[str, Any]) -> None:
-        """Add a line to the open statement; user, database and time hold for later statements too."""
+        """Add a line to the open statement; user, database and time also apply to later statements."""
         if text.startswith("# administrator command:"):
             event.command = text[2:].rstrip(";")
             return
@@ -228,7 +228,7 @@ class SlowLog:
             return
         end_ms: int | None = state["time_ms"]
         if end_ms is not None and state["local"]:
-            # the old format has the server's local time; SET timestamp shows its distance from UTC
+            # the old format has local time; SET timestamp reveals its offset from UTC
             if state["zone_ms"] is None and event.stamp_ms is not None:
                 apart = round((end_ms - event.stamp_ms) / ZONE_MS) * ZONE_MS
                 state["zone_ms"] = apart if abs(apart) <= FARTHEST_MS else None
@@ -270,7 +270,7 @@ class SlowLog:
 
 
 def _is_banner(text: str) -> bool:
-    """Tell whether this is a line that the server writes when it starts."""
+    """Whether the server writes this line when it starts."""
     if text.startswith("Tcp port:") or text.split(None, 3)[:3] == ["Time", "Id", "Command"]:
         return True
     version = text.find(", Version: ")
@@ -283,13 +283,13 @@ def _user(text: str) -> str | None:
         return None
     before, at, _ = text.partition(":")[2].partition("@")
     shown, bracket, inside = before.partition("[")
-    if bracket:  # a name in brackets may have an @ of its own
+    if bracket:  # a name in brackets may contain an @
         inside = text.partition("[")[2].partition("]")[0]
     return (inside or shown).strip() if at else None
 
 
 def _add_fields(text: str, fields: dict[str, str]) -> None:
-    """Add what a comment says as ``Name: value``, where it says nothing of that name yet."""
+    """Add the pairs ``Name: value`` of a comment; the first value of a name counts."""
     name = ""
     for word in text.lstrip("# ").split():
         begin, colon, value = word.partition(":")
@@ -307,7 +307,7 @@ def _add_fields(text: str, fields: dict[str, str]) -> None:
 
 
 class PtQueryDigest(Document):
-    """Classes with sums of one stretch of time (all numbers are texts, times in seconds)."""
+    """Classes with sums over one stretch of time (numbers are strings, times in seconds)."""
 
     id = "pt-query-digest"
     title = "pt-query-digest --output json"

@@ -42,7 +42,7 @@ COUNTERS = (
     "jit_emission_count", "jit_emission_time", "jit_deform_count", "jit_deform_time",
     "parallel_workers_to_launch", "parallel_workers_launched",
 )  # fmt: skip
-"""Columns that can only grow, of all versions; times in milliseconds."""
+"""Columns that can only grow, across all versions; times in milliseconds."""
 
 _IO = (
     "blk_read_time", "blk_write_time", "shared_blk_read_time", "shared_blk_write_time", "local_blk_read_time",
@@ -56,7 +56,7 @@ class _Pgss(Document):
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool) -> None:
-        """Add a row of the view. ``rounded``: its query ids do not identify classes."""
+        """Add a row of the view. ``rounded``: query ids were rounded and do not identify classes."""
         values = rows.counters(row, line, COUNTERS, "calls", ("total_exec_time", "total_time"))
         if values is None:
             return
@@ -90,7 +90,7 @@ class _Pgss(Document):
 
 
 def _own_cpu(row: dict[str, Any]) -> float | None:
-    """Return the CPU of a row that was joined with pg_stat_kcache, in microseconds."""
+    """Return the CPU in microseconds of a row joined with pg_stat_kcache; None without one."""
     try:
         cpu = _cpu_us(row)
     except (ValueError, TypeError):
@@ -114,7 +114,7 @@ class PgssCsv(_Pgss):
         """Read rows of cumulative counters."""
         rows = self._rows(source, data, final, ())
         rounded = _rounded(rows.queryids)
-        if rounded:  # seldom: read again rather than hold all rows of a large file until this is known
+        if rounded:  # rare: read again instead of holding all rows of a large file until this is known
             rows = self._rows(source, data, final, rounded)
         return rows.reading()
 
@@ -162,7 +162,7 @@ class PgssJson(_Pgss):
 
 
 def _items(rows: SnapshotRows, document: json_text.Document) -> tuple[list[dict[str, Any]], int | None]:
-    """Return the row objects of a JSON document and its own moment, where it has one; what is no row becomes a problem."""
+    """Return the row objects of a JSON document and its own time, if any; other elements become problems."""
     moment: int | None = None
     value = document.value
     rows.problems += document.problems
@@ -171,7 +171,7 @@ def _items(rows: SnapshotRows, document: json_text.Document) -> tuple[list[dict[
         stamp = next((value[name] for name in times if isinstance(value.get(name), str)), None)
         moment = instant_ms(stamp) if stamp is not None else None
         value = value.get("queries", value.get("rows", value))
-        # of an object of rows by name, what is no object says something else (its moment)
+        # in an object of rows by name, other values are metadata (such as the time)
         value = [item for item in value.values() if isinstance(item, dict)] if isinstance(value, dict) else value
     several = value if isinstance(value, list) else [value]
     items = [item for item in several if isinstance(item, dict)]
@@ -182,8 +182,7 @@ def _items(rows: SnapshotRows, document: json_text.Document) -> tuple[list[dict[
 
 
 def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
-    """Return the row objects of a file with one on each line, none if it is one document; lines that are no object become
-    problems."""
+    """Return the row objects of a JSON lines file, empty if it is one document; lines that are no object become problems."""
     lines = [(place, line) for place, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     if len(lines) < 2 or not all(line.strip()[:1] + line.strip()[-1:] == b"{}" for _, line in lines[:2]):
         return []
@@ -237,9 +236,9 @@ class PgssInfo(Document):
 
 
 def _rounded(ids: Sequence[str]) -> list[str]:
-    """Return the 64-bit ids that went through a double, if so many did that ids do not identify classes; else none."""
+    """Return the 64-bit ids that were rounded to a double, if most were and ids do not identify classes; else an empty list."""
     large = [text for text in ids if len(text.lstrip("-")) > 16 or "e" in text.lower()]
-    # A number that is no 64-bit id is damaged, and says nothing of the others.
+    # A number too large for a 64-bit id is damaged and no sign of rounding.
     odd = [
         text for text in large if (_ROUNDED_TEXT.fullmatch(text) and abs(float(text)) < 2**64) or text.endswith("00")
     ]
@@ -249,20 +248,20 @@ def _rounded(ids: Sequence[str]) -> list[str]:
 
 
 def _report_rounded(rows: SnapshotRows, ids: Sequence[str]) -> None:
-    """Report that these ids do not identify classes."""
+    """Note that rounded ids do not identify classes."""
     if ids:
         reason = f"query ids such as {ids[0]} were rounded to a double by some tool: classes are joined by query text instead"
         rows.problem("rounded-queryid", reason, count=len(ids))
 
 
 KCACHE = "pg_stat_kcache"
-"""System of these snapshots: they have no times of their own and go with those of pg_stat_statements."""
+"""System of these snapshots: they have CPU only and are joined with those of pg_stat_statements."""
 _CPU = ("exec_user_time", "exec_system_time", "plan_user_time", "plan_system_time", "user_time", "system_time")
 """Columns of CPU seconds, of all versions."""
 
 
 def _cpu_us(row: dict[str, Any]) -> float:
-    """Return the CPU of a row in microseconds, NaN where it has none. Raises ValueError for what is no number."""
+    """Return the CPU of a row in microseconds, NaN without any. Raises ValueError for values that are no numbers."""
     found = [value for name in _CPU if not math.isnan(value := number(row.get(name)))]
     if any(value < 0 for value in found):
         raise ValueError("a negative counter")
@@ -302,7 +301,7 @@ class KcacheCsv(Document):
 
 
 _NAME_COLUMNS = (("user", "oid", "rolname"), ("user", "usesysid", "usename"), ("database", "oid", "datname"))
-"""What a table names, and its columns of ids and of names."""
+"""What a table names, and its columns of ids and names."""
 
 
 class PgNames(Document):

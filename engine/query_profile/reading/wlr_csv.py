@@ -31,7 +31,7 @@ _LONE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
 _SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*")
 _CLASS = re.compile(r"[a-z]\.[0-9a-f]{1,20}")
 _TIME = re.compile(r"(?:^|[^a-z])(?:time|date|captured|snapshot)(?:$|[^a-z])|(?:time|stamp)$")
-"""Names of columns that say when: whole words, since a class may be called ``update`` or ``timeline``."""
+"""Names of time columns: whole words, since a class may be called ``update`` or ``timeline``."""
 
 DEFAULT_TARGET = "user_us"
 """Name of the column of y."""
@@ -43,10 +43,10 @@ NOT_FINITE = (
     "a number that is not finite: the row is left out (rules=upstream takes it, and it poisons every sum it touches)"
 )
 NEGATIVE = "a negative number: counted in the row's sum, never fitted"
-"""Reasons of problems. They name no column, so that rows read one by one give the same as all at once."""
+"""Reasons of problems. They name no column, so that reading in parts gives the same problems."""
 
 MAX_COLUMNS = 100_000
-"""Number of columns above which a file is no table of query classes (a hostile header must not cost gigabytes)."""
+"""Most columns of a table of query classes (a hostile header must not cost gigabytes)."""
 
 
 def go_number(text: str) -> float | None:
@@ -80,13 +80,12 @@ class WlrCsv:
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise a comma-separated header with ``user_us`` and no time column, or class-like names, or numbers throughout
-        under a resource in microseconds (``cpu_us``): numbers alone say nothing of queries. Blank lines before it do not
-        matter, as for VividCortex' program."""
+        """Recognise a comma-separated header without a time column that has ``user_us``, class-like names, or a resource in
+        microseconds (``cpu_us``) above rows of numbers. Blank lines before it are skipped, as VividCortex' program does."""
         lines = head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n")
         if b"," not in lines[0]:
             return False
-        cut = len(lines) == 1  # the header is longer than the head: only its first names are seen
+        cut = len(lines) == 1  # the header exceeds the head: only its first names are visible
         try:
             fields = next(csv.reader([decode(lines[0])]))
         except (csv.Error, StopIteration):
@@ -133,7 +132,7 @@ class WlrCsv:
         return reading
 
     def _rows(self, source: Source, body: bytes, ends: int, state: dict[str, Any], reading: Reading) -> bool:
-        """Read the rows of ``body``, which has ``ends`` line ends. Returns whether there are any, or the first names."""
+        """Read the rows of ``body``, which has ``ends`` line ends. Returns whether it added rows or the first names."""
         width, keep = state["width"], state["keep"]
         values, lines = _numbers(source, body, ends, width, state["line"], reading.problems)
         if len(keep) != width:
@@ -163,8 +162,8 @@ class WlrCsv:
 
 
 def _header_end(body: bytes) -> int | None:
-    """Return the offset after the first line that is not empty (quotes may span lines), None while it is not complete. What
-    is no end within ``MAX_HEADER`` bytes has none, and is taken up to its first line end."""
+    """Return the offset after the first non-empty line (quotes may span lines), None while it is incomplete. A header that does
+    not end within ``MAX_HEADER`` bytes ends at its first line end."""
     skipped = _SKIPPED.match(body)
     begin = position = skipped.end() if skipped else 0
     quotes = 0
@@ -189,7 +188,7 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
     problems += not_utf8(source.path, head)
     text = decode(head).strip("\r\n").replace("\r\n", "\n")
     try:
-        # csv takes a line end of its own for the end of the header, where the program takes it for part of a name
+        # csv would end the header at a lone CR, which the program takes as part of a name
         names = next(csv.reader([text.replace("\r", "·")], strict=True), [])
     except csv.Error as error:
         problems.append(Problem.at(source.path, "bad-header", f"the header is no CSV: {error}", line=1))
@@ -253,14 +252,14 @@ def _by_line(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Parse line by line what Polars refuses as a whole; returns good rows and line numbers like ``_numbers``.
 
-    A line is a row also where a quote is left open: no number contains a line end, and so one damaged line is one bad row,
-    however the file was cut into parts.
+    A line is a row even if a quote is left open: no number contains a line end, so one damaged line is one bad row, however
+    the file was cut into parts.
     """
     good: list[tuple[int, bytes]] = []
     odd: list[tuple[int, bytes]] = []
     for number, text in enumerate(body.split(b"\n"), line):
         plain = text.count(b",") == width - 1 and not any(byte in text for byte in (b" ", b"\t", b'"', b"\r"))
-        if text:  # blank lines do not matter
+        if text:  # skip blank lines
             (good if plain else odd).append((number, text))
     values = _polars(b"\n".join(text for _, text in good), width) if good else None
     if values is None or len(values) != len(good):
@@ -276,7 +275,7 @@ def _by_line(
 
 
 def _fields(text: str) -> list[str]:
-    """Split a line; one whose quotes break the rules keeps them in its fields, where they are part of no number."""
+    """Split a line; malformed quotes stay in the fields, where they make bad numbers."""
     if '"' in text:
         try:
             return next(csv.reader([text], strict=True))

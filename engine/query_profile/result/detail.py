@@ -1,4 +1,4 @@
-"""What the screen draws of a result beyond its tables: one class in full, the fit, what a what-if would save."""
+"""Data that the screen draws beyond the tables: one class in full, the fit, the outcome of a what-if."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Fit:
 class Detail:
     """The profile behind a result.
 
-    ``exact``: what VividCortex' program makes of the same rows, computed on demand; ``listing``: the classes as the screen
-    lists them (``listing.LISTING``); ``names``: what the screen calls each class (``listing.labels``); ``token``: equal for
+    ``exact``: results of VividCortex' program for the same rows, computed on demand; ``listing``: classes as the screen lists
+    them (``listing.LISTING``); ``names``: labels of the classes on screen (``listing.labels``); ``token``: equal for
     results of the same inputs and parameters.
     """
 
@@ -66,14 +66,13 @@ class Detail:
     token: object
 
     def _axis(self) -> tuple[np.ndarray, bool]:
-        """Return the ends of the intervals (T,) as epoch ms and True, or where any is unknown their numbers and False."""
+        """Return the ends of the intervals (T,) as epoch ms and True, or their numbers and False if any end is unknown."""
         end_ms = self.profile.work.end_ms
         timed = bool(len(end_ms)) and bool((end_ms >= 0).all())
         return (end_ms.astype(float) if timed else np.arange(1.0, len(end_ms) + 1)), timed
 
     def drill(self, classes: pl.DataFrame, name: str) -> Drill | None:
-        """Return everything about the class called ``name``, None if it is gone (or is a group); ``classes`` is the result's
-        table."""
+        """Return the details of the class ``name`` of table ``classes``; None if it is gone or a group."""
         work = self.profile.work
         j = next((j for j, info in enumerate(work.classes) if info.name == name), None)
         row = classes.filter(pl.col("class") == name)
@@ -154,7 +153,7 @@ class Detail:
         )
 
     def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> Saving | None:
-        """Compute what a faster or dropped class would save; None where nothing is attributed."""
+        """Compute the saving of a faster or dropped class; None if nothing is attributed to it."""
         row = classes.filter(pl.col("class") == name)
         return saving(row.row(0, named=True), self.profile, faster, drop) if row.height else None
 

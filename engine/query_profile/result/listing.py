@@ -23,22 +23,22 @@ LISTING = Table(
     "listing",
     "Query classes by rank.",
     (
-        Column("name", pl.String, "The statement on one line; the class' name where its text is not known.", "", "text",
+        Column("name", pl.String, "The statement on one line; the class' name if its text is unknown.", "", "text",
                "class", width=30, priority=0, grow=80),
-        Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it, with its interval: full up to "
-               "the lower end, shaded up to the upper one.", "%", "percent", "CPU share %", width=20, priority=0, grow=44),
+        Column("cpu_share", pl.Float64, "Share of everything measured, with its interval: full up to the lower end, "
+               "shaded up to the upper one.", "%", "percent", "CPU share %", width=20, priority=0, grow=44),
         Column("cpu_share_low", pl.Float64, "Lower end of the interval of its share.", "%", "percent", hidden=True),
         Column("cpu_share_high", pl.Float64, "Upper end of the interval of its share.", "%", "percent", hidden=True),
         Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "number", "CPU s", width=8, priority=0),
         Column("active_cpus", pl.Float64, "CPUs that it keeps busy on average.", "CPUs", "number", "CPUs", width=6, priority=1),
         Column("range_s", pl.String, "Interval of its CPU.", "s", "text", "CPU s from-to", width=15, priority=2),
-        Column("trend", pl.List(pl.Float64), "Its CPU (its time, where there is none) over the window.", "", "spark",
+        Column("trend", pl.List(pl.Float64), "Its CPU (or its time, without CPU) over the window.", "", "spark",
                width=10, priority=1, grow=24),
         Column("time_s", pl.Float64, "Elapsed time inside the server.", "s", "number", "time s", width=8, priority=1),
         Column("time_share", pl.Float64, "Its share of all elapsed time.", "%", "percent", "time %", width=7, priority=2),
         Column("calls", pl.Float64, "Executions.", "", "count", width=8, priority=2),
         Column("latency_ms", pl.Float64, "Elapsed time per call in the window.", "ms", "ms", "latency", width=8, priority=3),
-        Column("disagreement", pl.Float64, "Share of all CPU that WLR and the default give it or not.", "%", "percent",
+        Column("disagreement", pl.Float64, "Difference of WLR and the default as a share of all CPU.", "%", "percent",
                "disagree", width=9, priority=3),
         Column("rows", pl.Float64, "Rows sent or touched.", "", "count", width=8, priority=5),
         Column("io_s", pl.Float64, "Time in block reads and writes.", "s", "s", "IO", width=8, priority=6),
@@ -70,7 +70,7 @@ METHODS = Table(
         Column("attributed_s", pl.Float64, "Given to classes.", "s", "s", "attributed", width=11, priority=0),
         Column("background_s", pl.Float64, "Used at all times, given to no class.", "s", "s", "background", width=11),
         Column("unattributed_s", pl.Float64, "Measured less both.", "s", "s", "unattributed", width=13),
-        Column("moved", pl.Float64, "Share that it puts elsewhere than the default.", "%", "percent", "moved", width=8),
+        Column("moved", pl.Float64, "Share attributed to other classes than by default.", "%", "percent", "moved", width=8),
         Column("top_share", pl.Float64, "Share of its top class.", "%", "percent", "top %", width=8, priority=2),
         Column("top_class", pl.String, "Class with most.", priority=2, title="top class"),
     ),
@@ -111,7 +111,7 @@ INTERVALS = Table(
         Column("row", pl.Int64, "Interval, from 1.", "", "count", "", width=6, priority=0),
         Column("end_ms", pl.Int64, "End.", "ms", "time_ms", "end", priority=0),
         Column("seconds", pl.Float64, "Length.", "s", "s", "length", width=8, priority=2),
-        Column("window", pl.String, "now or before, where windows are chosen.", width=7, priority=0),
+        Column("window", pl.String, "now or before, if windows are chosen.", width=7, priority=0),
         Column("used", pl.Boolean, "Fits use it.", "", "flag", "used", width=5, priority=0),
         Column("x_s", pl.Float64, "Time of all classes.", "s", "s", "time", width=9, priority=1),
         Column("y_s", pl.Float64, "Measured resource use.", "s", "s", "CPU", width=9, priority=1),
@@ -124,7 +124,7 @@ INTERVALS = Table(
 
 
 def labels(infos: Sequence[ClassInfo]) -> dict[str, str]:
-    """Return what the screen calls each class, by name: its statement, with user, database or id where that is not unique."""
+    """Return the label of each class by name: its statement, with user, database or id added if not unique."""
     texts = [sql_text.label(info.query) for info in infos]
     counts = Counter(texts)
     by_name = {}
@@ -152,7 +152,7 @@ def _scaled(names: Sequence[str], factor: float, unit: str) -> list[pl.Expr]:
 def tables(
     result_tables: Mapping[str, pl.DataFrame], names: Mapping[str, str]
 ) -> dict[str, tuple[Table, pl.DataFrame]]:
-    """Return the other result tables as the screen lists them, by the name of the result table; absent ones are empty."""
+    """Return the other result tables as the screen lists them, by name; absent tables are empty."""
     specs = {"methods": METHODS, "comparison": COMPARED, "intervals": INTERVALS}
     listed = {name: spec.empty() for name, spec in specs.items()}
     if "methods" in result_tables:
@@ -208,7 +208,7 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
     )  # fmt: skip
     trends = [sparks.get(name, []) for name in frame["class"].to_list()]
     frame = LISTING.frame(frame.with_columns(pl.Series("trend", trends, dtype=pl.List(pl.Float64))))
-    # columns that this source does not fill would only take room
+    # drop columns that this source does not fill
     bare = [
         column.name
         for column in LISTING.columns
@@ -222,7 +222,7 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
 
 
 def _share_of(name: str) -> pl.Expr:
-    """Return a column in % of everything measured; null for classes without CPU, whose share tells no whole."""
+    """Return a column in % of everything measured; null for classes without CPU."""
     return pl.when(pl.col("y_total") > 0).then(pl.col(name) / pl.col("y_total") * pl.col("y_share") * PERCENT)
 
 
@@ -232,7 +232,7 @@ def _range(low: pl.Expr, high: pl.Expr) -> pl.Expr:
 
 
 def _short(value: pl.Expr) -> pl.Expr:
-    """Format seconds with three digits or none."""
+    """Format with at most three decimals, fewer for larger values."""
     return (
         pl.when(value.abs() >= 100)
         .then(value.round(0).cast(pl.Int64, strict=False).cast(pl.String))
@@ -243,7 +243,7 @@ def _short(value: pl.Expr) -> pl.Expr:
 
 
 def trends(profile: Profile, parameters: QueryProfileParameters, listed: list[str]) -> dict[str, list[float]]:
-    """Return the sparklines of the rows ``listed``: of classes, of groups, and of what is joined into Others."""
+    """Return the sparklines of the rows ``listed``: classes, groups and Others."""
     if profile.fits.large:
         return {}
     work = profile.work

@@ -29,7 +29,7 @@ TRUST = {
     "poor": "do not act on the shares",
     "none": "nothing could be checked",
 }
-"""What a grade of trust means for whoever reads the shares."""
+"""Advice per grade of trust."""
 
 
 def notes(profile: Profile) -> list[str]:
@@ -92,7 +92,7 @@ def _on_wlr(profile: Profile) -> list[str]:
 
 
 def _remedies(attribution: Attribution) -> list[str]:
-    """Word what was done about an elbow, a change of costs and a lag."""
+    """Word the remedies for an elbow, a change of costs and a lag."""
     texts = []
     elbow, change, lag = attribution.elbow, attribution.change_point, attribution.lag
     if elbow is not None and elbow.curve is not None:
@@ -162,7 +162,7 @@ def _level(trust: Trust) -> Level:
 
 
 def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
-    """Return the classes that surely take more than the share ``limit`` of everything measured, the largest first."""
+    """Return the classes whose lower bound exceeds the share ``limit`` of everything measured, the largest first."""
     work, measured, total, (cpu_low_us, cpu_high_us) = profile.work, profile.measured, profile.total, profile.interval
     if not profile.attributable:
         return unanswered(limit, f"nothing can be attributed in {work.label}")
@@ -186,19 +186,18 @@ def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
 
 
 def unanswered(limit: float, reason: str) -> tuple[Finding, ...]:
-    """Fail a check for classes above ``limit`` that has no answer; empty where ``limit`` asks for none."""
+    """Return a failing finding if a check against ``limit`` cannot be answered; empty without a limit."""
     return (Finding("severe", "max-share", f"cannot be checked: {reason}"),) if limit else ()
 
 
 FIRST = (
     "rows_trained", "rows_predicted", "slope", "intercept", "r2", "mape", "background", "unattributed",
 )  # fmt: skip
-"""Keys that a summary always has, also one without a workload."""
+"""Keys of every summary, even without a workload."""
 
 
 def summary(profile: Profile, predictions: Predictions, compared: tuple[str, str] | None) -> dict[str, Any]:
-    """Summarise a profile and its predictions; numbers that are not finite become None, as JSON has none. ``compared``: the
-    window and the one before in words."""
+    """Summarise a profile and its predictions; non-finite numbers become None for JSON. ``compared``: both windows in words."""
     work, trust, fitted = profile.work, profile.trust, profile.attribution
     attributable, measured, attributed = profile.attributable, profile.measured, profile.attributed
     values = {

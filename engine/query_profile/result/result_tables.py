@@ -1,4 +1,4 @@
-"""The result tables: frames of the declared columns in a defined order."""
+"""Build the result tables: frames of the declared columns in a defined order."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 The CPU of each interval is shared among its classes by their time; then each class gets its own simple regression of its
 shares (z) on its times (x). Six sums per class are enough, so sums of batches of intervals add.
 
-Two forms, one method. ``Sums`` are those of VividCortex' program: plain sums in row order, so that also what rounding makes
-of a class whose times are all equal comes out as the program prints it. ``Moments`` are the safe form: centred, with the
-extremes of x, so that a class without spread is recognised.
+Two forms, one method. ``Sums`` are those of VividCortex' program: plain sums in row order, so that even the rounding of a
+class whose times are all equal matches the program. ``Moments`` are the safe form: centred, with the extremes of x, so that a
+class without spread is recognised.
 See docs/models/query-profile.md, "Weighted linear regression". Source: Schwartz, "Estimating CPU Per Query With Weighted
 Linear Regression", CMG 2014; the program ``regress.go``.
 """
@@ -30,14 +30,14 @@ def batches(x: np.ndarray) -> Iterator[slice]:
 
 
 NO_SPREAD = 1e-9
-"""Relative spread of x at or below which a class has one point only, and so no line."""
+"""Relative spread of x at or below which a class has effectively one point, so no line."""
 
 CLEAR_SPREAD = 1e-6
 """Relative standard deviation of x in a batch above which its extremes do not matter."""
 
 HUGE, TINY = 1e30, 1e-30
-"""Microseconds that no time reaches, and that are none at all: between them, products of four numbers are finite. The safe form
-leaves rows with larger numbers out and takes smaller ones for 0."""
+"""Limits of plausible microseconds: between them products of four numbers are finite. The safe form skips rows with larger
+numbers and treats smaller ones as 0."""
 
 
 def without_tiny(values: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def without_tiny(values: np.ndarray) -> np.ndarray:
 
 
 def plausible(values: np.ndarray) -> np.ndarray:
-    """Return ``values`` with 0 for what is no time or count above 0: negative, tiny, too large, or NaN."""
+    """Return ``values`` with 0 for everything that is no positive time or count: negative, tiny, too large, or NaN."""
     return np.where((values >= TINY) & (values < HUGE), values, 0.0)
 
 
@@ -69,7 +69,7 @@ class Lines:
     sx: np.ndarray
 
     def usable(self) -> np.ndarray:
-        """Mark the classes that predict at all: known, with a slope above 0."""
+        """Mark the classes that can predict: known, with a slope above 0."""
         with np.errstate(invalid="ignore"):
             return (self.n > 0) & (self.slope > 0)
 
@@ -138,9 +138,8 @@ class Sums:
         sums = [getattr(self, name).copy() for name in ("n", "sx", "sz", "sxx", "sxz", "szz")]
         rows = self.rows
         classes = x.shape[1]
-        # Row by row on top of what is there: axis-0 reduction of a C-ordered array adds in row order, as a program
-        # that reads line by line does, so the rounding is that of VividCortex' program. (A single column would be added
-        # pairwise: it gets an empty neighbour.)
+        # Axis-0 reduction of a C-ordered array adds row by row, as a program that reads line by line does, so the rounding
+        # is that of VividCortex' program. (A single column would be added pairwise: it gets an empty neighbour.)
         stack = np.zeros((1, max(classes, 2)))
         for batch in batches(x):
             times, present, shares = _shares(x[batch], y[batch])
@@ -170,13 +169,12 @@ class Sums:
             c = n * self.sxz - sx * sz
             slope = np.where(n == 0, 0.0, np.where(n == 1, sz / sx, c / a))
             intercept = np.where(n < 2, 0.0, (sz - slope * sx) / n)
-            r2 = np.where(n < 2, 0.0, c * c / a / b)  # in this order: what overflows shows
+            r2 = np.where(n < 2, 0.0, c * c / a / b)  # in this order, so that overflow shows as in the program
             scatter = np.sqrt((b - c * c / a) / (n - 2))
             mean = sx / n
             slope_se = np.where(n < 3, 0.0, scatter / np.sqrt(a))
             wrong = np.where(n < 3, 0.0, scatter * np.sqrt(1 / n + mean * mean / a))
-            # Rounding can push the residual sum of squares just below 0 where the truth is 0; only our own column
-            # corrects that.
+            # Rounding can push the residual sum of squares just below 0; only our own column corrects that.
             right = np.where(
                 n < 3, 0.0, np.sqrt(np.maximum(b - c * c / a, 0) / (n * (n - 2))) * np.sqrt(1 / n + n * mean**2 / a)
             )

@@ -30,23 +30,23 @@ NAMES = tuple(name for name, _ in METRICS)
 """Columns of ``Snapshot.values`` and ``Interval.values``."""
 
 NOISE = 1e-9
-"""Relative fall of a counter that is only rounding (counters are printed from doubles)."""
+"""Relative fall of a counter that counts as rounding (counters are printed from doubles)."""
 
 RESET_SHARE = 0.5
-"""Share of the common classes that fell above which the statistics were reset, or the server restarted."""
+"""Share of common classes that fell from which on the statistics were reset, or the server restarted."""
 
 TORN_SHARE, SLIGHT = 0.25, 0.05
-"""A snapshot does not continue another one if more than the first share of their common classes were reset, or less than that
-share of the classes is common. It does if at least half are common and at most the second share of those were reset."""
+"""A snapshot does not continue another if more than the first share of their common classes was reset, or less than that share
+of classes is common. It does if at least half are common and at most the second share of them was reset."""
 
 MOST_ENDS = 4
-"""Number of snapshots before a break that are compared with later ones."""
+"""Snapshots before a break that are compared with later ones."""
 
 FEWEST = 10
-"""Snapshots that are looked at however much memory they take."""
+"""Snapshots that are kept whatever memory they take."""
 
 MOST_RETURNS = 2
-"""Returns to a snapshot before a break from which on they are no chance: several servers take turns."""
+"""Returns to a snapshot before a break from which on several servers are assumed to take turns."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Snapshot:
     ``series``, ``file``, ``part`` and ``at_ms``: columns of the ``snapshots`` table; ``classes`` (rows,): hashes of
     the classes' keys; ``values`` (rows, metrics): NaN where the source has none; ``counters`` (rows, counters);
     ``since_ms`` (rows,): begin of counting in epoch ms, or -1; ``texts``: the columns of ``CLASS_TEXTS``; ``listed``: an exporter
-    lists only some classes, so that one which appears was there before; ``is_reduced``: the counters were let go.
+    lists only some classes, so a new one existed before; ``is_reduced``: the counters were dropped.
     """
 
     system: str
@@ -78,7 +78,7 @@ class Snapshot:
         return self.file, self.part, self.series
 
     def reduced(self) -> Snapshot:
-        """Return what says which server it is of and when it was taken, without the counters of all but one class."""
+        """Return the snapshot with its identity and time, but the counters of one class only."""
         return replace(
             self, classes=self.classes[:1].copy(), values=self.values[:1].copy(), counters=self.counters[:1].copy(),
             since_ms=self.since_ms[:1].copy(), texts=self.texts.clear(), is_reduced=True,
@@ -113,15 +113,15 @@ def snapshots(rows: pl.DataFrame, files: Collection[int]) -> dict[int, list[Snap
     by_file: dict[int, list[Snapshot]] = {file: [] for file in files}
     for system in rows["system"].unique(maintain_order=True):
         part = rows.filter(pl.col("system") == system)
-        # Rows of several servers may alternate within one part; where they do not, nothing of a large table is copied.
+        # Rows of several servers may alternate within one part; otherwise avoid copying a large table.
         keys = part.select(FILE, "part", "series").with_row_index("row")
         first = keys.select(pl.col("row").first().over(FILE, "part", "series"))["row"].to_numpy()
         if (first[1:] < first[:-1]).any():
             order = np.argsort(first, kind="stable")
             part, first = part[order], first[order]
-        classes = part["key"].hash().to_numpy()  # 64 bits: that two keys share one is not to be feared
+        classes = part["key"].hash().to_numpy()  # 64 bits: collisions are negligible
         values = part.select(pl.col(name).fill_null(float("nan")) for name in NAMES).to_numpy()
-        counters = part["counters"].explode().to_numpy().reshape(len(first), -1)  # as many in each row of a system
+        counters = part["counters"].explode().to_numpy().reshape(len(first), -1)  # equal length within a system
         since = part["since_ms"].fill_null(-1).to_numpy()
         texts = part.select(*CLASS_TEXTS[:-1], pl.col(CLASS_TEXTS[-1]).fill_null(False))
         starts = np.flatnonzero(np.r_[True, first[1:] != first[:-1]])
@@ -139,8 +139,8 @@ def snapshots(rows: pl.DataFrame, files: Collection[int]) -> dict[int, list[Snap
 def _matched(before: Snapshot, after: Snapshot) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Match the rows of two snapshots by class.
 
-    Returns for each row of ``after`` the row of ``before`` of the same class or -1, whether there is one, and (for those
-    only) whether the class was reset in between: a counter fell, or the server counts it from a later moment.
+    Returns for each row of ``after`` the row of ``before`` of the same class or -1, whether there is one, and (for matched
+    rows) whether the class was reset: a counter fell, or the server counts it from a later moment.
     """
     width = before.counters.shape[1]
     _, rows, earlier = np.intersect1d(after.classes, before.classes, assume_unique=True, return_indices=True)
@@ -183,7 +183,7 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     elif fell.any():
         since = after.since_ms[old][fell]
         proven = (since >= 0) & (since >= (before.at_ms if before.at_ms is not None else np.inf))
-        # A class that was reset within the interval has lost what it did before that.
+        # A class that was reset within the interval lost its earlier work.
         what = "reset" if proven.all() else "reset, or evicted and back"
         reasons.append(f"{_count(int(fell.sum()), 'class')} fell or restarted from zero ({what})")
     if after.listed:
@@ -191,7 +191,7 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     elif not reset and new.any():
         unproven = _unproven(before, after, new, was, now, evicted=bool(gone.any()))
         if len(unproven):
-            # it may be old: how much of its work is new is unknown (and what the source does not count stays NaN)
+            # it may be old: how much of its work is new is unknown (uncounted metrics stay NaN)
             values[unproven] *= 0.0
             reasons.append(f"{_count(len(unproven), 'class')} appeared while others were evicted")
     if not reset and gone.any():
@@ -206,10 +206,10 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
 def _unproven(
     before: Snapshot, after: Snapshot, new: np.ndarray, was: Statistics, now: Statistics, *, evicted: bool
 ) -> np.ndarray:
-    """Return the rows of ``after`` whose class is new but may have been evicted earlier and come back."""
+    """Return the rows of ``after`` whose class is new, but may have been evicted earlier."""
     if was.evictions is not None and now.evictions is not None:
         evicted = now.evictions != was.evictions
-    if not evicted:  # an eviction takes several classes at once: some would be missing
+    if not evicted:  # an eviction removes several classes at once: some would be missing
         return np.zeros(0, np.int64)
     since = after.since_ms[new]
     begun = (since >= 0) & (before.at_ms is not None) & (since >= (before.at_ms or 0) - 1000)
@@ -237,12 +237,12 @@ def _count(number: int, what: str) -> str:
 def returns(run: Sequence[Snapshot], intervals: Sequence[Interval]) -> int:
     """Count how often a snapshot of ``run`` continues an earlier one than its predecessor.
 
-    Snapshots of two servers under one name would make intervals that no server ever saw. They give themselves away: a
-    snapshot that does not continue its predecessor continues an earlier one, the last before such a break.
+    Differences between snapshots of two servers under one name are nobody's work. Such runs are recognised by snapshots that do
+    not continue their predecessor but an earlier one, the last before such a break.
     """
     count, ends, torn_before = 0, list[Snapshot](), False
     for before, after, interval in zip(run, run[1:], intervals, strict=False):
-        # One server's counters may overtake what they were before a restart some day, but not in the very next snapshot.
+        # After a restart a server's counters may exceed their old values some day, but not in the very next snapshot.
         candidates = ends if interval.torn else ends[-1:] if torn_before else []
         continued = [end.key for end in candidates if _continues(end, after)]
         count += bool(continued)
@@ -267,7 +267,7 @@ def newest(run: list[Snapshot], most: int, memory: int) -> list[Snapshot]:
         classes = pl.Series(np.concatenate([one.classes for one in part])).n_unique()
         if len(part) <= FEWEST or len(part) * classes * len(NAMES) * 8 <= memory:
             return part
-        length = length * 7 // 8  # the same lengths whatever came before, so that a fresh start gives the same
+        length = length * 7 // 8  # lengths do not depend on history, so a fresh start gives the same result
 
 
 def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval]) -> Workload:
@@ -289,14 +289,14 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
     column, infos = _class_columns(run)
     count = len(intervals)
     row = np.repeat(np.arange(count), [len(i.classes) for i in intervals])
-    place = column[len(column) - len(row) :]  # there is no interval before the first snapshot
+    place = column[len(column) - len(row) :]  # the first snapshot has no interval
     values = np.concatenate([i.values for i in intervals])
     metrics: dict[str, np.ndarray] = {}
     for m, name in enumerate(NAMES):
         finite = np.isfinite(values[:, m])
         if finite.any() or name == "time_us":
             metrics[name] = np.zeros((count, len(infos)))
-            if not mixed:  # differences between two servers are no work of either
+            if not mixed:  # differences between two servers are nobody's work
                 metrics[name][row[finite], place[finite]] = values[finite, m]
     start = np.array([-1 if i.start_ms is None else i.start_ms for i in intervals], np.int64)
     end = np.array([-1 if i.end_ms is None else i.end_ms for i in intervals], np.int64)
@@ -325,7 +325,7 @@ def _counted(values: np.ndarray) -> float:
 def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo, ...]]:
     """Return the column of each row of all snapshots, and the classes by column, in order of their ids.
 
-    What the estimates draw depends on the order; so it is that of the server's own ids, however the snapshots were taken.
+    Draws of the estimates depend on this order, so it follows the server's own ids, not the order of snapshots.
     """
     joined = np.concatenate([snapshot.classes for snapshot in run])
     _, first, place = np.unique(joined, return_index=True, return_inverse=True)
@@ -333,7 +333,7 @@ def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo
     found = []
     for position in first:
         at = int(np.searchsorted(ends, position, side="right"))
-        found.append(run[at].texts.row(int(position - ends[at])))  # rows count from the end: the offset is below 0
+        found.append(run[at].texts.row(int(position - ends[at])))  # negative offset: counts from the end
     order = np.array(sorted(range(len(first)), key=lambda i: (found[i], first[i])), np.int64)
     column = np.argsort(order)[place]
     texts = [found[i] for i in order]
@@ -343,19 +343,18 @@ def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo
 
 
 LONGEST = {POSTGRES: 100, MYSQL: 250}
-"""How many classes an exporter lists at most, by system."""
+"""Most classes that an exporter lists, by system."""
 
 NOTE = (
     "the exporter lists only the classes with the most time: what a class did before it was listed first, and the work of "
     "classes never listed, is unknown"
 )
-"""What an operator must know of a list that is cut."""
+"""Note on a list that is cut."""
 
 
 def in_time(run: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the snapshots in order of time: those of one moment (of several files) joined, those that only repeat the one
-    before left out, and classes that have left carried along where the list is cut (``listed``). Classes without a time are
-    left out."""
+    """Sort snapshots by time, join those of one moment (several files) and drop repeats and classes without a time. If the list
+    is cut (``listed``), classes that have left are carried along."""
     joined: list[Snapshot] = []
     for snapshot in sorted(run, key=lambda one: one.at_ms or 0):
         if joined and joined[-1].at_ms == snapshot.at_ms:
@@ -393,14 +392,14 @@ def _is_cut(run: Sequence[Snapshot]) -> bool:
 
 
 def _repeats(before: Snapshot, after: Snapshot) -> bool:
-    """Whether a range query has only repeated the samples before: counters of a server that is asked never stand still."""
+    """Whether a range query only repeated earlier samples: counters of a queried server never stand still."""
     return np.array_equal(before.classes, after.classes) and np.array_equal(
         before.counters, after.counters, equal_nan=True
     )
 
 
 def _joined(one: Snapshot, two: Snapshot) -> Snapshot:
-    """Join what two files say of one moment: the numbers that the first lacks are the second's."""
+    """Join two files' snapshots of one moment: the second fills in numbers that the first lacks."""
     place = {key: row for row, key in enumerate(two.classes.tolist())}
     rows = np.array([place.get(key, -1) for key in one.classes.tolist()])
     values, counters = one.values.copy(), one.counters.copy()
@@ -426,7 +425,7 @@ def _with_rows(one: Snapshot, other: Snapshot) -> Snapshot:
 
 
 NEAR_MS = 2000
-"""Distance within which snapshots of both extensions are of one moment."""
+"""Distance within which snapshots of both extensions count as simultaneous."""
 
 _CPU = NAMES.index("cpu_us")
 
@@ -434,8 +433,7 @@ _CPU = NAMES.index("cpu_us")
 def with_cpu(run: Sequence[Snapshot], counted: Sequence[Snapshot]) -> list[Snapshot]:
     """Return the snapshots ``run`` with the CPU of the ``counted`` ones taken at the same moments.
 
-    Classes are the same by all their ids; where the ids of users or databases are not known, by the query's own id, if one
-    class alone has it.
+    Classes match by all their ids, or by query id alone if user or database ids are unknown and only one class has it.
     """
     times = np.array([one.at_ms or 0 for one in counted], np.int64)
     out = []
@@ -450,7 +448,7 @@ def with_cpu(run: Sequence[Snapshot], counted: Sequence[Snapshot]) -> list[Snaps
 
 
 def fingerprint(one: Snapshot) -> int:
-    """Return a number that changes with the CPU of a snapshot's classes."""
+    """Return a hash of the CPU of a snapshot's classes."""
     return hash(one.values[:, _CPU].tobytes())
 
 

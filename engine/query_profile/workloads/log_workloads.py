@@ -14,14 +14,14 @@ from engine.query_profile.workloads import resources
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names
 
 BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
-"""Lengths of interval, in seconds, that a log without a CPU series is cut into."""
+"""Interval lengths in seconds for a log without a CPU series."""
 
 MOST_BUCKETS = 720
-"""About the most intervals that a log without a CPU series is cut into."""
+"""Approximate limit on intervals of a log without a CPU series."""
 
 
 def edges(part: pl.DataFrame, series: Sequence[resources.Series], target: str) -> np.ndarray | None:
-    """Choose where a log is cut into intervals (epoch ms): at the CPU samples that lie in it, or at round times.
+    """Choose the interval edges of a log (epoch ms): its CPU samples, or round times.
 
     ``part``: rows of the ``interval_classes`` table. Returns None where no entry has a time.
     """
@@ -42,7 +42,7 @@ def edges(part: pl.DataFrame, series: Sequence[resources.Series], target: str) -
 
 
 FEWEST = 10
-"""Intervals that are kept, whatever memory they take."""
+"""Intervals that are kept whatever memory they take."""
 
 
 def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | None, memory: int) -> Workload:
@@ -87,16 +87,16 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
 
 
 def left_out(gone: int, count: int, why: str) -> str:
-    """Word that only the newest intervals are looked at."""
+    """Word that only the newest intervals are used."""
     return f"the oldest {gone:,} of {count:,} intervals are left out ({why})"
 
 
 Cut = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Of each row its interval and whether that counts; of each interval its begin and end (epoch ms, -1: not known)."""
+"""Interval of each row and whether it counts; begin and end of each interval (epoch ms, -1: unknown)."""
 
 
 def _between(part: pl.DataFrame, edges: np.ndarray) -> Cut:
-    """Find the intervals between ``edges`` that entries end in."""
+    """Assign entries to the intervals between ``edges`` in which they end."""
     end = part["end_ms"].to_numpy()
     timed = part["end_ms"].is_not_null().to_numpy()
     interval = np.searchsorted(edges, np.where(timed, end, -1), side="left") - 1
@@ -105,7 +105,7 @@ def _between(part: pl.DataFrame, edges: np.ndarray) -> Cut:
 
 
 def _by_file(part: pl.DataFrame) -> Cut:
-    """Take each file for an interval."""
+    """Treat each file as one interval."""
     order = part.group_by(FILE, maintain_order=True).agg(pl.col("start_ms").min(), pl.col("end_ms").max())
     order = order.sort("start_ms", FILE, nulls_last=True).with_row_index("interval")
     numbers = part.join(order.select(FILE, "interval"), on=FILE, how="left", maintain_order="left")["interval"]
@@ -114,7 +114,7 @@ def _by_file(part: pl.DataFrame) -> Cut:
 
 
 def _not_counted(part: pl.DataFrame, inside: np.ndarray) -> tuple[str, ...]:
-    """Word how many entries are in no interval."""
+    """Word how many entries belong to no interval."""
     if inside.all():
         return ()
     timeless = int(part["end_ms"].null_count())

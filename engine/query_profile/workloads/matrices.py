@@ -1,4 +1,4 @@
-"""Turn WLR CSVs into workloads: join the files of one folder, put counts of calls beside times."""
+"""Turn WLR CSVs into workloads: join the files of one folder, pair calls with times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.query_profile.wlr.regression import HUGE, TINY
 from engine.query_profile.workloads.workload import ClassInfo, Workload, folder, label
 
 SAME_CLASSES = 0.25
-"""Share of common classes from which on two files are of one server."""
+"""Share of common classes from which on two files belong to one server."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class File:
-    """A matrix, the label of its file, and the counts of calls beside it (another file), where there are some."""
+    """A matrix, the label of its file, and the matching counts of calls (from another file), if any."""
 
     label: str
     matrix: Matrix
@@ -47,8 +47,8 @@ def workloads(
 ) -> list[Workload]:
     """Build the workloads of the WLR CSVs.
 
-    Files of one folder are parts of one workload, in order of their names, if their classes are mostly the same. A file of
-    calls beside one of times (same header, same y) gives its call counts. ``without``: see ``sources.find_sources``.
+    Files of one folder form one workload, in order of their names, if their classes mostly agree. A file of calls with the
+    header and y of a file of times gives its call counts. ``without``: see ``sources.find_sources``.
     """
     y_name = target or DEFAULT_TARGET
     matrices: Partials[int, Matrix | None] = context.memo.state("matrices", Partials)
@@ -87,7 +87,7 @@ def _read(frame: pl.DataFrame, files: Collection[int]) -> dict[int, Matrix | Non
 
 
 def _alike(files: list[File], targets: set[str]) -> list[list[File]]:
-    """Group files whose columns (but ``targets``) are mostly the same: tables of other classes come from another server."""
+    """Group files whose columns (except ``targets``) mostly agree: other classes come from another server."""
     groups: list[tuple[set[str], list[File]]] = []
     for file in files:
         names = set(file.matrix.names) - targets
@@ -102,7 +102,7 @@ def _alike(files: list[File], targets: set[str]) -> list[list[File]]:
 
 
 def _with_calls(files: list[File], target: str) -> list[File]:
-    """Pair files of times with the files of calls that belong to them; without calls if one of those has no partner."""
+    """Pair files of times with their files of calls; pair none if a file of calls has no partner."""
     counts = [f for f in files if any(word in PurePath(f.label).name.lower() for word in ("call", "count"))]
     paired = [f for f in files if f not in counts]
     for count in counts:
@@ -159,7 +159,7 @@ def _joined(files: list[File], target: str) -> Workload:
 
 
 def _classes(matrices: list[Matrix], place: dict[str, int]) -> np.ndarray:
-    """Return the columns of all classes (rows of all files, classes); without copying where one file has them side by side."""
+    """Return the columns of all classes (rows of all files, classes), without copying if one file has them side by side."""
     first = matrices[0]
     own = [i for i, name in enumerate(first.names) if name in place]
     if len(matrices) == 1 and own and own[-1] - own[0] + 1 == len(own):

@@ -1,4 +1,4 @@
-"""Choose the resource series that goes with a workload, as its y."""
+"""Align the resource series of hosts with the intervals of workloads, and choose the y of each workload."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from engine.query_profile.workloads import deltas
 from engine.query_profile.workloads.workload import Origin, Workload, depth
 
 PREFERENCE = ("process", "pidstat", "cadvisor", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
-"""Sources, best first: the database process before its container and that before its host, counters before percent, fine before
-rounded percent, moments last."""
+"""Sources, best first: database process, its container, its host; counters before percent, fine before rounded percent,
+momentary samples last."""
 
 PER_CORE = ("docker",)
 """Sources whose percentages are of one core."""
@@ -31,16 +31,16 @@ NEAR_MS = 20
 """The same in milliseconds, for short intervals."""
 
 APART = 1.5
-"""Distance of samples, in interval lengths, beyond which nothing is known of what happened in between."""
+"""Largest distance of samples, in interval lengths, for interpolation."""
 
 GAP = 1.5
-"""Distance of percentages, in their stretches, beyond which there is a gap between them."""
+"""Distance of percentages, in stretches, from which on there is a gap."""
 
 UNSTEADY = ("iowait_us", "idle_us")
 """Counters that Linux may set back a little."""
 
 MOST_RETURNS = 2
-"""Falls of a counter that is back at once, from which on it is made of several hosts' counters."""
+"""Number of falls with immediate return from which on a series mixes several hosts' counters."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Series:
 
     ``folder`` of its files, ``stem``: what their names share; ``machine``: another name of the host; ``fell`` (N,): the counter
     was smaller than before (restart), or there is a gap, in the step that ends here; ``cores``: NaN if unknown; ``guessed``:
-    percentages were taken as those of one core for want of their number; ``mixed``: counters of several hosts seem to take turns.
+    the number of cores is unknown and percentages were taken as of one core; ``mixed``: counters of several hosts seem to
+    alternate.
     """
 
     source: str
@@ -102,8 +103,8 @@ def collect_series(frame: pl.DataFrame) -> list[Series]:
 
 
 def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
-    """Sort ``frame`` by time and add a ``run`` column: files of one source in one folder whose names differ in a date or
-    number only, and of which one begins after the other ends, are one run, called by the name of its first."""
+    """Sort ``frame`` by time and add a ``run`` column. Files of one source in one folder whose names differ only in a date or
+    number form one run, named after the first, if each begins after the one before ends."""
     by = ["source", "host", "folder", "series"]
     spans = frame.group_by(by).agg(pl.col("at_ms").min().alias("from"), pl.col("at_ms").max().alias("to"))
     ends: dict[tuple[str, ...], list[list[Any]]] = {}
@@ -122,14 +123,14 @@ def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _nearest_cores(folder: str, known_cores: list[tuple[str, float]]) -> float:
-    """Return the cores of the host by the sources nearest to ``folder``, NaN where they differ or there are none."""
+    """Return the cores stated by the sources nearest to ``folder``; NaN if they differ or there are none."""
     deepest = max((depth(folder, other) for other, _ in known_cores), default=0)
     counts = {cores for other, cores in known_cores if depth(folder, other) == deepest}
     return counts.pop() if len(counts) == 1 else float("nan")
 
 
 def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
-    """Return the series of one source: ``one`` with the instants and the use of each name in ``rows``."""
+    """Build the series of one source: ``one`` with the times and use of each name in ``rows``."""
     named: dict[str, Series] = {}
     for (name,), part in rows.group_by("name", maintain_order=True):
         if one.source == "pidstat":  # one file per process: a server is all of them
@@ -146,7 +147,7 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
             used = np.cumsum(np.maximum(step, 0))
             mixed = name not in UNSTEADY and _returns(value) >= MOST_RETURNS
         else:
-            # percent of all CPUs in the stretch that ends here; a first instant begins the first stretch
+            # percent of all CPUs in the stretch that ends here; prepend the start of the first stretch
             width = np.where(seconds > 0, seconds, np.diff(at, prepend=at[:1]) / 1000)
             scale = 1 if np.isnan(one.cores) or one.source in PER_CORE else one.cores
             amount = value / 100 * scale * width * 1e6
@@ -168,8 +169,8 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
 
 
 def _returns(value: np.ndarray) -> int:
-    """Count how often a counter (N,) falls by more than it grows over two steps and is back in the next sample, or was so
-    high for one sample only: after a restart it would begin near 0, so these are two counters in turn."""
+    """Count how often a counter (N,) falls and is back in the next sample, or was high for one sample only. After a restart it
+    would begin near 0, so these are two alternating counters."""
     fall = np.flatnonzero(np.diff(value) < 0) + 1
     drop = value[fall - 1] - value[fall]
     over = np.r_[value[1:], np.nan][fall] - value[fall - 1]
@@ -178,10 +179,10 @@ def _returns(value: np.ndarray) -> int:
 
 
 def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Compute the use in each interval: (T,) microseconds, NaN with a reason where the series has no samples for it.
+    """Compute the use in each interval: (T,) microseconds, or NaN and a reason if the series has no samples for it.
 
-    Samples at (nearly) the instants of the interval are taken as they are; otherwise the counter is interpolated
-    between the samples around the instant, if they lie close enough together.
+    Samples (nearly) at the ends of the interval are used directly; otherwise the counter is interpolated between the
+    samples around them, if these are close enough.
     """
     at, used, count = series.at_ms, series.used, len(start_ms)
     if len(at) < 2:
@@ -190,7 +191,7 @@ def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tup
     falls = np.cumsum(series.fell)
 
     def counter(instant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the counter at each instant, NaN where it is not known, and its falls up to the sample it was taken from."""
+        """Return the counter at each instant (NaN if unknown) and its falls up to the sample used."""
         behind = np.searchsorted(at, instant)
         left, right = np.maximum(behind - 1, 0), np.minimum(behind, len(at) - 1)
         near = np.where(instant - at[left] <= at[right] - instant, left, right)
@@ -217,7 +218,7 @@ ENOUGH = 0.9
 
 
 def of_single_hosts(series: Sequence[Series], problems: list[Problem]) -> list[Series]:
-    """Return the series that are of one host each; the others become problems."""
+    """Return the series of a single host each; the others become problems."""
     mixed = {one.label: one for one in series if one.mixed}
     for label, one in mixed.items():
         reason = f"{one.source}: counters of several hosts take turns in files of one name; they are not used"
@@ -226,7 +227,7 @@ def of_single_hosts(series: Sequence[Series], problems: list[Problem]) -> list[S
 
 
 def belonging(series: Iterable[Series], origin: Origin, origins: Sequence[Origin]) -> list[Series]:
-    """Return the series that are no nearer to another of ``origins`` than to ``origin``."""
+    """Return the series that are not nearer to another of ``origins`` than to ``origin``."""
     return [one for one in series if all(_nearness(one, other) <= _nearness(one, origin) for other in origins)]
 
 
@@ -244,8 +245,8 @@ def with_resource(
 ) -> Workload:
     """Give ``work`` the resource ``target`` (empty: CPU) of its host as y.
 
-    Of the series that belong to it and cover its intervals best the preferred kind is used; without any, what the server
-    itself counted by class.
+    Among its series that cover its intervals best, the preferred kind is used; without any, the CPU that the server itself
+    counted by class.
     """
     if work.returns:
         reason = (
@@ -288,7 +289,7 @@ def with_resource(
 
 
 OWN = "the classes' own counters"
-"""``y_source`` of a resource that the server itself counted by class."""
+"""``y_source`` of a resource that the server counted by class."""
 
 
 def _why_not(
@@ -321,7 +322,7 @@ def _doubts(
     named: Sequence[Series],
     good: Sequence[tuple[Series, np.ndarray, list[str]]],
 ) -> list[Problem]:
-    """Report what may be wrong with ``chosen`` (its use ``y``) among the series of its name and those as good as it."""
+    """Return doubts about ``chosen`` (its use ``y``) among the series of its name and those as good."""
     doubts = []
     hosts = sorted({s.host for s in named if s.host})
     if len(hosts) > 1:

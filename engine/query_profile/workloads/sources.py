@@ -1,4 +1,4 @@
-"""Find the workloads that the files hold: which files belong to one server, what each class did, what the host used."""
+"""Find the workloads in the files: the files of each server, the work of its classes, the resource use of its host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SAME_MOMENT_MS = 2000
 
 @dataclass(frozen=True)
 class Sources:
-    """All workloads found, best first, and what is wrong with the input as a whole."""
+    """All workloads found, best first, and problems of the input as a whole."""
 
     workloads: tuple[Workload, ...]
     problems: tuple[Problem, ...]
@@ -93,7 +93,7 @@ def _newest(work: Workload, most: int) -> Workload:
 
 
 def _distinguished(workloads: list[tuple[Workload, Origin]]) -> list[tuple[Workload, Origin]]:
-    """Extend equal labels by as many of the last folders of their origin as tell them apart."""
+    """Extend equal labels by the last folders of their origin until they differ."""
     labels = [work.label for work, _ in workloads]
     out = []
     for i, (work, origin) in enumerate(workloads):
@@ -118,13 +118,13 @@ Server = tuple[str, str, str]
 
 
 MEMORY_SHARE = 4
-"""Part of the memory that the intervals of one server may take: one in so many."""
+"""Intervals of one server may take this fraction of the memory (1/4)."""
 
 
 def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tuple[Workload, Origin]]:
     """Build the workload of each server whose counters were taken as snapshots, of its newest ``most`` intervals.
 
-    Only files and pairs of neighbouring snapshots that are new are computed; of older files nothing but the moments stays.
+    Only new files and new pairs of neighbouring snapshots are computed; only the times of older files are kept.
     """
     by_file: Partials[int, list[Snapshot]] = context.memo.state("snapshots", Partials)
     by_file.update(
@@ -144,7 +144,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     runs = {
         server: deltas.newest(run, most, context.memory // MEMORY_SHARE) if run else run for server, run in runs.items()
     }
-    _let_go(by_file, runs)
+    _drop_old(by_file, runs)
     statistics = _statistics(inputs)
     counted = {server: run for server, run in runs.items() if server[0] == KCACHE}
     runs = {
@@ -156,7 +156,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     stamps: dict[tuple[int, int, str], tuple[object, ...]] = {}
     for (_, place, _), run in runs.items():
         ask = _nearest(statistics, place)
-        # What a cut list carries along may come from any earlier file.
+        # Classes carried along in a cut list may come from any earlier file.
         carried_from = {one.file for one in run} if run[0].listed else set()
         carried = tuple(sorted((file, by_file.revisions[file]) for file in carried_from))
         for before, after in pairwise(run):
@@ -186,8 +186,8 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     return workloads
 
 
-def _let_go(by_file: Partials[int, list[Snapshot]], runs: Mapping[Server, Sequence[Snapshot]]) -> None:
-    """Reduce the snapshots of files of which no run has any. A list that is cut carries along what earlier files have."""
+def _drop_old(by_file: Partials[int, list[Snapshot]], runs: Mapping[Server, Sequence[Snapshot]]) -> None:
+    """Reduce the snapshots of files that no run uses. Cut lists still need their earlier files."""
     needed = {one.file for run in runs.values() for one in run}
     listed = {run[0].system for run in runs.values() if run and run[0].listed}
     for file, found in by_file.items():
@@ -196,8 +196,8 @@ def _let_go(by_file: Partials[int, list[Snapshot]], runs: Mapping[Server, Sequen
 
 
 def _servers(by_file: Mapping[int, list[Snapshot]], files: Mapping[int, FileInfo]) -> dict[Server, list[Snapshot]]:
-    """Group snapshots by server. File names that differ are other servers, unless each holds one snapshot only: then the
-    name stands for its moment."""
+    """Group snapshots by server. Different file names mean different servers, unless each file holds one snapshot: then the
+    name stands for its time."""
     groups: dict[Server, list[Snapshot]] = {}
     for number, snapshots in by_file.items():
         for snapshot in snapshots:
@@ -212,7 +212,7 @@ def _servers(by_file: Mapping[int, list[Snapshot]], files: Mapping[int, FileInfo
         else:
             servers[system, place, series] = run
     for (system, place), alike in loose.items():
-        for names in alike.values():  # of one version: another has other columns, and so is another server
+        for names in alike.values():  # different columns mean another version, so another server
             name = "" if len(alike) == 1 else names[0]
             servers[system, place, name] = [one for series in names for one in groups[system, place, series]]
     for (system, place, series), run in list(servers.items()):
@@ -226,8 +226,8 @@ _POSTGRES = ("postgresql", POSTGRES)
 
 
 def _nearest_counted(counted: Mapping[Server, list[Snapshot]], server: Server) -> list[Snapshot]:
-    """Return the snapshots of pg_stat_kcache of the same host, where they name it, else those whose folder has most in common
-    with that of ``server``; none if several have."""
+    """Return the snapshots of pg_stat_kcache of the same host if they name it, else those of the nearest folder; empty if
+    several are equally near."""
     _, place, host = server
     same = [run for (_, _, other), run in counted.items() if other == host and not host.startswith(STEM)]
     if same:
@@ -238,7 +238,7 @@ def _nearest_counted(counted: Mapping[Server, list[Snapshot]], server: Server) -
 
 
 def _in_order(run: list[Snapshot]) -> list[Snapshot]:
-    """Sort snapshots by time where all have one, else leave them in file order."""
+    """Sort snapshots by time if all have one, else keep file order."""
     if all(snapshot.at_ms is not None and snapshot.part == 0 for snapshot in run):
         return sorted(run, key=lambda snapshot: snapshot.at_ms or 0)
     return run
@@ -256,7 +256,7 @@ def _statistics(inputs: Inputs) -> dict[str, list[tuple[int, Statistics]]]:
 
 
 def _nearest(by_folder: dict[str, list[tuple[int, Statistics]]], place: str) -> Callable[[int | None], Statistics]:
-    """Return a function that looks a moment up in the info file nearest to ``place``, above or beside it."""
+    """Return a lookup of a moment in the info file nearest to ``place``, above or below it."""
     near = [p for p in by_folder if PurePath(place).is_relative_to(p) or PurePath(p).is_relative_to(place)]
     rows = by_folder[max(near, key=lambda p: (p == place, len(p)))] if near else []
     times = np.array([at_ms for at_ms, _ in rows], np.int64)
@@ -283,7 +283,7 @@ class _Log:
     origin: Origin
 
     def workload(self, series: Sequence[resources.Series], target: str, memory: int) -> Workload:
-        """Cut the log into intervals, at the samples of one of ``series`` where it has one, of ``memory`` bytes at most."""
+        """Cut the log into intervals at the samples of one of ``series``, if any, using at most ``memory`` bytes."""
         ends = log_workloads.edges(self.rows, series, target) if self.system == "slow-log" else None
         return log_workloads.workload(self.rows, f"{self.system}: {self.title}", self.system, ends, memory)
 

@@ -20,16 +20,16 @@ from engine.query_profile.wlr.regression import HUGE
 
 @dataclass(frozen=True)
 class Origin:
-    """Where one server's files come from: their folder, and what their names share (or the host's name, where the files
-    have it). ``system``: the kind of server, where that matters."""
+    """Where one server's files come from: their folder, and what their names share (or the host's name, if the files give it).
+    ``system``: the kind of server, if it matters."""
 
     folder: str
     name: str
     system: str = ""
 
     def nearness(self, other: Origin) -> tuple[int, int]:
-        """Measure how likely both are of one server: by the parts of the path in common, then by their names: 2 where they are
-        equal (hosts of one domain share their last words), 1 where the first or last word is (``db1-pgss`` and ``db1-cpu``)."""
+        """Measure how likely both belong to one server: by common leading folders, then by name: 2 if equal (hosts of one domain
+        share their last words), 1 if the first or last word is (``db1-pgss`` and ``db1-cpu``)."""
         mine, theirs = _words(self.name), _words(other.name)
         alike = bool(mine and theirs and (mine[0] == theirs[0] or mine[-1] == theirs[-1]))
         return depth(self.folder, other.folder), 2 if mine and mine == theirs else int(alike)
@@ -85,9 +85,9 @@ class Workload:
 
     ``label``: name on screen; ``kind``: format. ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource
     use of the interval in microseconds (NaN where unknown); ``start_ms``/``end_ms``: (T,) epoch milliseconds, or -1;
-    ``reasons``: per interval why it is doubtful (empty: it is not). ``y_name`` and ``y_source`` name the resource and where
+    ``reasons``: per interval why it is doubtful (empty: no doubt). ``y_name`` and ``y_source`` name the resource and where
     it comes from; ``cores`` of the host, NaN if unknown; ``is_table``: a WLR CSV, whose doubtful rows VividCortex' program
-    would take as they are. ``resources``: names of the host's series that can be y; ``returns``: how often a snapshot
+    would use. ``resources``: names of the host's series that can be y; ``returns``: how often a snapshot
     continues an earlier one than its predecessor, where the snapshots of several servers seem to be mixed; ``counted``: share of
     the elapsed time whose CPU the server itself counted by class.
     """
@@ -127,7 +127,7 @@ class Workload:
 
     @property
     def used(self) -> np.ndarray:
-        """Mask (T,) of the intervals without a doubt and with a y that can be one: those that fits use."""
+        """Mask (T,) of the intervals that fits use: free of doubt, with a plausible y."""
         clear = np.array([not reason for reason in self.reasons], bool)
         return np.asarray(clear & (np.abs(self.y) < HUGE))
 
@@ -149,7 +149,7 @@ class Workload:
 
 
 def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]:
-    """Make ``names`` unique: equal ones get those parts of ``more`` that differ, in parentheses, else a number."""
+    """Make ``names`` unique: equal names get the parts of ``more`` that differ in parentheses, else a number."""
     groups: dict[str, list[int]] = {}
     for i, name in enumerate(names):
         groups.setdefault(name, []).append(i)
@@ -168,11 +168,11 @@ def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]
 
 
 Names = dict[tuple[str, str], str]
-"""Name by kind (user or database) and id; ids that two files name differently are absent."""
+"""Name by kind (user or database) and id; ids with conflicting names are absent."""
 
 
 def names_of(inputs: Inputs, system: str) -> Names:
-    """Return the names in the files; none for a workload that is not PostgreSQL's, whose ids are others."""
+    """Return the names in the files; empty unless the workload is PostgreSQL's, since other ids mean something else."""
     if system != "postgresql":
         return {}
     found: dict[tuple[str, str], set[str]] = {}
@@ -182,8 +182,7 @@ def names_of(inputs: Inputs, system: str) -> Names:
 
 
 def named(work: Workload, names: Names) -> Workload:
-    """Return the workload with names in place of ids of users and databases; classes keep their own names, which tell them
-    apart."""
+    """Replace ids of users and databases by names; classes keep their own names, which are unique."""
     if not names:
         return work
     infos = tuple(
@@ -201,7 +200,7 @@ _ROWS = re.compile(r"\s*(\d*)\s*(?:\.\.|:|-)\s*(\d*)\s*")
 
 
 def in_words(work: Workload, mask: np.ndarray) -> str:
-    """Return which intervals ``mask`` (T,) has: their numbers, and from when until when where times are known."""
+    """Describe the intervals in ``mask`` (T,): their numbers, and their start and end if times are known."""
     at = np.flatnonzero(mask)
     if not len(at):
         return "no interval"
@@ -219,8 +218,8 @@ class BadWindow(ValueError):
 
 
 def window(work: Workload, text: str) -> np.ndarray:
-    """Return the mask (T,) of the intervals in ``text``: ``10..120`` (rows from 1, both ends included, either may be missing)
-    or two times joined by ``..`` (``2026-11-20T23:40..2026-11-20T23:50``). Empty: all. Raises BadWindow."""
+    """Parse a window into a mask (T,): ``10..120`` (rows from 1, both ends included, either optional) or two times joined by
+    ``..`` (``2026-11-20T23:40..2026-11-20T23:50``). Empty: all. Raises BadWindow."""
     count = len(work.y)
     if not text.strip():
         return np.ones(count, bool)

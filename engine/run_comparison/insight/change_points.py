@@ -29,7 +29,7 @@ class Axis:
     places: Ints
 
     def inside(self, position: int) -> str:
-        """Return the side within which a level that begins at ``position`` changes: left, right, or between."""
+        """Return where the level that begins at ``position`` changes: within ``left`` or ``right``, or ``between`` them."""
         here, before = int(self.sides[position]), int(self.sides[max(position - 1, 0)])
         return ("left", "right")[here] if here == before else "between"
 
@@ -56,26 +56,26 @@ def axes_by_job(axis: Axis) -> dict[str, Axis]:
 
 
 def all_series(samples: Samples, axis: Axis, metrics: Ints) -> Floats:
-    """Return the mean of each of ``metrics`` per run along the axis, [metrics, runs]; NaN where a run has none."""
+    """Return the mean of each of ``metrics`` per run along the axis, [metrics, runs]; NaN if a run has no value."""
     both = np.concatenate([side.run_means(metrics) for side in (samples.left, samples.right)], axis=1)
     return np.take(both, np.where(axis.sides == 0, 0, samples.left.n_runs) + axis.places, axis=1)
 
 
 _AXES_KEPT = 9
-"""Number of axes whose change points stay in memory: both sides and up to eight jobs."""
+"""Axes whose change points are cached: both sides and up to eight jobs."""
 
 _CHECKS = 32
-"""Positions along the axis, at least, at which a drift is measured; up to twice as many."""
+"""Fewest positions along the axis at which a drift is measured; at most twice that."""
 
 _CELLS = 100_000
 """Values of all series handled at a time, so that they stay in the cache."""
 
 
 def drifts(series: Floats) -> Floats:
-    """Return the drift of each series [metrics, runs] (NaN where a run has none); 0 where it does not vary.
+    """Return the drift of each series [metrics, runs] (NaN if a run has no value); 0 for constant series.
 
-    The drift is the largest cumulated deviation from the mean over sd * sqrt(n), a CUSUM, measured after every run of
-    up to 63, after every second of up to 127, every fourth of more and so on.
+    The drift is the largest cumulated deviation from the mean over sd * sqrt(n), a CUSUM. It is measured after every run up
+    to 63 runs, after every second up to 127, and so on.
     """
     metrics, n = series.shape
     if not n:
@@ -113,7 +113,7 @@ class MetricChanges:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """Metrics that change, and the number of metrics that were ``searched``."""
+    """Metrics with change points, and the number of metrics ``searched``."""
 
     metrics: tuple[MetricChanges, ...]
     searched: int
@@ -129,7 +129,7 @@ def find_changes(
     *,
     along: str = "",
 ) -> Changes:
-    """Find the change points of the metrics that drift most, ``change_limit`` at most, among the ``eligible``.
+    """Find the change points of the ``eligible`` metrics with the largest drift, at most ``change_limit``.
 
     ``along`` names the axis for the memo: empty for both sides, else a job.
     """

@@ -26,10 +26,10 @@ NAMING = ("test", "verb", "resource", "subresource", "scope", "bucket")
 
 
 def muted(columns: dict[str, Any], patterns: Sequence[str]) -> NDArray[np.bool_]:
-    """Return per row of ``columns`` of the metrics table whether one of ``patterns`` names it.
+    """Return per row of ``columns`` of the metrics table whether one of ``patterns`` matches it.
 
-    A pattern (``*`` and ``?`` match any text) is compared, without regard to case, with the words of the name joined by
-    spaces, and with the metric's further labels.
+    A pattern (``*`` and ``?`` match any text, case is ignored) is compared with the words of the name joined by spaces, and
+    with the metric's further labels.
     """
     rows = len(columns["test"])
     if not patterns:
@@ -46,12 +46,12 @@ def name_of(row: Mapping[str, Any]) -> str:
 
 
 def pattern_of(row: Mapping[str, Any]) -> str:
-    """Return a pattern that names one row of the metrics table."""
+    """Return a pattern that matches one row of the metrics table."""
     return name_of(row).replace("[", "?").replace("*", "?")
 
 
 DIFFERENT_METRICS = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
-"""Metrics that are different, the benchmark tool's pools of several metrics left out."""
+"""Metrics that are different, without the benchmark tool's pools of several metrics."""
 IMPROVED = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "better")
 """Metrics that are different for the better: they never fail a check."""
 WORSENED = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "worse")
@@ -61,10 +61,10 @@ WORSENED = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "worse")
 def effects(
     shift: Floats, real: NDArray[Any], samples: Samples, units: Iterable[str], directions: Sequence[str]
 ) -> list[str]:
-    """Return ``worse`` or ``better`` for each ``real`` change, by the sign of its shift from left to right and the direction of
-    the metric, else an empty text.
+    """Return ``worse`` or ``better`` for each ``real`` change, by the sign of its shift and the direction of the metric; empty
+    otherwise.
 
-    A time of zero everywhere on a side was not measured: going to or from it is neither.
+    A time that is zero throughout a side was not measured: a change to or from it is neither.
     """
     unmeasured = (samples.left.means == 0) | (samples.right.means == 0)
     found = []
@@ -83,7 +83,7 @@ def mark(metrics: pl.DataFrame, parameters: ComparisonParameters) -> pl.DataFram
     means = pl.col("mean_right") / pl.col("mean_left")
     ratio = pl.coalesce(ratio, pl.when(means.is_not_nan()).then(means), float("inf"))
     size = pl.when(pl.col("direction") == "lower").then(ratio - 1.0).otherwise(1.0 - ratio)
-    # A change from 0 has no size: it is larger than any.
+    # A change from 0 exceeds any size.
     large = (size >= parameters.worse_by) | (pl.col("mean_left") == 0)
     is_worse = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "worse") & large
     return metrics.with_columns(is_worse.fill_null(False).alias("regression"))
@@ -95,7 +95,7 @@ def level_of(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Le
 
 
 def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
-    """Return the level of the verdict on the whole: metrics that became better are no reason to fail."""
+    """Return the level of the overall verdict; improvements are no reason to fail."""
     share = summary["share"]
     if summary["pass"]:
         return "ok"
@@ -128,10 +128,10 @@ def verdicts_by_label(metrics: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def geometric_mean(metrics: pl.DataFrame, *, right_over_left: bool) -> tuple[float | None, int]:
-    """Return the geometric mean over the counted rows of the ``metrics`` table, None without any, and of how many.
+    """Return the geometric mean over the counted rows of the ``metrics`` table (None without any) and their number.
 
-    Ratios right to left of metrics of which higher is better are turned round. A ratio that is 0, infinite or unknown has
-    no logarithm and is left out. ``right_over_left``: the column ``ratio`` is right to left, else left to right.
+    Ratios right to left of metrics for which higher is better are inverted, so that above 1 is worse. Ratios that are 0,
+    infinite or unknown are left out. ``right_over_left``: the column ``ratio`` is right to left, else left to right.
     """
     counted = metrics.filter(~pl.col("pooled") & ~pl.col("muted") & (pl.col("ratio") > 0) & pl.col("ratio").is_finite())
     if not counted.height:

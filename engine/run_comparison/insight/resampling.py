@@ -19,7 +19,7 @@ from engine.run_comparison.runs.samples import Samples, Side, cell_means
 from engine.stats.resampling import draw_counts, percentile_interval
 
 CLIP = 4.0
-"""Limit of run means in robust standard deviations (winsorising): one wild value must not decide a resample."""
+"""Limit of run means in robust standard deviations (winsorising), so that one wild value cannot decide a resample."""
 
 OUTLIER = 3.5
 """Robust deviations beyond which a value is an outlier (Iglewicz and Hoaglin)."""
@@ -50,8 +50,8 @@ class Scale:
 class SideResamples:
     """One side's runs, the oldest first, and their resamples; all in steps of ``scale``.
 
-    ``steps`` [runs, metrics]: 0 where a run lacks the metric; ``present``: whether it has it. ``means`` [draws, metrics]:
-    NaN where a draw holds no run with the metric. ``badness``, ``outliers``: scores of each run, the newest first.
+    ``steps`` [runs, metrics]: 0 if a run lacks the metric; ``present``: whether it has it. ``means`` [draws, metrics]: NaN if
+    no run of a draw has the metric. ``badness``, ``outliers``: scores of each run, the newest first.
     """
 
     scale: Scale
@@ -88,7 +88,7 @@ def resample(
 ) -> Resamples:
     """Draw whole runs of each side ``draws`` times with replacement, over the metrics that are ``counted`` and compared.
 
-    Each side has random numbers of its own: a run on one side leaves the draws of the other as they are.
+    Each side has its own random numbers, so a new run on one side does not change the draws of the other.
     """
     metrics = np.flatnonzero(counted & evidence.compared)
     sides = []
@@ -108,7 +108,7 @@ def resample(
 
 
 def run_values(side: Side, metrics: Ints, logarithmic: NDArray[np.bool_]) -> Floats:
-    """Return the mean of transformed values of each run, the oldest first: [runs, metrics]; NaN where a run has none."""
+    """Return the mean of transformed values of each run, oldest first: [runs, metrics]; NaN if a run has no value."""
     n = side.n_runs
     if side.single:
         rows = side.rows(metrics, n)
@@ -147,8 +147,8 @@ def _scale(values: Floats, most: float) -> Scale:
     reach = CLIP * spread
     still = np.flatnonzero(spread == 0)
     if still.size:
-        # Where most values are equal nothing is winsorised: the steps reach to the farthest value. A power of two keeps
-        # steps of round values round.
+        # If most values are equal nothing is winsorised: steps reach the farthest value. A power of two keeps steps of
+        # round values round.
         far = np.nan_to_num(np.abs(values[:, still] - centre[still]), posinf=1e300).max(axis=0, initial=0.0)
         reach[still] = np.where(far > 0, np.ldexp(1.0, np.frexp(far)[1]), 1.0)
     return Scale(centre, spread, reach / most)
@@ -166,7 +166,7 @@ def _medians(rows: Floats) -> Floats:
 def _run_scores(values: Floats, scale: Scale) -> tuple[Floats, Floats]:
     """Return the median robust deviation of each run's metrics from the side's centre, and their share of outliers.
 
-    NaN with fewer than three runs, or where nothing deviates.
+    NaN with fewer than three runs or without any deviation.
     """
     deviating = np.flatnonzero(scale.spread > 0)
     if not deviating.size or len(values) < 3:
@@ -183,8 +183,8 @@ def _run_scores(values: Floats, scale: Scale) -> tuple[Floats, Floats]:
 def shares(resamples: Resamples, evidence: Evidence, margin: float) -> Floats:
     """Return the share of metrics whose shift lies inside the margin, in each draw.
 
-    Metrics that a draw does not hold are left out of its share. Only metrics whose shift lies inside in some draws and
-    outside in others are compared draw by draw.
+    Metrics missing from a draw are left out of its share. Only metrics whose shift is inside in some draws and outside in
+    others are compared draw by draw.
     """
     lower, upper = limits(evidence, margin)
     low, high = lower[resamples.metrics], upper[resamples.metrics]
@@ -210,7 +210,7 @@ def shares(resamples: Resamples, evidence: Evidence, margin: float) -> Floats:
 
 
 def _range_of_means(side: SideResamples) -> tuple[Floats, Floats]:
-    """Return the least and the greatest mean of each metric over the draws; NaN where a draw does not hold it."""
+    """Return the smallest and largest mean of each metric over the draws; NaN if it is missing from a draw."""
     return side.scale.value(side.means.min(axis=0, initial=np.inf)), side.scale.value(
         side.means.max(axis=0, initial=-np.inf)
     )
@@ -221,8 +221,8 @@ def share_interval(
 ) -> tuple[float, float]:
     """Return the interval of the ``share`` of metrics whose shift lies inside the margin, over the resamples.
 
-    A resample is noisier than the sample, so fewer of its shifts lie inside: the draws are moved by that bias, their
-    mean onto ``share``. (nan, nan) without draws or metrics.
+    A resample is noisier than the sample, so fewer of its shifts lie inside. The draws are shifted by that bias, so that
+    their mean equals ``share``. (nan, nan) without draws or metrics.
     """
     drawn = shares(resamples, evidence, margin) if resamples.draws and resamples.metrics.size else np.zeros(0)
     if np.isnan(drawn).all():
@@ -276,13 +276,13 @@ def _count(side: SideResamples) -> Floats:
 def _influence(
     side: SideResamples, low: Floats, high: Floats, inside: NDArray[np.bool_], compared: NDArray[np.bool_]
 ) -> Floats:
-    """Return by how much the share of metrics whose side mean lies in ``low`` to ``high`` changes without each run."""
+    """Return the change of the share of metrics whose side mean lies in ``low`` to ``high`` when each run is left out."""
     total, count = _total(side), _count(side)
 
     def without(steps: Floats, columns: Ints | slice) -> Floats:
         return side.scale.value((total[columns] - steps) / (count[columns] - 1), columns)
 
-    # Only metrics that some run could take out of the range or into it are looked at run by run.
+    # Check run by run only the metrics that a single run could move into or out of the range.
     lowest = without(side.steps.min(axis=0, initial=np.inf), slice(None))
     highest = without(side.steps.max(axis=0, initial=-np.inf), slice(None))
     alike = np.logical_and.reduce([((end >= low) & (end <= high)) == inside for end in (lowest, highest)]) & (count > 1)

@@ -22,7 +22,7 @@ from engine.stats.significance import benjamini_hochberg, brown_forsythe_p, ks_p
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Tests and estimates per metric, NaN where a side has no values (``compared`` is False).
+    """Tests and estimates per metric; NaN if a side has no values (``compared`` is False).
 
     ``shift`` and its interval ``low`` to ``high`` are right minus left: of logarithms where all values are positive
     (``logarithmic``), else in units of ``base``, the left median's absolute value. ``deviation``: pooled standard
@@ -62,7 +62,7 @@ def gather(
         compared[metrics] = True
         merged = merge_sorted(left, right)
         p_value[metrics] = mann_whitney(left, right, merged).two_sided
-        # The distance is a whole number of parts of n1 n2; rounding keeps the table of exact p-values small.
+        # The distance is a multiple of 1 / (n1 n2); rounding keeps the table of exact p-values small.
         spread_p[metrics] = ks_p_values(np.rint(merged.distance * n1 * n2) / (n1 * n2), n1, n2)
         delta[metrics] = merged.cliffs_delta
         positive = (left[:, 0] > 0) & (right[:, 0] > 0)
@@ -89,9 +89,9 @@ def transform(rows: Floats, positive: NDArray[np.bool_]) -> Floats:
 
 
 def size_times_evidence() -> pl.Expr:
-    """Return column ``evidence`` of the metrics table: how far the ratio is from 1, weighed by -log10 q where there is a q.
+    """Return column ``evidence`` of the metrics table: distance of the ratio from 1, weighted by -log10 q if there is a q.
 
-    Null where the ratio is missing or not positive.
+    Null if the ratio is missing or not positive.
     """
     size = pl.col("ratio").log().abs().clip(0.0, 50.0)
     sure = pl.when(pl.col("q_value").is_null()).then(1.0).otherwise(-pl.col("q_value").clip(1e-300, 1.0).log10())
@@ -99,14 +99,14 @@ def size_times_evidence() -> pl.Expr:
 
 
 def limits(evidence: Evidence, margin: float) -> tuple[Floats, Floats]:
-    """Return the bounds of the equivalence margin on each metric's own scale: ratio within [margin, 1 / margin]."""
+    """Return the bounds of the equivalence margin [margin, 1 / margin] on each metric's own scale."""
     lower = np.where(evidence.logarithmic, math.log(margin), (margin - 1.0) * evidence.base)
     upper = np.where(evidence.logarithmic, -math.log(margin), (1.0 / margin - 1.0) * evidence.base)
     return lower, upper
 
 
 def as_ratio(evidence: Evidence, value: Floats) -> Floats:
-    """Convert a shift to the ratio right / left, at least 0; NaN where there is none (a left median of zero that moves)."""
+    """Convert a shift to the ratio right / left, at least 0; NaN for a shift from a left median of zero."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         relative = np.maximum(1.0 + value / evidence.base, 0.0)
         relative = np.where(value == 0, 1.0, np.where(evidence.base > 0, relative, np.nan))
@@ -117,7 +117,7 @@ DIFFERENT, EQUIVALENT, UNDECIDED, MISSING = "different", "equivalent", "undecide
 """Verdicts of a metric; missing: one side has no values."""
 
 _POWER_80, _POWER_80_CENTRE = 0.8416212335729143, 1.2815515655446004
-"""Standard normal quantiles of 0.8 and 0.9: power 80 %, and the same for a shift at the centre of the margin."""
+"""Standard normal quantiles of 0.8 and 0.9: power 80 %, in general and for a shift at the centre of the margin."""
 
 MOST_RUNS_NEEDED = 99_999.0
 """Highest number of further values that is reported."""
@@ -148,8 +148,8 @@ def usable_margin(threshold: float) -> float:
 def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, counted: NDArray[np.bool_]) -> Verdicts:
     """Decide all metrics for a margin.
 
-    ``counted``: metrics that form the family for the false discovery rate; the others (pools of perf-tests' benchmark
-    tool) form a family of their own.
+    ``counted``: metrics in the family for the false discovery rate; the others (pools of perf-tests' benchmark tool) form
+    their own family.
     """
     q_value, spread_q = (np.full(evidence.p_value.shape, np.nan) for _ in range(2))
     for family in (counted, ~counted):
@@ -171,9 +171,9 @@ def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, co
 
 
 def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Floats, alpha: float) -> Floats:
-    """Return the further values per side that an answer takes with power 80 %.
+    """Return the further values per side needed for an answer with power 80 %.
 
-    The smaller of what equivalence and what difference take at the present estimate and deviation.
+    The smaller number of those for equivalence and for a difference, at the present estimate and deviation.
     """
     from scipy.special import ndtri
 
@@ -197,7 +197,7 @@ def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Flo
 
 
 def fewest_values(alpha: float) -> int:
-    """Return the number of values on each side below which no test of ranks gives p ≤ ``alpha``, however far they are apart."""
+    """Return the fewest values on each side with which a rank test can reach p ≤ ``alpha``."""
     values = 3
     while 2 / math.comb(2 * values, values) > alpha:
         values += 1
@@ -205,7 +205,7 @@ def fewest_values(alpha: float) -> int:
 
 
 def in_runs(values: Floats, samples: Samples) -> list[int | None]:
-    """Convert further values per metric to further runs, by the number of values that a run gives."""
+    """Convert further values per metric to further runs, by the values per run."""
     left, right = samples.left, samples.right
     with np.errstate(divide="ignore", invalid="ignore"):
         per_run = np.minimum(
@@ -218,10 +218,10 @@ def in_runs(values: Floats, samples: Samples) -> list[int | None]:
 def overall(
     share: float | None, interval: tuple[float, float], samples: Samples, pass_share: float, different: int
 ) -> tuple[str, bool | None]:
-    """Return the verdict on the whole comparison: where the interval of the share matched lies against ``pass_share``.
+    """Return the overall verdict from the interval of the matched share and ``pass_share``.
 
-    ``different``: how many of the metrics are. Without one there is nothing that the comparison could fail for: with three runs
-    a side no metric can be, however far they are apart.
+    ``different``: number of different metrics. Without one the comparison cannot fail: with three runs a side no metric can
+    be different, however large its shift.
     """
     fewest_runs = min(samples.left.n_runs, samples.right.n_runs)
     if share is None or fewest_runs < 3 or not np.isfinite(interval).all():
@@ -252,7 +252,7 @@ class Arithmetic(NamedTuple):
 
 
 def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: float) -> Arithmetic:
-    """Return the arithmetic of one metric from its samples.
+    """Compute the numbers behind the verdict of one metric from its samples.
 
     ``equivalence_p`` is the larger p of the two one-sided rank tests against the margin (TOST); Brown and Forsythe's test
     compares spread alone.

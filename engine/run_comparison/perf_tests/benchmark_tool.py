@@ -39,7 +39,7 @@ class BenchmarkKey(NamedTuple):
 
 
 def file_rank(rest: str) -> int | None:
-    """Return 0 for an API file, 1 for a pod startup file, None for one the tool does not read; ``rest``: path in the run."""
+    """Return 0 for an API file, 1 for a pod startup file, None for files the tool does not read; ``rest``: path in the run."""
     for rank, prefix in enumerate(BENCHMARK_TOOL_PREFIXES):
         if rest.startswith(f"artifacts/{prefix}"):
             return rank
@@ -53,13 +53,13 @@ def test_name(job: str, run: str, rest: str) -> str | None:
 
 
 def has_readable_report(run: Run) -> bool:
-    """Whether the tool reads any report of ``run``, be it one without values."""
+    """Whether the tool reads any report of ``run``, even one without values."""
     reports = [rest for rest, chunk in run.chunks if not chunk.refused and chunk.run is None]
     return any(_test_of(run, rest) is not None for rest in (*reports, *run.upstream.empty))
 
 
 def _test_of(run: Run, rest: str) -> str | None:
-    """Return the test's name of a file that the tool reads, None for another; ``rest``: path in the run."""
+    """Return the test of a file that the tool reads, else None; ``rest``: path in the run."""
     if file_rank(rest) is None:
         return None
     return test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
@@ -106,7 +106,7 @@ def pool_as_benchmark_tool(
 
 
 def _values_of_run(run: Run, table: KeyTable, series: list[Series], min_count: int) -> RunValues:
-    """Return the values of a run's files in the order in which the tool reads them."""
+    """Return the values of a run's files in the tool's order."""
     ranked = []
     for rest, chunk in run.chunks:
         test = _test_of(run, rest)
@@ -155,7 +155,7 @@ class Moments:
 
 
 def _means_in_order(side: Side, *, squared: bool = False) -> Floats:
-    """Return means of values (or of their squares), added strictly from the newest run to the oldest as the tool's loop."""
+    """Return means of values (or of their squares), summed from the newest run to the oldest as in the tool's loop."""
     means = np.full(side.count, np.nan)
     for metrics, size in side.by_size():
         rows = side.rows(metrics, size)
@@ -163,7 +163,7 @@ def _means_in_order(side: Side, *, squared: bool = False) -> Floats:
         total = np.empty(len(rows))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
-            # Row after row of the turned block is added to one row of sums; along a row sum() would add in pairs.
+            # Reducing the transposed block adds row by row; sum() along a row would add in pairs.
             turned = np.ascontiguousarray(rows[block].T)
             if squared:
                 turned = turned * turned
@@ -185,7 +185,7 @@ def moments(samples: Samples) -> tuple[Moments, Moments]:
 
 
 def ks_distances(samples: Samples) -> Floats:
-    """Return the largest gap of the two empirical distribution functions of each metric; NaN where a side is empty."""
+    """Return the largest gap between the empirical distribution functions of each metric; NaN if a side is empty."""
     distances = np.full(samples.count, np.nan)
     for metrics, n1, n2 in samples.shapes():
         if n1 and n2:
@@ -206,7 +206,7 @@ def go_ks_p(distance: Floats, n1: int, n2: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A scheme's answer per metric. ``ratio`` and ``p_value`` are NaN where the scheme does not fill them."""
+    """A scheme's answer per metric. ``ratio`` and ``p_value`` are NaN if the scheme does not fill them."""
 
     matched: NDArray[np.bool_]
     ratio: Floats
@@ -284,8 +284,8 @@ def go_fixed(value: float | None, digits: int) -> str:
 def printed(rows: Sequence[Row], scheme: str) -> str:
     """Return the six tables as one text: Perc99, Perc90 and Perc50, first mismatched, then matched.
 
-    Rows are in the order of falling ratio, NaN at the end. Where the tool's order is random (equal ratios, the whole of
-    KS-Test) they are in the order of their text.
+    Rows are sorted by falling ratio, NaN last. Where the tool's order is random (equal ratios, all of KS-Test) they are
+    sorted by text.
     """
     blocks = []
     for percentile in PRINTED:

@@ -45,7 +45,7 @@ def percentile_of(bucket: str) -> str | None:
 
 
 def metric_set(keys: Sequence[MetricKey], percentiles: Sequence[str], kinds: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which metrics are compared: kinds that are part of the set (or the named ones) at the percentiles."""
+    """Return which metrics are compared: the kinds of the published set (or the given ones) at the percentiles."""
     wanted = set(percentiles)
     return np.array(
         [
@@ -61,7 +61,7 @@ def metric_set(keys: Sequence[MetricKey], percentiles: Sequence[str], kinds: Seq
 class PublishedAnswer:
     """Per metric: means after the cutoff, their ratio, the similarity, and whether the ratio is within the limits.
 
-    NaN and False where a side is empty or the metric is not part of the set.
+    NaN and False if a side is empty or the metric is not in the set.
     """
 
     compared: NDArray[np.bool_]
@@ -109,7 +109,7 @@ def compare(
 
 
 def passes(share: float | None, pass_share: float) -> tuple[str, bool | None]:
-    """Return the verdict on the whole comparison, by the share of metrics that match; None: nothing could be compared."""
+    """Return the overall verdict from the share of matching metrics; None: nothing could be compared."""
     if share is None:
         return "undecided", None
     return ("PASS", True) if share >= pass_share else ("FAIL", False)

@@ -30,16 +30,15 @@ BENCHMARK_TOOL_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
 """The only reports that perf-tests' benchmark tool reads, by what follows ``artifacts/``."""
 
 _MOST_SERIES = 16_384
-"""Packed series of one report kept for the next files."""
+"""Packed series cached per report."""
 
 _NOT_LABELS = frozenset({"Verb", "Resource", "Subresource", "Scope", "Count", "SlowCount", "Metric"})
 
 
 def report_of(name: str) -> tuple[str, int | None]:
-    """Return a report's name without what differs between runs, and its time in epoch ms if the name has one.
+    """Return a report's name without the parts that differ between runs, and its time in epoch ms if the name has one.
 
-    The benchmark tool's two kinds lose their last piece, which is the time or an identifier; of the others only a time is
-    cut.
+    The benchmark tool's two kinds lose their last piece, a time or an identifier; others lose only a time.
     """
     report, stamp = split_report_name(name)
     if name.startswith(BENCHMARK_TOOL_PREFIXES) and stamp is None:
@@ -59,7 +58,7 @@ class ClusterLoaderReport(Document):
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise names that begin as a report's, JSON or not (the benchmark tool reads by name); other JSON by its content."""
+        """Recognise names of reports, JSON or not (the benchmark tool reads by name), and other JSON by its content."""
         if name.startswith(BENCHMARK_TOOL_PREFIXES):
             return True
         if name == "junit.xml" or name.endswith((".xml", ".log", ".csv", ".md", ".yaml", ".yml")):
@@ -70,7 +69,7 @@ class ClusterLoaderReport(Document):
         return kind_of_name(name) is not None or (kind_of_content(head) is not None and b'"kind":' not in head[:200])
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the whole document; the last good one stays while a new one is being written."""
+        """Read the whole document; the last good version stays while a new one is written."""
         out = Collected(source)
         report, out.report_ms = report_of(source.name)
         kind = kind_of_name(source.name) or kind_of_content(data[:65536]) or BY_NAME["PerfData"]
@@ -101,7 +100,7 @@ class ClusterLoaderReport(Document):
 
 
 def take_items(out: Collected, kind: str, report: str, document: go_json.PerfData, *, exact: bool) -> None:
-    """Take rows of decoded items. ``exact``: label names count in their exact case only, as in the benchmark tool."""
+    """Take rows of decoded items. ``exact``: match label names case-sensitively, as the benchmark tool does."""
     if out.count is None:
         out.count = []
     if document.nulls:
@@ -127,7 +126,7 @@ def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: s
 
 
 _MOST_CACHED = 2000
-"""Characters of labels that are kept with their packed series: hostile files have others."""
+"""Longest labels whose packed series are cached; longer ones come from hostile files."""
 
 
 @lru_cache(maxsize=65536)
@@ -152,9 +151,9 @@ def _pack_short(
 
 @lru_cache(maxsize=64)
 def _packed_percentiles(kind: str, report: str) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the packed series of one report by its items' labels: a table that fills while files are read.
+    """Return the cache of packed series of one report by its items' labels, filled while files are read.
 
-    Texts are shared by all files, and a look-up costs a third of packing.
+    Files share texts, and a look-up costs a third of packing.
     """
     return {}
 
@@ -167,7 +166,7 @@ def _count(text: str) -> int | None:
 
 
 def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDoc) -> None:
-    """Take the items of the common shape: half a million of them, so without a dict per item."""
+    """Take items of the common shape without a dict per item: there may be half a million."""
     series, values = out.series, out.value
     counts: list[int | None] = []
     series_by_labels = _packed_percentiles(kind, report)
@@ -186,7 +185,7 @@ def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDo
         series += packed
         values += (data.Perc50, data.Perc90, data.Perc99)
         text = labels.Count
-        # Plain digits are what these labels hold; the rest goes Go's way.
+        # These labels usually hold plain digits; others follow Go's rules.
         count = int(text) if text.isdecimal() and len(text) < 19 and text.isascii() else _count(text)
         bad += count == NOT_AN_INTEGER
         counts += (count, count, count)
@@ -198,7 +197,7 @@ def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDo
 def _read_shape(
     out: Collected, kind: str, read: Callable[[Any], Iterable[Measured | BadShape]], report: str, data: bytes
 ) -> Reading:
-    """Read a document that is not PerfData as ``read`` of its kind does."""
+    """Read a document that is not PerfData by the ``read`` function of its kind."""
     document, parsed = load_document(out, data, skipped="; the whole file is skipped")
     if not parsed:
         return out.reading(len(data), complete=False)
@@ -231,7 +230,7 @@ _TEST = re.compile(r"[A-Z][\w ]*")
 
 
 def _test_named(line: str) -> str:
-    """Return the name of the test that a line of Ginkgo's output begins, empty for another line."""
+    """Return the test that a line of Ginkgo's output starts, empty for other lines."""
     if _MARK not in line:
         return ""
     rest = _ESCAPE.sub("", line).partition(_MARK)[2].strip()
@@ -249,11 +248,11 @@ class BuildLog(Document):
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the file by its name: the blocks stand far behind the first bytes."""
+        """Recognise the file by its name: the blocks come far behind the first bytes."""
         return name == "build-log.txt"
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read every closed block; an open one is waited for, or is a problem when nothing will follow."""
+        """Read every closed block; wait for an open one, or note a problem if nothing will follow."""
         out = Collected(source)
         out.count = []
         test = "build-log"
@@ -268,7 +267,7 @@ class BuildLog(Document):
                 if begun:
                     block, opened = [begun[1] or ""], number
                 elif _END in line:
-                    if not closed:  # else a bare bracket has closed the block
+                    if not closed:  # otherwise a bare bracket closed the block
                         out.problem("bad-record", "a result block has no beginning", line=number)
                     closed = False
                 continue

@@ -56,7 +56,7 @@ class CsvSeries(Document):
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise ``.csv`` or ``.tsv`` whose header begins with a time column.
 
-        Under another name, or with the time further right, the first row must have a time there and a number beside it.
+        Otherwise the first row must have a time in the time column and a number elsewhere.
         """
         header, _, rest = head.decode("utf-8", errors="replace").lstrip("\ufeff").partition("\n")
         cells = _cells(header)
@@ -73,9 +73,9 @@ class CsvSeries(Document):
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read rows with a readable time; a last line without its end waits unless nothing will follow.
+        """Read rows with a readable time; a last line without an end waits unless nothing will follow.
 
-        Then it is taken, for many programs end no last line, with a problem: half a number would be one, too.
+        Then it is read, since many programs end no last line, with a problem: it may hold half a number.
         """
         out = Collected(source)
         if final and (last := data.rpartition(b"\n")[2].strip()):
@@ -95,7 +95,7 @@ class CsvSeries(Document):
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """A table: how to get at its rows, and what its columns are (places in a row).
+    """A table: access to its rows, and the roles of its columns (places in a row).
 
     ``when``: the time; ``run``: what names the run, None without; ``numbers``: name and unit of each column that has a
     number anywhere; ``attributes``: the others; ``widest``: fields of the longest row.
@@ -113,7 +113,7 @@ class _Columns:
 
     @classmethod
     def of(cls, source: Source, text: str, separator: str, header: list[str]) -> _Columns:
-        """Find out which columns hold numbers, from all rows."""
+        """Find the columns that hold numbers in any row."""
         place = {name.lower(): at for at, name in reversed(list(enumerate(header)))}
         when = _time_column(header) or 0
         run = next((place[name] for name in _RUNS if name in place), None)
@@ -121,7 +121,7 @@ class _Columns:
         made, widest = cls(source, text, separator, header, when, run, {}, others, 0), 0
         for _, row in made.rows([]):
             widest = max(widest, len(row))
-            # Columns that are known to hold numbers are not looked at again, nor those behind the end of a short row.
+            # Skip columns already known to hold numbers, and those beyond the end of a short row.
             fitting = others[: bisect_left(others, len(row))]
             found = [at for at in fitting if at not in made.numbers and plain_number(row[at]) is not None]
             made.numbers.update((at, _column(header[at])) for at in found)
@@ -136,7 +136,7 @@ class _Columns:
 
 
 _MOST_LABELS = 1000
-"""Characters of a row's attributes that are part of the identity of its values."""
+"""Characters of a row's attributes that identify its values."""
 
 
 def _read_rows(out: Collected, columns: _Columns) -> None:
@@ -173,13 +173,13 @@ def _read_rows(out: Collected, columns: _Columns) -> None:
 
 
 def _cells(line: str) -> list[str]:
-    """The fields of one line, roughly: without quotes."""
+    """Split one line into fields, ignoring quotes."""
     separator = max(",;\t", key=line.count)
     return [cell.strip().strip('"') for cell in line.split(separator)]
 
 
 def _time_column(names: list[str]) -> int | None:
-    """Place of the first column that is called like a time."""
+    """Return the place of the first column named like a time."""
     return next((at for at, name in enumerate(names) if name.lower() in _TIMES), None)
 
 

@@ -25,7 +25,7 @@ from engine.formats import json_text
 DEEPEST = 10_000
 """Levels of nesting that Go's decoder accepts."""
 MOST_ITEMS = 500_000
-"""Most items of one report. Real ones have up to some thousand; an empty one takes three bytes and a hundred times the memory."""
+"""Most items of one report. Real reports have a few thousand; an empty item takes three bytes and a hundred times the memory."""
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class Pairs(list[tuple[str, Any]]):
 
 
 class Literal(str):
-    """A number as it is written."""
+    """A number in its written form."""
 
     __slots__ = ()
 
@@ -247,7 +247,7 @@ def looks_cut(text: str, error: ValueError) -> bool:
 
 
 class _Reader:
-    """Decodes a parsed document into a ``PerfData``, field by field as they come."""
+    """Decode a parsed document into a ``PerfData``, field by field in document order."""
 
     def __init__(self, decoded: PerfData) -> None:
         self.decoded = decoded
@@ -273,9 +273,9 @@ class _Reader:
                 self.items(part)
 
     def items(self, value: Any) -> None:
-        """Decode ``dataItems``: a repeated list is decoded into the items of the one before, and cut to its own length.
+        """Decode ``dataItems``: a repeated list is decoded into the items of the previous one and cut to its own length.
 
-        Items beyond that are found again by a third, longer list, as in a Go slice.
+        A third, longer list finds the items beyond that again, as in a Go slice.
         """
         if value is not None and (isinstance(value, Pairs) or not isinstance(value, list)):
             self.refuse("dataItems is not a list")
@@ -306,7 +306,7 @@ class _Reader:
                 item.unit = self.text(part, "unit", item.unit)
 
     def text(self, value: Any, what: str, before: str = "") -> str:
-        """Return a text, ``before`` for null and for what is none."""
+        """Decode a string; null or any other type keeps ``before``, as in Go."""
         if value is None:
             return before
         if not is_text(value):

@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class JsonTool(Document):
-    """A tool that writes one JSON document: a subclass says what marks it and what it takes.
+    """Base of tools that write one JSON document: a subclass says how to recognise it and what to take.
 
-    Cut files and wrong shapes become problems here.
+    Cut files and wrong shapes become problems.
     """
 
     id = ""
@@ -29,7 +29,7 @@ class JsonTool(Document):
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise a JSON object or list that bears the tool's marks; pages and sources that quote one begin otherwise."""
+        """Recognise a JSON object or list with the tool's marks, but no page or source that quotes one."""
         return from_first_character(head)[:1] in (b"{", b"[") and self.marked(head)
 
     def marked(self, head: bytes) -> bool:
@@ -37,7 +37,7 @@ class JsonTool(Document):
         raise NotImplementedError
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the whole document; a part that has another shape is a problem, the rest is kept."""
+        """Read the whole document; parts of another shape become problems."""
         out = Collected(source)
         document, parsed = load_document(out, data)
         if not parsed:
@@ -55,7 +55,7 @@ class JsonTool(Document):
         raise NotImplementedError
 
     def each(self, out: Collected, entries: Iterable[T], take: Callable[[T], None]) -> None:
-        """Let ``take`` take rows of each entry; one that has another shape is a problem, the others are kept."""
+        """Call ``take`` for each entry; entries of another shape become problems."""
         for entry in entries:
             try:
                 take(entry)
@@ -101,7 +101,7 @@ class K6Summary(JsonTool):
             values = {k: v for k, v in fields.items() if k not in skip and not isinstance(v, (dict, list))}
             contains = contains or ("time" if "avg" in values and "duration" in name else "")
         if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
-            # How much was done in a run: its count and its rate say the same.
+            # Work done in a run: count and rate have the same direction.
             out.direct("k6", "verb", name, "lower" if _TROUBLE.search(name) else "higher")
         for bucket, value in values.items():
             unit = self._units.get(contains, "")
@@ -335,7 +335,7 @@ class KubeBurner(JsonTool):
         name, job = as_text(fields.get("metricName")), as_text(fields.get("jobName"))
         stamp = fields.get("timestamp")
         moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)
-        if moment is not None and 0 < moment < (out.report_ms or math.inf):  # 0 is no time, but none
+        if moment is not None and 0 < moment < (out.report_ms or math.inf):  # 0 means no time
             out.report_ms = moment
         quantile = fields.get("quantileName")
         if quantile is not None:

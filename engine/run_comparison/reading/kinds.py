@@ -20,4 +20,4 @@ READERS: tuple[FileKind, ...] = (
     text_tools.GoBenchmark(),
     text_tools.Sysbench(),
 )
-"""Every reader that recognises a file reads it; their order is that of the page of formats."""
+"""Every reader that recognises a file reads it; the order is that of the page of formats."""

@@ -18,8 +18,8 @@ _TEXTS = {"started": ("version", "jenkins-node"), "finished": ("result",)}
 
 
 class _Mark(NamedTuple):
-    """What one of the files says: the time stamp as Go reads it (0 without one) and as any number (None without one, NaN if
-    it is none), the result if it is a text, and why the benchmark tool cannot read the file (empty: it can)."""
+    """Content of one of the files: the timestamp as Go reads it (0 if missing) and as any number (None if missing, NaN if not a
+    number), the result if it is a string, and why the benchmark tool cannot read the file (empty: it can)."""
 
     stamp: int
     time: float | None
@@ -41,7 +41,7 @@ class RunMetadata(Document):
         return name in ("started.json", "finished.json")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read what the file says, and what perf-tests' benchmark tool makes of it by Go's rules.
+        """Read the file, and what perf-tests' benchmark tool reads from it by Go's rules.
 
         An unreadable file is a problem and leaves the run unstarted or unfinished.
         """
@@ -56,7 +56,7 @@ class RunMetadata(Document):
         if text.startswith("\ufeff"):
             refused, text = "it begins with a byte order mark", text[1:]
         try:
-            # The tool reads started.json as a stream: what follows the object does not matter there.
+            # The tool reads started.json as a stream and ignores what follows the object.
             document = go_json.parse(text, stream=fact == "started")
         except ValueError as error:
             return refuse(f"{source.name} is not JSON: {error}")
@@ -82,7 +82,7 @@ class RunMetadata(Document):
 
 
 def _read_mark(document: go_json.Pairs, texts: tuple[str, ...], refused: str) -> _Mark:
-    """Decode the fields in the order of the document, each over the one before, as Go does; null changes nothing."""
+    """Decode the fields in document order; later ones overwrite earlier ones, as in Go, and null changes nothing."""
     stamp, time, result = 0, None, None
     for name, value in go_json.fields(document, (*texts, "timestamp")):
         if value is None:
@@ -101,7 +101,7 @@ def _read_mark(document: go_json.Pairs, texts: tuple[str, ...], refused: str) ->
 
 
 def _shown(value: Any) -> str:
-    """Return a parsed value as it is written, if it is no object or list."""
+    """Return a parsed scalar in its written form."""
     if isinstance(value, go_json.Literal):
         return f"{value:.40}"
     return f"{value!r:.40}" if isinstance(value, (str, bool)) else "(an object or a list)"

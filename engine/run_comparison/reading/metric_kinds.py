@@ -43,8 +43,8 @@ class MetricKind:
     ``prefixes``: how names of its reports begin. ``marks``: bytes that identify its shape under any name. ``cutoff``: in
     published mode smaller values count as this one (in the canonical unit). ``published``: part of the metric set of
     published mode. ``better``: direction, where unit and name do not tell it.
-    ``read``: yields the values of a document that is not PerfData, and a BadShape for each part that is wrong; raises it if
-    the whole has another shape.
+    ``read``: yields the values of a document that is not PerfData, and a BadShape for each wrong part; raises it if the whole
+    document has another shape.
     ``mixed``: with ``read``, its documents may be PerfData as well.
     """
 
@@ -59,7 +59,7 @@ class MetricKind:
 
 
 Readings = Iterator[Measured | BadShape]
-"""What a reader of one kind yields: values, and what is wrong with a part of the document."""
+"""Yield of a reader of one kind: values, and problems with parts of the document."""
 
 
 def _read_resource_usage(document: Any) -> Readings:
@@ -98,7 +98,7 @@ def _read_scheduling_throughput(document: Any) -> Readings:
 
 
 def _read_etcd_metrics(document: Any) -> Readings:
-    """Yield per cent of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
+    """Yield the percentage of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
     for name, value in as_object(document).items():
         if isinstance(value, list):
             for histogram in _objects(value):
@@ -213,7 +213,7 @@ def _read_api_availability(document: Any) -> Readings:
 
 
 def _read_cilium_delay(document: Any) -> Readings:
-    """Yield per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
+    """Yield the percentage of ``+Inf`` at each bound at the last time (counts are cumulative)."""
     times = {t: b for t, b in as_object(document).items() if isinstance(b, dict)}
     if times:
         yield from _numbers(times[max(times)], _cilium_shares)
@@ -234,7 +234,7 @@ def _read_tracked(document: Any) -> Readings:
 
 
 def _objects(values: Any) -> Iterator[dict[str, Any] | BadShape]:
-    """Yield the objects of a list (None: an empty one), and for each entry that is none what is wrong."""
+    """Yield the objects of a list (None: empty), and a BadShape for every other entry."""
     if values is not None and not isinstance(values, list):
         yield BadShape("it is not a list where one belongs")
         return
@@ -261,8 +261,8 @@ def _numbers(
 def fold_pod_name(name: str) -> str:
     """Cut the generated end of the pod's name in ``pod/container``, as perfdash does.
 
-    It begins at the first piece after the first that looks like a hash (four or more characters, none of e u y i o a) or
-    like a version (v and a digit).
+    It begins at the first piece, except the very first, that looks like a hash (four or more characters, none of e u y i o
+    a) or a version (v and a digit).
     """
     pod, slash, container = name.partition("/")
     pieces = pod.split("-")

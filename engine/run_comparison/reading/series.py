@@ -17,11 +17,11 @@ SEPARATOR = "\x1f"
 """ASCII unit separator between packed fields: ``clean`` removes control characters, so no field holds one."""
 
 NOT_AN_INTEGER = -(2**63)
-"""Count of an item whose ``Count`` label is not an integer: the benchmark tool drops such items."""
+"""Count of an item whose ``Count`` label is no integer; the benchmark tool drops such items."""
 
 
 MOST_CHARACTERS, PER_BYTE = 32 << 20, 50
-"""Characters of packed series that a file may give: so many, and so many for each of its bytes."""
+"""Limit on packed series per file: a fixed allowance plus a factor per input byte."""
 
 
 class Series(NamedTuple):
@@ -46,13 +46,13 @@ class Series(NamedTuple):
 
     @classmethod
     def unpack(cls, text: str) -> Series:
-        """Return the series that ``pack`` made a text of."""
+        """Return the series from the text of ``pack``."""
         return cls(*text.split(SEPARATOR))
 
 
 class Direction(NamedTuple):
-    """A statement of a file about metrics of its own tool: those of ``kind`` whose ``field`` (``unit`` as written, or
-    ``verb``) is ``name`` are better when ``better``, ``lower`` or ``higher``."""
+    """A file's statement about its own tool's metrics: metrics of ``kind`` whose ``field`` (``unit`` as written, or ``verb``) is
+    ``name`` are better when ``better`` (``lower`` or ``higher``)."""
 
     kind: str
     field: Literal["unit", "verb"]
@@ -65,7 +65,7 @@ class Direction(NamedTuple):
 
     @classmethod
     def unpack(cls, text: str) -> Direction:
-        """Return the direction that ``pack`` made a text of."""
+        """Return the direction from the text of ``pack``."""
         kind, field, name, better = text.split(SEPARATOR)
         return cls(kind, "unit" if field == "unit" else "verb", name, better)
 
@@ -86,11 +86,11 @@ class Collected:
         """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
         self.directions: dict[Direction, None] = {}
-        """What the file states about which values are better, where unit and name do not tell it."""
+        """The file's statements on which values are better."""
         self.problems = Problems()
 
     def add(self, series: Series, value: Any, *, line: int | None = None) -> None:
-        """Add one value; what is not a finite number becomes a problem (at ``line``), null a missing value with a problem."""
+        """Add one value. Anything but a finite number becomes a problem (at ``line``), null also a missing value."""
         number = self._number(value, series, line)
         if number is not None or value is None:
             self.append(series.pack(), number)
@@ -104,8 +104,8 @@ class Collected:
             self.time_ms.append(time_ms)
 
     def append(self, packed: str, number: float | None) -> bool:
-        """Append a value, null or finite. Returns False where the file's names already take too much memory: each value
-        repeats them, so that a few long ones in a small file could fill it."""
+        """Append a value, null or finite. Returns False if the file's names take too much memory: each value repeats them, so a
+        few long ones in a small file could exhaust it."""
         self._room -= len(packed)
         if self._room < 0:
             self.problem("too-large", "the names of its metrics are too long: the values from here on are left out")
@@ -147,7 +147,7 @@ class Collected:
         rows: dict[str, Rows] = {}
         if self.series:
             columns: dict[str, Any] = {"series": self.series, "value": self.value}
-            if self.refused:  # absent is null is no: two million times False is not worth its memory
+            if self.refused:  # an absent column means False everywhere and saves memory
                 columns["refused"] = [True] * len(self.series)
             if self.count is not None:
                 columns["count"] = self.count
@@ -181,8 +181,8 @@ def split_report_name(name: str) -> tuple[str, int | None]:
 
 
 def time_ms(text: Any) -> int | None:
-    """Convert an ISO 8601 time (UTC without an offset) to epoch ms; None if it is not one, or before 1970: programs in Go
-    write the year 1 where nothing happened."""
+    """Convert an ISO 8601 time (UTC without an offset) to epoch ms; None for anything else, and before 1970: programs in Go
+    write the year 1 if nothing happened."""
     if not isinstance(text, str):
         return None
     try:
@@ -209,7 +209,7 @@ def plain_number(text: str) -> float | None:
 
 
 def epoch_ms(seconds: Any, scale: float = 1000.0) -> int | None:
-    """Convert epoch seconds (ms with ``scale`` 1) to whole ms; None if it is no sane time."""
+    """Convert epoch seconds (ms with ``scale`` 1) to whole ms; None if it is no plausible time."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return None
     try:
@@ -225,5 +225,5 @@ def join_labels(labels: Mapping[str, str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote a label or its value where it holds what stands between two labels: else two sets could make one text."""
+    """Quote a label or value that contains the separator of labels, so that different sets give different texts."""
     return f'"{text}"' if ", " in text else text

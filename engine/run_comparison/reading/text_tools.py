@@ -33,7 +33,7 @@ class GoBenchmark(Document):
         return head.startswith(b"goos: ") and b"\ngoarch: " in head[:400] and b"\npkg: " in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read every result line with its end: in half a line the unit may be cut, and the value is of something else."""
+        """Read every complete result line; half a line may have a cut unit and so mean another metric."""
         out = Collected(source)
         config: dict[str, str] = {}
         whole = decode(whole_lines(data, final=False))
@@ -57,7 +57,7 @@ class GoBenchmark(Document):
 
     def _result(self, out: Collected, fields: list[str], config: dict[str, str], number: int) -> None:
         if len(fields) < 2:
-            return  # only a name: what -v prints before a benchmark runs
+            return  # only a name: -v prints it before a benchmark runs
         if len(fields) < 4 or len(fields) % 2 or not fields[1].isdecimal():
             if fields[1].isdecimal():
                 out.problem("bad-record", "a benchmark line without pairs of value and unit", line=number)
@@ -91,10 +91,10 @@ class Sysbench(Document):
         return head.startswith(b"sysbench ")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read each run that has printed its latencies up to their sum; nothing before it is half a line then."""
+        """Read each run that has printed its latencies up to their sum, so that no earlier line is cut."""
         out = Collected(source)
         text = decode(whole_lines(data, final=False))
-        # A run that was killed ends anywhere, and the next one begins there.
+        # A killed run may end anywhere, and the next one begins there.
         begins = [match.start() for match in _SYSBENCH.finditer(text)]
         complete = False
         line = 1 + text.count("\n", 0, begins[0] if begins else 0)
@@ -134,7 +134,7 @@ class Sysbench(Document):
 
 
 def _sysbench_series(section: str, title: str) -> Series | None:
-    """Return what a line of sysbench (1.0, or 1.1 in its other words) measures by its title, None if it is not taken."""
+    """Return the series of a line of sysbench (1.0 or 1.1) by its title, None if it is not read."""
     if title in ("events per second", "events/s (eps)"):
         return Series("sysbench", "", "events", bucket="rate", unit="events/s")
     if title in ("total time", "time elapsed"):

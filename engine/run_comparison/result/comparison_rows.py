@@ -30,11 +30,11 @@ from engine.run_comparison.runs.selection import Sides
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowNames:
-    """Names of rows, and how they hang together with the benchmark tool's keys.
+    """Names of rows, and their relation to the benchmark tool's keys.
 
     ``columns``: text columns of the metrics table. ``directions``: ``lower`` or ``higher`` per row. The first ``metrics``
     rows are metrics; the rest are the tool's pools of several metrics, whose rows in its own pool are ``pools``.
-    ``key_of``: the tool's key that each row goes into, -1 without one.
+    ``key_of``: the tool's key of each row, -1 without one.
     """
 
     columns: dict[str, pl.Series]
@@ -53,10 +53,10 @@ def name_metrics(
     *,
     with_pools: bool,
 ) -> RowNames:
-    """Name metrics as the benchmark tool does where a metric alone makes up one of its keys, else as their report does.
+    """Name metrics as the benchmark tool does if one of its keys holds that metric alone, else as their report does.
 
-    ``stated``, ``rules``: directions from files and from the operator. ``with_pools``: append a row for each key of the
-    tool that several metrics go into.
+    ``stated``, ``rules``: directions from files and from the operator. ``with_pools``: append a row for each key of the tool
+    that pools several metrics.
     """
     row_of = {key: row for row, key in enumerate(pooled.keys)}
     table = measurements.table
@@ -100,7 +100,7 @@ def name_keys(pool: Pool[BenchmarkKey], measurements: Measurements, rules: Seque
 
 
 def _first_series(measurements: Measurements, codes: Iterable[int]) -> Series:
-    """Return the first by name of the series behind a key, so that it does not depend on their order of arrival."""
+    """Return the first series of a key by name, independent of the order of arrival."""
     return min(measurements.table.series[code] for code in codes)
 
 
@@ -116,11 +116,11 @@ def _columns(
 
 @dataclass(frozen=True)
 class Comparison:
-    """An answer in the shape that all modes share.
+    """An answer in the shape shared by all modes.
 
     ``columns``: columns of the metrics table by name. ``samples``: samples by the ``row`` column. ``counted``,
-    ``matched``: per row of the columns. ``share``: matched ones of those counted, with its ``interval``. ``changes`` are
-    along ``axis``, those of ``by_job`` along the runs of one job each.
+    ``matched``: per row of the columns. ``share``: matched share of the counted metrics, with its ``interval``. ``changes``
+    are along ``axis``, those of ``by_job`` along the runs of one job each.
     """
 
     columns: dict[str, Any]
@@ -164,7 +164,7 @@ def _take(columns: dict[str, Any], rows: Ints) -> dict[str, Any]:
 
 
 def _words(compared: NDArray[np.bool_], matched: NDArray[np.bool_]) -> list[str]:
-    """Return the verdict of each row of a mode that knows only matched and mismatched."""
+    """Return the verdict of each row in a mode that only matches or mismatches."""
     return [
         (statistical.EQUIVALENT if same else statistical.DIFFERENT) if both else statistical.MISSING
         for both, same in zip(compared.tolist(), matched.tolist(), strict=True)
@@ -184,7 +184,7 @@ def benchmark_comparison(
 ) -> Comparison:
     """Compare as perf-tests' benchmark tool does, over its own keys.
 
-    Share and PASS follow the published description's rule, which the tool does not have.
+    Share and PASS follow the published description, since the tool has no such rule.
     """
     answer, left, right = benchmark_tool.compare(
         pool, parameters.scheme, parameters.threshold, parameters.min_average, memo
@@ -251,7 +251,7 @@ def published_comparison(
 
 
 def _mixed_units(pooled: UnitAwarePool, part: NDArray[np.bool_]) -> tuple[Problem, ...]:
-    """Return one problem per file that writes metrics in another unit than the others."""
+    """Return one problem per file that writes metrics in a different unit."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for metric in pooled.mixed:
         if part[metric.row]:
@@ -356,9 +356,9 @@ def _judge(
     benchmark: benchmark_tool.Answer,
     parameters: ComparisonParameters,
 ) -> Comparison:
-    """Return the answer for one threshold: verdicts of all rows, the share matched and its interval.
+    """Return the answer for one threshold: verdicts of all rows, the matched share and its interval.
 
-    ``part``: metrics that are shown; ``taken``: those of them that count.
+    ``part``: metrics that are shown; ``taken``: shown metrics that count.
     """
     margin = statistical.usable_margin(parameters.threshold)
     pools = rows.pools.count

@@ -71,7 +71,7 @@ class Detail:
 
 
 class Fact(NamedTuple):
-    """A label, its value as text (empty: the label is a heading), and the level of its colour or empty."""
+    """A label, its value (empty: the label is a heading), and the level of its colour or empty."""
 
     label: str
     value: str
@@ -93,7 +93,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonParameters) -> tuple[Fact, ...]:
-    """Return the facts of a metrics ``row`` in the mode it was made by."""
+    """Explain a metrics ``row`` in the mode of ``parameters``."""
     left, right = detail.sample(row["row"])
     unit = f" {row['unit']}" if row["unit"] else ""
     facts = [Fact(name_of(row), "")]
@@ -121,7 +121,7 @@ def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonPar
 
 
 def verdict_level(row: Mapping[str, Any]) -> str:
-    """Return the level of a row's verdict: only what is worse, or different without a direction, is bad."""
+    """Return the level of a row's verdict: only worse, or different without a direction, is bad."""
     if row["verdict"] == statistical.DIFFERENT:
         return "ok" if row["effect"] == "better" else "severe" if row["effect"] == "worse" else "moderate"
     return "ok" if row["verdict"] == statistical.EQUIVALENT else "low"
@@ -180,7 +180,7 @@ def _statistical(
 
 
 def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
-    """Return where the level changes along the runs of both sides, in time order."""
+    """Explain where the level changes along the runs of both sides."""
     changes = detail.change_points(row["row"])
     if changes is None:
         return []
@@ -198,7 +198,7 @@ def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
 
 
 def _why_benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
-    """Return what the benchmark tool says of the same metric, and why it differs where it does."""
+    """Explain the benchmark tool's answer for the same metric, and why it differs from the verdict."""
     word = "matched" if row["upstream_matched"] else "mismatched"
     left, right = row["mean_left"], row["mean_right"]
     ratio = left / right if left is not None and right else math.nan

@@ -35,7 +35,7 @@ from engine.run_comparison.runs.selection import Sides, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
 
 MAX_FINDINGS = 200
-"""Regressions, and improvements, that have a finding of their own; the rest of each is one."""
+"""Most regressions, and most improvements, with a finding of their own; the rest share one."""
 
 
 def percent(share: float | None) -> str:
@@ -44,25 +44,25 @@ def percent(share: float | None) -> str:
 
 
 def worse_by(ratio: float) -> str:
-    """Word a ratio that is above 1 where the right side is worse."""
+    """Word a ratio that is above 1 if the right side is worse."""
     if round(abs(ratio - 1.0), 3) == 0:
         return "unchanged"
     return f"{abs(ratio - 1.0) * 100:.1f} % {'worse' if ratio > 1 else 'better'}"
 
 
 def changed_in_words(summary: Mapping[str, Any]) -> str:
-    """Return how many metrics became worse and better, the worse ones first; if none did, how many are undecided."""
+    """Word the numbers of worse and better metrics; if both are 0, also the undecided ones."""
     words = f"{summary['worse']} worse, {summary['better']} better"
     decided = summary["worse"] or summary["better"] or not summary["undecided"]
     return words if decided else f"{words}, {summary['undecided']} undecided"
 
 
 NAMED_IN_REVIEW = 3
-"""Regressions that the line for a review names."""
+"""Regressions named in the review line."""
 
 
 def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters) -> str:
-    """Return one line to paste into a review: what changed, by how much on the whole, the worst of it, against what."""
+    """Return one line for a review: counts, overall change, largest regressions, both sides."""
     text = f"{changed_in_words(summary)} of {summary['total']} metrics"
     if summary["geometric_mean"] is not None:
         text += f", geometric mean {worse_by(summary['geometric_mean'])}"
@@ -82,9 +82,9 @@ def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: C
 def findings(
     summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters
 ) -> tuple[Finding, ...]:
-    """Return the verdict on the whole, then the regressions and what else differs, each the largest first.
+    """Return the overall verdict, then regressions and other differences, each the largest first.
 
-    Only the verdict and the regressions can be worse than ok.
+    Only the verdict and regressions can be worse than ok.
     """
     share = f"{summary['matched']} of {summary['total']} metrics matched ({percent(summary['share'])})"
     if summary["share_low"] is not None:
@@ -114,12 +114,12 @@ def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: Compari
 
 
 def _largest_first(rows: pl.DataFrame) -> pl.DataFrame:
-    """Sort metrics by the size of their ratio; one without a ratio changed from or to 0."""
+    """Sort metrics by the size of their ratio; those without one changed from or to 0 and come first."""
     return rows.sort(pl.col("ratio").log().abs().fill_null(float("inf")), descending=True, maintain_order=True)
 
 
 def _middles(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Return what the ratio compares: the medians in the statistical mode, else the means."""
+    """Return the values behind the ratio: medians in the statistical mode, else means."""
     name = "mean" if row["median_left"] is None or row["median_right"] is None else "median"
     return row[f"{name}_left"], row[f"{name}_right"]
 
@@ -143,8 +143,8 @@ def _sentence(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
 def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
     """Return one case for the comparison and one per metric.
 
-    What fails is what makes ``check`` fail from level ``failing`` on: the verdict on the whole, and regressions. A missing
-    metric and one that is undecided are skipped; a metric that became better passes.
+    The overall verdict and regressions fail exactly if they make ``check`` fail at level ``failing``. Missing and undecided
+    metrics are skipped; improvements pass.
     """
     summary = result.summary
     gates = {finding.subject: finding for finding in reversed(at_least(result.findings, failing))}
@@ -319,7 +319,7 @@ def _runs_table(
     order: list[int | None] = [None] * size
     bad: list[bool | None] = [None] * size
     scores = {name: np.full(size, np.nan) for name in ("influence", "badness", "outliers")}
-    # A run on both sides shows its place and scores on the left one.
+    # A run on both sides shows its place and scores of the left one.
     for side, word, chosen in ((1, "right", sides.right), (0, "left", sides.left)):
         rows = np.array([row_of[run] for run in chosen], dtype=np.int64)
         words[rows] = np.where(words[rows] == "", word, "both")
@@ -411,7 +411,7 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
         Headline("Matched", f"{summary['matched']} of {summary['total']} ({percent(summary['share'])})", basis),
     ]
     missing = Headline("Missing", str(summary["missing"]), "on one side only")
-    most = summary["missing"] > summary["total"]  # then a verdict on the rest says little
+    most = summary["missing"] > summary["total"]  # then a verdict on the remaining metrics says little
     if most:
         shown.insert(1, replace(missing, level="moderate", short=("missing", missing.value)))
     if summary["geometric_mean"] is not None:

@@ -18,7 +18,7 @@ _ENDING = re.compile(r"\.(?:json|txt|csv|tsv|log|out|stdout|bench|xml)$", re.IGN
 _NUMBER = re.compile(r"[0-9]+")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FOLDER_KINDS = frozenset({"clusterloader-report", "run-metadata", "build-log"})
-"""Kinds of file of which a run has several; a file of another kind can be a run of its own."""
+"""Kinds of file of which a run has several; a file of another kind can itself be a run."""
 
 
 class Place(NamedTuple):
@@ -50,7 +50,7 @@ def run_number(name: str) -> int | None:
 
 
 class _Folder(NamedTuple):
-    """A folder that holds files: its path in parts, and how many of them lie above the watched root's content."""
+    """A folder that holds files: its path in parts, and the number of parts above the watched root's content."""
 
     parts: tuple[str, ...]
     below: int
@@ -88,7 +88,7 @@ def place_files(files: Mapping[int, FileInfo]) -> dict[int, Place]:
     loose = []
     for folder, inside in unplaced.items():
         ends = range(max(folder.below - 1, 1), len(folder.parts))
-        at = next((end for end in ends if folder.parts[:end] in jobs), None)  # a neighbour of runs is a run
+        at = next((end for end in ends if folder.parts[:end] in jobs), None)  # a sibling of runs is a run
         if at is None:
             loose += [(folder, file) for file in inside]
         else:
@@ -108,7 +108,7 @@ def _place_in_run(
 
 
 def _place_loose_files(loose: list[tuple[_Folder, int]], files: Mapping[int, FileInfo]) -> dict[int, Place]:
-    """Place files that lie neither in a run's folder nor beside one: their folder or they themselves are the run."""
+    """Place files that lie neither in a run's folder nor beside one: the run is their folder or the file itself."""
     places = {}
     homes = {file: _without_generic_end(folder) for folder, file in loose}
     twins: dict[tuple[tuple[str, ...], str], set[str]] = defaultdict(set)
@@ -125,7 +125,7 @@ def _place_loose_files(loose: list[tuple[_Folder, int]], files: Mapping[int, Fil
 
 
 def _marked_run(folder: _Folder, marked: Container[tuple[str, ...]]) -> int | None:
-    """Return which part of the path is the innermost folder with a run's metadata, None without one."""
+    """Return the place in the path of the innermost folder with a run's metadata, None without one."""
     for at in range(len(folder.parts) - 1, max(folder.below - 2, 0), -1):
         if folder.parts[: at + 1] in marked:
             return at
@@ -133,7 +133,7 @@ def _marked_run(folder: _Folder, marked: Container[tuple[str, ...]]) -> int | No
 
 
 def _numbered_run(folder: _Folder) -> int | None:
-    """Return which part of the path is the outermost folder named like a number, None without one."""
+    """Return the place in the path of the outermost folder named like a number, None without one."""
     parts, below = folder
     for at in range(below, len(parts)):
         if _NUMBER.fullmatch(parts[at]):
@@ -152,7 +152,7 @@ def _without_generic_end(folder: _Folder) -> tuple[str, ...]:
 
 
 def short_names(jobs: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """Return the shortest end of each job's path that no other job's path has."""
+    """Return the shortest unique end of each job's path."""
     todo = set(jobs)
     names: dict[tuple[str, ...], str] = {}
     depth = 1

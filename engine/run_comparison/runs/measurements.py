@@ -80,7 +80,7 @@ Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 NO_COUNT = np.iinfo(np.int64).max
-"""Request count of a value without one, so that it passes every minimum."""
+"""Request count of values without one: passes every minimum."""
 
 
 class MetricKey(NamedTuple):
@@ -128,12 +128,12 @@ class Chunk:
         return self.codes.nbytes + self.values.nbytes + self.counts.nbytes
 
     def reduced(self) -> Chunk:
-        """Return what says which run it is of, and when that was, without the values."""
+        """Return the chunk with its run and time, but without values."""
         return replace(self, codes=self.codes[:0].copy(), values=self.values[:0].copy(), counts=self.counts[:0].copy())
 
 
 class SeriesTable:
-    """Codes of all series, and the metric that each belongs to. Codes and metric numbers never change once given.
+    """Codes of all series, and their metrics. Codes and metric numbers never change.
 
     ``series[code]``: the series; ``keys[number]``: the metric; ``key_of[code]``: number of the metric of a series;
     ``factors[code]``: converts a written value into the metric's unit.
@@ -214,8 +214,8 @@ class Measurements:
 
 
 def read_measurements(inputs: Inputs, memo: Memo, most: int) -> Measurements:
-    """Return the measurements of all files; only files that changed since the last call are encoded. ``most``: runs of each job
-    of which ``find_runs`` lets the values be."""
+    """Return the measurements of all files; only changed files are encoded. ``most``: runs of each job whose values ``find_runs``
+    keeps."""
     measurements = memo.state("measurements", Measurements)
     versions = {file: info.version for file, info in inputs.files.items()}
     measurements.of_file.update(versions, lambda files: measurements._encode(inputs, files), key=most)
@@ -237,7 +237,7 @@ _RATE_UNIT = re.compile(r"(/s|/sec|pps|iops|ops)$", re.IGNORECASE)
 _TROUBLE = re.compile(
     r"lost|loss|error|fail|restart|blocked|unavailab|drop|reject|timeout|retr(y|ies|ans)|gc\.alloc", re.IGNORECASE
 )
-"""What is better when there is less of it, even per second."""
+"""Quantities that are better when lower, even per second."""
 _HIGHER_NAME = re.compile(
     r"throughput|availab|per.second|events.per|bandwidth|iops|\bbw\b|ops\b|success|checks|hit.?rate", re.IGNORECASE
 )
@@ -247,11 +247,10 @@ _LOWER_NAME = re.compile(
 
 
 def better_direction(name: str, unit: str, quantity: str = "") -> str:
-    """Return ``lower`` or ``higher``, whichever values of a metric are better by its unit and name.
+    """Return ``lower`` or ``higher``: the better direction of a metric by its unit and name.
 
-    A rate is better when higher, unless its ``quantity`` is failures: words in the names of what was run (benchmarks,
-    requests, files) do not turn it round. Without a rate, words in the whole ``name`` decide. Latencies and everything
-    unknown are better when lower.
+    A rate is better when higher, unless its ``quantity`` is failures; names of benchmarks, requests and files do not matter.
+    Without a rate, words in the whole ``name`` decide. Latencies and everything unknown are better when lower.
     """
     if _RATE_UNIT.search(unit):
         return "lower" if _TROUBLE.search(f"{quantity} {unit}") else "higher"
@@ -259,7 +258,7 @@ def better_direction(name: str, unit: str, quantity: str = "") -> str:
 
 
 def _by_rule(name: str, rules: Sequence[DirectionRule]) -> str:
-    """Return what the first of the operator's ``rules`` that fits says, empty where none does."""
+    """Return the direction of the first matching rule of the operator, empty without a match."""
     lowered = name.lower()
     fitting = (
         rule.better for rule in rules if fnmatchcase(lowered, rule.pattern) or fnmatchcase(lowered, f"*{rule.pattern}*")
@@ -268,11 +267,11 @@ def _by_rule(name: str, rules: Sequence[DirectionRule]) -> str:
 
 
 _VERB_IS_QUANTITY = frozenset({"csv", "k6", "kube-burner"})
-"""Tools whose ``verb`` is the name of a metric, not of a benchmark or request."""
+"""Tools whose ``verb`` names a metric, not a benchmark or request."""
 
 
 def _further_name(key: MetricKey) -> str:
-    """Return the part of the name that ``metric`` is (``availability``); labels (``path=/retries``) say what was run."""
+    """Return ``metric`` if it is part of the name (``availability``), not labels (``path=/retries``)."""
     return "" if "=" in key.metric else key.metric
 
 
@@ -285,8 +284,8 @@ def _quantity(key: MetricKey) -> str:
 
 
 def directions_of(keys: Sequence[MetricKey], stated: Iterable[Direction], rules: Sequence[str]) -> list[str]:
-    """Return ``lower`` or ``higher`` for each metric: as the operator's ``rules`` say, else as its tool ``stated`` in a file
-    (of metrics of its own only), else as its kind of report or its unit and name have it."""
+    """Return ``lower`` or ``higher`` for each metric: by the operator's ``rules``, else as its own tool ``stated`` in a
+    file, else by its kind of report or its unit and name."""
     by_unit, by_verb = {}, {}
     for direction in stated:
         if direction.field == "unit":

@@ -1,4 +1,4 @@
-"""Find the runs: what is known of each from its folder, its files and the values in them."""
+"""Find the runs from folders, files and the values in them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Fact(NamedTuple):
 
 
 class UpstreamView(NamedTuple):
-    """What perf-tests' benchmark tool reads of a run, by Go's rules.
+    """A run as perf-tests' benchmark tool reads it, by Go's rules.
 
-    ``start_s``: start in epoch seconds, None without a ``started.json`` that it can read. ``success``: whether
-    ``finished.json`` has the result SUCCESS. ``refused``: the metadata files that it cannot read, each with the reason.
-    ``empty``: paths in the run of reports of its without any value.
+    ``start_s``: start in epoch seconds, None without a readable ``started.json``. ``success``: whether
+    ``finished.json`` has the result SUCCESS. ``refused``: metadata files that it cannot read, with reasons.
+    ``empty``: paths of its reports without any value.
     """
 
     start_s: int | None = None
@@ -53,8 +53,8 @@ class Run:
 
     ``started_ms``, ``finished_ms``: from the run's two metadata files, None if absent or unreadable. ``result``: as
     written in ``finished.json``, empty if it has none. ``ci``: laid out like a run of the Kubernetes CI. ``chunks``: its
-    values by file, each with the path of the file inside the run; ``is_reduced``: they were let go. ``upstream``: what
-    perf-tests' benchmark tool reads.
+    values by file, each with the path of the file inside the run; ``is_reduced``: they were dropped. ``upstream``: the run
+    as perf-tests' benchmark tool reads it.
     """
 
     job_path: tuple[str, ...]
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def success(self) -> bool:
-        """Whether the run finished with exactly ``SUCCESS``, however the rest of the file is written."""
+        """Whether the run finished with exactly ``SUCCESS``, whatever else the file holds."""
         return self.finished and self.result == SUCCESS
 
     @property
@@ -107,8 +107,8 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """All runs, by job and the newest first. ``directions``: what their files state about them; ``left_out``: how many older
-    ones are not here, and why."""
+    """All runs by job, newest first. ``directions``: statements of their files; ``left_out``: number of older runs that were
+    left out, and why."""
 
     runs: tuple[Run, ...]
     directions: tuple[Direction, ...]
@@ -130,14 +130,16 @@ class Runs:
 
 
 MEMORY_SHARE = 4
-"""Part of the memory that the values of all runs may take: one in so many."""
+"""Values of all runs may take this fraction of the memory (1/4)."""
 FEWEST = 20
-"""Runs of a job that are looked at however much memory they take."""
+"""Runs of a job that are kept whatever memory they take."""
 
 
 def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int, memory: int) -> Runs:
-    """Return the newest ``most`` runs of each job, fewer where their values would take more than a share of ``memory`` bytes; the
-    values of older ones are let go. Only runs whose files changed since the last call are made again."""
+    """Return the newest ``most`` runs of each job, fewer if their values would exceed a share of ``memory`` bytes.
+
+    Values of older runs are dropped. Only runs whose files changed are rebuilt.
+    """
     files = inputs.files
     places = memo.value("places", tuple(files), lambda: place_files(files))
     facts: Partials[int, tuple[Fact, ...]] = memo.state("run facts", Partials)
@@ -170,7 +172,7 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int,
     if gone := len(by_key) - len(newest):
         why = "max-runs" if any(age >= most for age in ages.values()) else "memory-mb"
         left_out = f"the oldest {gone:,} of {len(by_key):,} runs are left out ({why})"
-        _let_go(by_key, {run.key for run in newest}, measurements)
+        _drop_old(by_key, {run.key for run in newest}, measurements)
     runs = sorted(newest, key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
     stated = {fact.result for of_file in facts.values() for fact in of_file if fact.name == "direction" and fact.result}
     directions = tuple(Direction.unpack(text) for text in sorted(stated))
@@ -178,7 +180,7 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int,
 
 
 def _ages(runs: Iterable[Run]) -> dict[RunKey, int]:
-    """Return how many runs of its job are newer than each run."""
+    """Return the number of newer runs in the job of each run."""
     jobs: dict[tuple[str, ...], list[Run]] = defaultdict(list)
     for run in runs:
         jobs[run.job_path].append(run)
@@ -190,7 +192,7 @@ def _ages(runs: Iterable[Run]) -> dict[RunKey, int]:
 
 
 def _newest(runs: Collection[Run], ages: Mapping[RunKey, int], most: int, memory: int) -> list[Run]:
-    """Return the newest ``most`` runs of each job; from FEWEST on only those of all jobs that fit into ``memory`` bytes."""
+    """Return the newest ``most`` runs of each job; beyond FEWEST, the newest of all jobs that fit into ``memory`` bytes."""
     newest = []
     for run in sorted(runs, key=lambda run: ages[run.key]):
         memory -= sum(chunk.nbytes for _, chunk in run.chunks)
@@ -201,8 +203,8 @@ def _newest(runs: Collection[Run], ages: Mapping[RunKey, int], most: int, memory
     return newest
 
 
-def _let_go(by_key: Partials[RunKey, Run], newest: Collection[RunKey], measurements: Measurements) -> None:
-    """Reduce the runs that are none of the ``newest``, and the measurements of files that only they have."""
+def _drop_old(by_key: Partials[RunKey, Run], newest: Collection[RunKey], measurements: Measurements) -> None:
+    """Reduce all runs but the ``newest``, and the measurements of files that only they use."""
     needed = {file for key in newest for file in by_key[key].files}
     for key, run in by_key.items():
         if key not in newest and not run.is_reduced:
@@ -243,7 +245,7 @@ _RunFile = tuple[FileInfo, Place, tuple[Chunk, ...], tuple[Fact, ...]]
 
 
 def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
-    """Put together what the files of a run say about it."""
+    """Build a run from what its files say."""
     mtime_ms = report_ms = None
     ci = False
     marks: dict[str, Fact] = {}
@@ -288,7 +290,7 @@ def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
 
 
 def _bad_names(runs: Iterable[Run]) -> tuple[Problem, ...]:
-    """Return a problem for each CI run that is not named by a number in a job where others are."""
+    """Return a problem for each CI run without a number in a job whose other runs have one."""
     unnumbered = [run for run in runs if run.number is None and run.ci]
     numbered_jobs = {run.job_path for run in runs if run.number is not None}
     return tuple(
@@ -299,7 +301,7 @@ def _bad_names(runs: Iterable[Run]) -> tuple[Problem, ...]:
 
 
 def unread_by_upstream(runs: Iterable[Run]) -> tuple[Problem, ...]:
-    """Return a problem for each of ``runs`` that perf-tests' benchmark tool does not see as its files mean it."""
+    """Return a problem for each of ``runs`` that perf-tests' benchmark tool reads differently from what its files mean."""
     problems = []
     for run in runs:
         place = f"{run.job}/{run.name}"
@@ -315,7 +317,7 @@ def unread_by_upstream(runs: Iterable[Run]) -> tuple[Problem, ...]:
 def name_problems(
     problems: Iterable[Problem], files: Mapping[int, FileInfo], runs: Runs
 ) -> tuple[tuple[Problem, ...], Counter[RunKey]]:
-    """Return problems by ``<job>/<run>/…``, one per file, and how many each run has."""
+    """Return problems by ``<job>/<run>/…``, one per file, and their number per run."""
     problems = tuple(problems)
     counts: Counter[RunKey] = Counter()
     if not problems:
@@ -338,7 +340,7 @@ def name_problems(
 
 
 def _place_without_rows(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place | None:
-    """Return the place of a file that gave no rows, None if it does not lie below a job's folder."""
+    """Return the place of a file without rows, None if it does not lie below a job's folder."""
     parts = path_parts(path)
     for at in range(len(parts) - 2, 0, -1):
         if parts[:at] in jobs:
@@ -347,7 +349,7 @@ def _place_without_rows(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place
 
 
 def one_per_file(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Merge the problems of each path: the first place, the commonest kind, reasons joined, counts added."""
+    """Merge the problems of each path: first place, most common kind, joined reasons, added counts."""
     by_path: dict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
         by_path[problem.path].append(problem)

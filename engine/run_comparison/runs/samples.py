@@ -21,7 +21,7 @@ Places = NDArray[np.int32]
 
 
 class Side:
-    """Samples of one side, never changed.
+    """Samples of one side; immutable.
 
     Values of metric ``i`` are ``values[offsets[i]:offsets[i + 1]]``; ``runs`` holds the place of the run that each value
     is from, 0 for the newest of ``n_runs``; ``sizes`` is the number of values per metric.
@@ -46,7 +46,7 @@ class Side:
 
     @cached_property
     def means(self) -> Floats:
-        """Mean of each sample; NaN where it is empty."""
+        """Mean of each sample; NaN if empty."""
         means = np.full(self.count, np.nan)
         for metrics, size in self.by_size():
             means[metrics] = self.rows(metrics, size).sum(axis=1) / size
@@ -54,7 +54,7 @@ class Side:
 
     @cached_property
     def medians(self) -> Floats:
-        """Median of each sample; NaN where it is empty."""
+        """Median of each sample; NaN if empty."""
         medians = np.full(self.count, np.nan)
         for metrics, size in self.by_size():
             middle = np.sort(self.rows(metrics, size), axis=1)[:, (size - 1) // 2 : size // 2 + 1]
@@ -64,7 +64,7 @@ class Side:
     @cached_property
     def runs_behind(self) -> Ints:
         """Number of runs that each sample has values of."""
-        # Values of a metric are in the order of their runs: a run begins where the place or the metric changes.
+        # Values of a metric are ordered by run: a run begins where the place or the metric changes.
         begins = np.ones(self.runs.size + 1, dtype=np.int64)
         begins[1:-1] = self.runs[1:] != self.runs[:-1]
         begins[self.offsets[:-1]] = 1
@@ -82,14 +82,14 @@ class Side:
         return self.values[self.offsets[metric] : self.offsets[metric + 1]]
 
     def rows(self, metrics: Ints, size: int) -> Floats:
-        """Return the samples of ``metrics`` (rising), which all have ``size`` values, as a matrix that is not to be changed."""
+        """Return the samples of ``metrics`` (rising), each of ``size`` values, as a read-only matrix."""
         if metrics.size == self.count:
             return self.values.reshape(self.count, size)
         rows: Floats = self.values[self.offsets[metrics][:, None] + np.arange(size)]
         return rows
 
     def run_means(self, metrics: Ints) -> Floats:
-        """Return the mean of each of ``metrics`` in each run, the newest first: [metrics, runs]; NaN where it has none."""
+        """Return the mean of each of ``metrics`` in each run, newest first: [metrics, runs]; NaN if a run has no value."""
         if self.single:
             return self.rows(metrics, self.n_runs)
         at = np.concatenate(
@@ -106,14 +106,14 @@ class Side:
         return Side(self.values[at], self.runs[at], offsets, self.n_runs)
 
     def followed_by(self, other: Side) -> Side:
-        """Return the metrics of this side and, behind them, those of ``other``."""
+        """Return the metrics of this side followed by those of ``other``."""
         offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
         values, runs = np.concatenate([self.values, other.values]), np.concatenate([self.runs, other.runs])
         return Side(values, runs, offsets, self.n_runs)
 
 
 def cell_means(cells: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
-    """Return the mean of the ``values`` in each cell of a matrix, added in their order; NaN where there is none.
+    """Return the mean of the ``values`` in each cell of a matrix, summed in order; NaN for empty cells.
 
     ``cells``: number of the cell of each value, row by row.
     """
@@ -167,10 +167,10 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunValues:
-    """What one run gives to its side, in sample order: number of the metric of each value, and the values.
+    """Values of one run in sample order, with the metric number of each.
 
-    ``links``: every pair of metric number and series code in the run as ``number << 32 | code``, sorted; also of values
-    that are left out.
+    ``links``: every pair of metric number and series code in the run as ``number << 32 | code``, sorted, including
+    values that are left out.
     """
 
     metrics: Ints
@@ -228,7 +228,7 @@ def pool_runs(
         memo.value(f"{name}, {word}", (tuple(parts), order), partial(_pool_side, parts, order))
         for word, parts in (("left", left), ("right", right))
     ]
-    # Most runs hold the same series: equal arrays of links are looked at once.
+    # Most runs hold the same series: process equal arrays of links once.
     links = {part.links.tobytes(): part.links for part in (*left, *right)}
     codes = memo.value(f"{name}, codes", (order, frozenset(links)), lambda: _codes_by_metric(links.values(), order))
     return Pool(order.keys, Samples(*sides), codes, order.numbers)
@@ -254,7 +254,7 @@ def _codes_by_metric(links: Iterable[Ints], order: _Order[Key]) -> tuple[frozens
     """Return the series codes behind each metric that has values."""
     codes: list[set[int]] = [set() for _ in order.keys]
     for each in links:
-        # A metric number beyond the table has no values: it came after the order was made.
+        # A metric number beyond the table was added later and has no values.
         known = each[each >> 32 < order.row_of.size]
         for row, code in zip(order.row_of[known >> 32].tolist(), (known & 0xFFFFFFFF).tolist(), strict=True):
             if row >= 0:
@@ -268,7 +268,7 @@ def _pool_side(parts: Sequence[RunValues], order: _Order[Key]) -> Side:
     rows = order.row_of[metrics]
     each_once = np.array_equal(np.sort(rows), np.arange(count))
     if parts and each_once and all(np.array_equal(part.metrics, metrics) for part in parts):
-        # Every run has every metric once, in the same order: the samples are one matrix.
+        # Every run has every metric once, in the same order: the samples form a matrix.
         values = np.stack([part.values for part in parts], axis=1)[np.argsort(rows)].ravel()
         runs = np.tile(np.arange(n_runs, dtype=np.int32), count)
         return Side(values, runs, np.arange(count + 1) * n_runs, n_runs)
@@ -277,7 +277,7 @@ def _pool_side(parts: Sequence[RunValues], order: _Order[Key]) -> Side:
 
 
 def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:
-    """Return each metric that occurs among one run's ``values`` once, with the median of its values."""
+    """Return each metric among one run's ``values`` once, with the median of its values."""
     order = np.lexsort((values, metrics))
     metrics, values = metrics[order], values[order]
     starts = np.flatnonzero(np.concatenate([[True], metrics[1:] != metrics[:-1]])[: metrics.size])
@@ -287,7 +287,7 @@ def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixedUnits:
-    """A metric (row of the pool) written in several units, and one file, as job/run/path, that has the rarest of them."""
+    """A metric (row of the pool) written in several units, and one file (job/run/path) with the rarest unit."""
 
     row: int
     units: tuple[str, ...]
@@ -296,7 +296,7 @@ class MixedUnits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitAwarePool(Pool[MetricKey]):
-    """Samples by metric with its unit converted, and the metrics that are written in several units."""
+    """Samples by metric with units converted, and the metrics written in several units."""
 
     mixed: tuple[MixedUnits, ...]
 

@@ -1,4 +1,4 @@
-"""Choose the runs to compare: the benchmark tool's two rules, and putting jobs, ranges and single runs on a side.
+"""Choose the runs to compare: the benchmark tool's two rules, and sides made of jobs, ranges and single runs.
 
 See docs/models/run-comparison.md, Selection of runs and Sides.
 """
@@ -19,17 +19,17 @@ from engine.run_comparison.runs.measurements import Measurements
 from engine.run_comparison.runs.runs import Run, RunKey, Runs
 
 _MOST_SHOWN = 8
-"""Patterns that a text of a side names, at most."""
+"""Most patterns in the text of a side."""
 
 _MOST_JOBS = 24
-"""Jobs among which a usual pair is searched: those with the most runs."""
+"""Most jobs among which the usual pair is searched, those with the most runs first."""
 
 _WILD = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sides:
-    """Runs of both sides, the newest first; the patterns that picked them; and how they were chosen if not by hand."""
+    """Runs of both sides, newest first; the patterns that picked them; and how they were chosen, unless by hand."""
 
     left: tuple[Run, ...]
     right: tuple[Run, ...]
@@ -39,7 +39,7 @@ class Sides:
 
 
 def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int, measurements: Measurements) -> Sides:
-    """Return the runs of both sides. Raises NoInput if a side stays empty, with what there is."""
+    """Return the runs of both sides. Raises NoInput if a side stays empty, naming the jobs there are."""
     rule = parse_run_rule(parameters.select)
     strict = parameters.mode == "upstream"
     left, right, note = parameters.left, parameters.right, ""
@@ -92,8 +92,8 @@ def newest_first(runs: Iterable[Run]) -> list[Run]:
 def listed_by_upstream(runs: Iterable[Run]) -> list[Run]:
     """Return the runs of one job as perf-tests' benchmark tool lists them, by falling number.
 
-    It takes the folders' names as numbers and looks for each in a folder named like the number: ``007`` stands for the run
-    ``7``, twice then, or for none.
+    It parses folder names as numbers and then opens a folder named like the number: ``007`` means the run ``7``, which is then
+    listed twice, or none.
     """
     named = {run.name: run for run in runs}
     numbers = sorted((run.number for run in named.values() if run.number is not None), reverse=True)
@@ -103,8 +103,8 @@ def listed_by_upstream(runs: Iterable[Run]) -> list[Run]:
 def _last_n_hours(listed: Iterable[Run], hours: float, now_ms: int, *, strict: bool) -> list[Run]:
     """Return finished runs that began within ``hours``, newest number first.
 
-    A run without a readable start is passed over. The first one that is too old, or lies in the future (the benchmark tool
-    computes unsigned), ends the search, whatever its result.
+    Runs without a readable start are skipped. The first run that is too old, or in the future (the benchmark tool computes
+    unsigned), ends the search, whatever its result.
     """
     recent = []
     for run in listed:
@@ -122,13 +122,13 @@ def _last_n_hours(listed: Iterable[Run], hours: float, now_ms: int, *, strict: b
 
 
 def counts_as_finished(run: Run, strict: bool = True) -> bool:
-    """Whether the result is SUCCESS; unless ``strict`` also for runs of tools that write no result, and for files that the
+    """Whether the result is SUCCESS. Unless ``strict``, runs of tools that write no result count, and files that only the
     benchmark tool cannot read."""
     return run.upstream.success if strict else run.success or not run.ci
 
 
 def apply(rule: RunRule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed: bool = False) -> list[Run]:
-    """Return the runs of one job that ``rule`` takes, newest first. ``failed``: unfinished and failed ones count as well."""
+    """Return the runs of one job that ``rule`` selects, newest first. ``failed``: include unfinished and failed runs."""
     listed = listed_by_upstream(runs) if strict and not failed else newest_first(runs)
     if rule.name == "last-n-hours":
         if not failed:
@@ -155,12 +155,12 @@ def _in_range(run: Run, low: str, high: str) -> bool:
 def pick(
     patterns: Sequence[str], runs: Runs, rule: RunRule, now_ms: int, *, strict: bool, failed: bool = False
 ) -> list[Run]:
-    """Return the runs of one side, in the order of ``patterns``, newest first within each, none twice (but for what the
-    benchmark tool itself lists twice).
+    """Return the runs of one side in the order of ``patterns``, newest first within each, without duplicates (except those that
+    the benchmark tool itself lists twice).
 
     A pattern is a job (the selection rule applies), ``JOB/RUN`` (that run, whatever its result), ``JOB/A..B`` (finished
-    runs between two numbers or names) or one of them with ``!`` in front (leave out). ``*`` and ``?`` stand for any
-    text; a job may be given by the end of its path. What matches no job or run is taken for a folder: all jobs below it.
+    runs between two numbers or names) or one of them with ``!`` in front (leave out). ``*`` and ``?`` match any
+    text; the end of a job's path is enough. A pattern that matches no job or run means a folder: all jobs below it.
     """
     taken: dict[RunKey, list[Run]] = {}
     dropped: set[RunKey] = set()
@@ -194,7 +194,7 @@ def pick(
 
 
 def shorten(patterns: Sequence[str], runs: Runs, *, strict: bool, failed: bool) -> tuple[str, ...]:
-    """Join neighbouring runs of a job to one range (``JOB/A..B``), where that picks the same runs."""
+    """Join neighbouring runs of a job into one range (``JOB/A..B``) if that picks the same runs."""
     if not any("/" in text for text in patterns):
         return tuple(dict.fromkeys(patterns))
     single = {f"{run.job}/{run.name}": run for run in runs.runs}
@@ -230,8 +230,7 @@ def put(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the patterns after putting ``runs`` (job and name) on ``side`` (left, right, or empty: on neither).
 
-    Jobs of ``whole`` are put as jobs, so that their coming runs join as well. Later patterns never contradict earlier
-    ones.
+    Jobs of ``whole`` are put as jobs, so that their future runs join too. Later patterns never contradict earlier ones.
     """
     texts = [f"{job}/{name}" for job, name in runs]
     sides = {"left": list(left), "right": list(right)}
@@ -246,7 +245,7 @@ def put(
             patterns[:] = [p for p in patterns if p.removeprefix("!").rpartition("/")[0] != job and p != job]
             if word == side:
                 patterns.append(job)
-    # A leave-out that leaves nothing out only clutters the panel.
+    # Drop exclusions without effect: they clutter the panel.
     for patterns in sides.values():
         jobs = [p for p in patterns if not p.startswith("!")]
         patterns[:] = [
@@ -265,10 +264,10 @@ _PAIRS = (
 def usual_sides(
     runs: Runs, metrics: Mapping[tuple[str, ...], frozenset[int]]
 ) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Return left and right patterns where the operator named none, and a sentence on how they were chosen.
+    """Return default left and right patterns, and a sentence on how they were chosen.
 
-    ``metrics``: which metrics each job (by path) has. Jobs named like a usual pair come first, then the two jobs that have
-    most metrics in common over most runs, then the halves of the largest job. Empty if no job has metrics.
+    ``metrics``: the metrics of each job by path. Jobs named like a usual pair come first, then the two jobs with most common
+    metrics over most runs, then the halves of the largest job. Empty if no job has metrics.
     """
     jobs = {path: listed for path, listed in runs.jobs.items() if metrics.get(path)}
     names = {path: listed[0].job for path, listed in jobs.items()}

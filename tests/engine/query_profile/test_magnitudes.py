@@ -64,7 +64,7 @@ def csv(table: Table) -> bytes:
 
 
 def answered(files: dict[str, bytes], **choices: str) -> Result:
-    """Compute everything that a screen or report shows; nothing of it raises or warns."""
+    """Compute everything that a screen or report shows, without an exception or warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ResourceWarning)  # files of other tests, collected meanwhile

@@ -68,7 +68,7 @@ def test_stored_change_points() -> None:
 
 
 def test_merging_leaves_the_earlier_neighbour_alone() -> None:
-    # With both neighbours judged anew, the first point would go as well.
+    # If both neighbours were judged again, the first point would go as well.
     series = np.array([115.0, 101.0, 99.6, 107.0, 80.432539, 82.780387, 95.0, 90.0])
     found = change_points(series, window=30, max_p_value=0.05, min_magnitude=0.02)
     assert [p.index for p in found] == [1, 4, 6]

@@ -1,6 +1,6 @@
 """The weighted linear regression of docs/models/query-profile.md once more, in loops over plain numbers.
 
-Nothing of it is shared with the engine: tables are dicts by row, every sum is added in the order of the rows.
+It shares no code with the engine: tables are dicts by row, every sum is added in the order of the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real server's CPU by class, as its kernel counted it: what pg_stat_kcache says is shown as it is, agrees with what the
+"""A real server's CPU by class, as its kernel counted it: what pg_stat_kcache says is shown unchanged, agrees with what the
 backends used, and the model's distance from it is the error that the view reports."""
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def test_a_side_of_zeros(unit: str, factor: float, effect: str, read: Callable[.
 def test_a_side_of_zero_times_is_neither_in_the_tools_own_units(
     unit: str, factor: float, read: Callable[..., Inputs]
 ) -> None:
-    """The benchmark tool's keys have the unit as it is written."""
+    """The benchmark tool's keys have the written unit."""
     result = compute(read({**MANY, "zero": factor}, unit), mode="upstream", min_average=0.0, **SIDES)
     (row,) = result.tables["metrics"].filter(pl.col("resource") == "zero").iter_rows(named=True)
     assert (row["effect"], row["regression"]) == ("", False)

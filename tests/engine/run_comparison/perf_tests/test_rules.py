@@ -115,7 +115,7 @@ def test_published_answers(similarity: str) -> None:
         10,
         1000,
         10,
-    ]  # 50 at least, 1000 of pods, as it is without a cutoff
+    ]  # at least 50, 1000 for pods, unchanged without a cutoff
     assert answer.mean_right[:5].tolist() == pytest.approx([250 / 3, 200, 40, 4000, 40])
     assert answer.ratio.tolist() == pytest.approx([0.72, 0.5, 0.25, 0.25, 0.25, NAN, NAN, NAN], nan_ok=True)
     assert answer.matched.tolist() == [True, True] + [False] * 6
