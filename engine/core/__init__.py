@@ -1,1 +1,1 @@
-"""The contract that a view is written against; imports nothing of ``engine`` but itself."""
+"""The contract that views are written against. Imports no other package of ``engine``."""

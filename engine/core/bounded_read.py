@@ -1,4 +1,4 @@
-"""Reading files that an operator names (settings, state, attachments of options), bounded in size and in waiting time."""
+"""Read files that an operator names (settings, state, option attachments), bounded in size and waiting time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 MAX_BYTES = 64 << 20
 """Largest file that is read, in bytes."""
 PATIENCE_S = 5.0
-"""Seconds without data after which a pipe (``<(command)``) is given up."""
+"""Seconds to wait for data of a pipe (``<(command)``)."""
 
 
 def read_bounded(path: Path | str, limit: int = MAX_BYTES) -> bytes:
@@ -37,7 +37,7 @@ def read_bounded(path: Path | str, limit: int = MAX_BYTES) -> bytes:
 
 
 def _next_part(fd: int) -> bytes:
-    """Read what comes next, nothing at the end. Raises OSError."""
+    """Read the next bytes; empty at the end. Raises OSError."""
     try:
         return os.read(fd, 1 << 20)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""How a file is compressed, how much it may unpack to, and its name without compression and rotation endings."""
+"""Compression of files: how it is recognised, how much may be unpacked, names without compression and rotation endings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})
 
 
 MAX_RATIO = 500
-"""Times its size on disk that a file may unpack to, once that is more than ``RATIO_FROM``: beyond it is taken for a bomb."""
+"""Maximum compression ratio of a file that unpacks to more than ``RATIO_FROM``; beyond it is taken for a bomb."""
 RATIO_FROM = 64 << 20
-"""Unpacked bytes that any file may have, however small it is."""
+"""Unpacked bytes that even the smallest file may have."""
 MOST_UNPACKED = 1 << 30
-"""Unpacked bytes of one file where no setting says otherwise."""
+"""Default limit of unpacked bytes per file."""
 
 
 class TooBig(ValueError):
@@ -28,7 +28,7 @@ class TooBig(ValueError):
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes that one file may unpack to, over all members, frames, blocks and archives in it.
+    """Limit on unpacked bytes per file, over all members, frames, blocks and archives in it.
 
     ``packed``: its size on disk; ``limit``: the setting max-unpacked-mb, in bytes; ``taken``: unpacked so far.
     """
@@ -38,7 +38,7 @@ class Budget:
     taken: int = 0
 
     def take(self, size: int) -> None:
-        """Count ``size`` more unpacked bytes, before they are made where that is known. Raises TooBig."""
+        """Count ``size`` more unpacked bytes, if possible before unpacking them. Raises TooBig."""
         self.taken += size
         if self.taken > self.limit:
             raise TooBig(f"unpacks to more than {self.limit >> 20} MB (max-unpacked-mb)")
@@ -47,7 +47,7 @@ class Budget:
 
 
 class Damaged(Exception):
-    """The packed bytes end early or are not what they claim; what came before was good. ``cut``: they end early."""
+    """Raised for compressed content that is broken or ends early (``cut``); what came before was good."""
 
     def __init__(self, reason: str, *, cut: bool) -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ class Damaged(Exception):
 
 
 def sniff(head: bytes) -> Packing:
-    """Return how a file that begins with ``head`` is compressed, empty if it is not."""
+    """Return how a file that begins with ``head`` is compressed; empty if it is not."""
     if head[:3] == b"\x1f\x8b\x08":
         return "gzip"
     if head[:4] == b"\x28\xb5\x2f\xfd":
@@ -92,6 +92,6 @@ def unrotated(name: str) -> str:
 
 
 def group_of(path: str) -> tuple[str, str]:
-    """Return folder and bare name (no compression, no rotation ending) that a file shares with its compressed copies."""
+    """Return folder and bare name (no compression or rotation ending), which a file shares with its compressed copies."""
     folder, _, name = path.rpartition("/")
     return folder, unrotated(stem(name, "gzip"))

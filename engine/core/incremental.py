@@ -1,6 +1,6 @@
-"""Incremental computing, the one mechanism of all views: values kept under a key, and partial results kept per group.
+"""Incremental computing for all views: values cached by key, and partial results cached by group.
 
-Whatever is kept here only saves time. A computation with an empty ``Memo`` gives an equal result.
+Caches only save time: a computation with an empty ``Memo`` gives an equal result.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ P = TypeVar("P")
 
 
 class Memo:
-    """Values that outlive one computation: one per view and session."""
+    """A cache that outlives single computations: one per view and session."""
 
     def __init__(self) -> None:
         self._entries_by_name: dict[str, dict[Hashable, Any]] = {}
 
     def value(self, name: str, key: Hashable, make: Callable[[], T], keep: int = 1) -> T:
-        """Return ``make()``, or what it returned when ``name`` was last asked for with an equal ``key``.
-
-        The ``keep`` most recently used keys of a name are kept. ``make`` may raise; then nothing is kept.
-        """
+        """Return ``make()``, cached under ``name`` and ``key``. The ``keep`` most recently used keys of a name are kept; if
+        ``make`` raises, nothing is."""
         entries: dict[Hashable, T] = self._entries_by_name.setdefault(name, {})
         if key in entries:
             entries[key] = entries.pop(key)  # the most recently used key is the last one
@@ -39,21 +37,21 @@ class Memo:
         return made
 
     def state(self, name: str, make: Callable[[], T]) -> T:
-        """Return the one object called ``name``, made at the first call: a ``Partials``, for example."""
+        """Return the object called ``name``, made on first use: a ``Partials``, for example."""
         return self.value(name, None, make)
 
 
 @dataclass(frozen=True, slots=True)
 class Delta(Generic[K]):
-    """What one update of partial results did. ``changed``: groups computed by it; ``removed``: groups that are gone;
-    ``everything``: nothing of the state before was used."""
+    """What an update of partial results did. ``changed``: groups that were computed; ``removed``: groups that are gone;
+    ``everything``: all were computed from scratch."""
 
     changed: frozenset[K]
     removed: frozenset[K]
     everything: bool = False
 
     def __bool__(self) -> bool:
-        """Whether any partial result is another one than before."""
+        """Return whether any partial result has changed."""
         return bool(self.changed or self.removed or self.everything)
 
 
@@ -62,7 +60,7 @@ _NEVER = object()
 
 
 class _Stamps(Generic[K]):
-    """What each group was computed from, and how often it was computed."""
+    """The stamp and the revision of each group."""
 
     def __init__(self) -> None:
         self._stamps: dict[K, Hashable] = {}
@@ -72,12 +70,12 @@ class _Stamps(Generic[K]):
 
     @property
     def version(self) -> int:
-        """A number that grows with every update that changed anything."""
+        """A number that grows with every update that changes something."""
         return self._last
 
     @property
     def revisions(self) -> Mapping[K, int]:
-        """Per group a number that is another one after each of its computations: the stamps of what is derived from it."""
+        """Per group, a number that changes whenever the group is computed: the stamp for results derived from it."""
         return self._revisions
 
     def _compare(self, stamps: Mapping[K, Hashable], key: Hashable) -> Delta[K]:
@@ -95,9 +93,9 @@ class _Stamps(Generic[K]):
 
 
 class Partials(_Stamps[K], Generic[K, P], Mapping[K, P]):
-    """One partial result per group (a job, a run, an interval, a server), recomputed where its stamp changed.
+    """One partial result per group (a job, a run, an interval, a server), recomputed when its stamp changes.
 
-    A *stamp* says what a group's result depends on: the ids and versions of its files (``Inputs.stamp``), or the
+    A *stamp* identifies what a group's result depends on: the ids and versions of its files (``Inputs.stamp``), or the
     ``revisions`` of the partial results it is derived from.
     """
 
@@ -112,11 +110,11 @@ class Partials(_Stamps[K], Generic[K, P], Mapping[K, P]):
         *,
         key: Hashable = None,
     ) -> Delta[K]:
-        """Compute the groups whose stamp is new and drop those that ``stamps`` does not name.
+        """Compute groups whose stamp has changed and drop those that are not in ``stamps``.
 
-        ``compute`` gets the groups to compute, in the order of ``stamps``, and returns a result for each. ``key`` holds
-        what all groups depend on (parameters): where it differs from the last call, all are computed. The order of the
-        mapping is that of ``stamps``. If ``compute`` raises, nothing has changed.
+        ``compute`` gets the groups to compute, in the order of ``stamps``, and returns a result for each. ``key``: what all
+        groups depend on (parameters); when it changes, all are computed. The mapping keeps the order of ``stamps``. If
+        ``compute`` raises, nothing changes.
         """
         delta = self._compare(stamps, key)
         if delta or list(stamps) != list(self._stamps):
@@ -126,8 +124,7 @@ class Partials(_Stamps[K], Generic[K, P], Mapping[K, P]):
         return delta
 
     def reduce(self, group: K, part: P) -> None:
-        """Let ``part`` stand for the result of ``group``: what is left of it when the rest is let go. It stays until the group's
-        stamp changes."""
+        """Replace the cached result of ``group`` by a reduced one until its stamp changes."""
         self._parts[group] = part
 
     def __getitem__(self, group: K) -> P:
@@ -154,7 +151,7 @@ class FramePartials(_Stamps[K], Generic[K]):
         self.by = by
         self._frames: dict[str, pl.DataFrame] = {}
         self._heights: dict[str, np.ndarray[Any, np.dtype[np.int64]]] = {}
-        """By table, the number of rows of each group in the order of the last stamps."""
+        """By table: the number of rows of each group, in the order of the last stamps."""
 
     def update(
         self,
@@ -163,8 +160,8 @@ class FramePartials(_Stamps[K], Generic[K]):
         *,
         key: Hashable = None,
     ) -> Delta[K]:
-        """As ``Partials.update``; ``compute`` returns the rows of the groups it is given, by table, groups in that order and
-        the rows of one group in their final order. It always returns the same tables."""
+        """As ``Partials.update``; ``compute`` returns the rows of the given groups by table, in the order of the groups and each
+        group's rows in their final order. It always returns the same tables."""
         delta = self._compare(stamps, key)
         if delta or list(stamps) != list(self._stamps):
             groups = [group for group in stamps if group in delta.changed]
@@ -195,7 +192,7 @@ class FramePartials(_Stamps[K], Generic[K]):
 
 
 _CHUNKS = 64
-"""A frame put together from more pieces is copied into one."""
+"""A frame of more chunks than this is copied into one."""
 
 
 def _gathered(
@@ -204,8 +201,10 @@ def _gathered(
     heights: np.ndarray[Any, np.dtype[np.int64]],
     source: np.ndarray[Any, np.dtype[np.int64]],
 ) -> pl.DataFrame:
-    """The groups ``source`` of ``old`` followed by ``fresh``, in that order; ``heights``: rows of each group of both. Groups
-    that stay neighbours are taken as one slice: where few change, the rest is shared, not copied."""
+    """Return the groups ``source`` of ``old`` followed by ``fresh``; ``heights``: rows of each group of both.
+
+    Neighbouring groups that stay together are taken as one slice, which shares memory instead of copying it.
+    """
     rows = old.vstack(fresh)
     if not len(source):
         return rows.clear()

@@ -1,4 +1,4 @@
-"""What a view computes on: an immutable snapshot of all rows read so far, and which file gave which."""
+"""What a view computes on: an immutable snapshot of all rows read so far, by file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from engine.core.compression import PACKED
 from engine.core.problems import Problem
 
 FILE = "file"
-"""Name of the column (UInt32) that the store adds to every input table: the id of the file that gave the row."""
+"""Column (UInt32) that the store adds to every input table: the id of the file that the row comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One file that gave rows. ``id`` is unique for the life of the session and never reused: a replaced file gets a
-    new id, an appended one keeps its id and takes a higher ``version``. ``label`` is the path as an operator would
-    write it: relative to the watched root. ``stale``: the file on disk does not parse (yet); these are its last good
-    rows."""
+    """One file that gave rows. ``id`` is unique within the session: a replaced file gets a new id, an appended one keeps its
+    id and gets a higher ``version``. ``label``: its path relative to the watched root. ``stale``: the file on disk does not
+    parse (yet); these are its last good rows."""
 
     id: int
     path: str
@@ -36,9 +35,9 @@ class FileInfo:
 class Inputs:
     """All rows of one view at one moment. ``version`` grows with every change; ``files`` maps file id to its info.
 
-    ``past``: earlier snapshots, oldest first, whose files were overwritten or removed meanwhile; only of kinds that say
-    ``keeps_versions``, and only what the session saw. ``since_ms``: when these versions of such files came (epoch ms).
-    What is computed for the present does not depend on either.
+    ``past``: earlier snapshots of files since overwritten or removed, oldest first; only of kinds with ``keeps_versions``, and
+    only as far as the session saw them. ``since_ms``: when the current versions of such files appeared (epoch ms). Results for
+    the present depend on neither.
     """
 
     version: int
@@ -56,27 +55,27 @@ class Inputs:
     def table(self, name: str) -> pl.DataFrame:
         """Return the input table ``name`` over all files: its declared columns plus ``file``.
 
-        Row order: the order of reading; rows of one file are in file order, but what was appended to it later comes
-        after rows of other files. Raises KeyError for an undeclared table.
+        Rows are in the order of reading: those of one file in file order, but rows appended later may follow rows of other
+        files. Raises KeyError for an undeclared table.
         """
         return self._load(name)
 
     def of(self, name: str, files: Set[int]) -> pl.DataFrame:
-        """Return the rows of ``table(name)`` that come from ``files``, without a look at most others. Raises KeyError."""
+        """Return the rows of ``table(name)`` from ``files``, without scanning most others. Raises KeyError."""
         if self._of is not None:
             return self._of(name, files)
         return self.table(name).filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
 
     def parts(self, name: str, files: Set[int], where: pl.Expr | None = None) -> Iterable[pl.DataFrame]:
-        """Return the rows of ``of(name, files)``, or those ``where`` it is so, in parts, in the same order: rows that lie on disk
-        need not all be in memory at once. One file may be in several parts."""
+        """Yield the rows of ``of(name, files)`` that satisfy ``where``, in parts and in the same order, so that rows on disk need
+        not be in memory at once. A file may span several parts."""
         if self._parts is not None:
             return self._parts(name, files, where)
         rows = self.of(name, files)
         return [rows if where is None else rows.filter(where)]
 
     def batches(self, files: Iterable[int], most: int = 128 << 20) -> Iterator[frozenset[int]]:
-        """Yield ``files`` in sets of at most ``most`` bytes on disk, or of one file: for work that need not see all at once."""
+        """Yield ``files`` in sets of at most ``most`` bytes on disk (or a single larger file), to work on them batch by batch."""
         batch: set[int] = set()
         left = most
         for number in files:
@@ -90,8 +89,8 @@ class Inputs:
             yield frozenset(batch)
 
     def filtered(self, keep: Callable[[str, pl.DataFrame], pl.DataFrame], mark: int) -> Inputs:
-        """Return these inputs with ``keep(name, rows)`` for the rows of each table. Versions of files get ``mark`` (32 bits), so
-        that stamps differ from those of other choices."""
+        """Return these inputs with the rows of each table filtered by ``keep(name, rows)``. ``mark`` (32 bits) goes into the
+        files' versions, so that different filters give different stamps."""
         made: dict[str, pl.DataFrame] = {}
 
         def load(name: str) -> pl.DataFrame:
@@ -109,10 +108,10 @@ class Inputs:
         )
 
     def within(self, memory: int, per_byte: float, kinds: Set[str] | None = None) -> tuple[Inputs, tuple[str, ...]]:
-        """Return these inputs without the oldest files (of ``kinds``, None for any), where all would take more than ``memory``
-        bytes, and a note that says so: the last resort of a view that cannot do with less.
+        """Return these inputs, less the oldest files (of ``kinds``, None for any) that do not fit ``memory`` bytes, and a note
+        that says so: the last resort of a view that cannot compute in parts.
 
-        ``per_byte``: bytes of memory that computing takes for each byte of a file; a packed one counts ``UNPACKED`` times.
+        ``per_byte``: bytes of memory needed per byte of a file; a compressed file counts ``UNPACKED`` times.
         """
         takes = {number: info.size * per_byte * _unpacked(info) for number, info in self.files.items()}
         over = sum(takes.values()) - memory
@@ -134,17 +133,17 @@ class Inputs:
             _parts=lambda name, numbers, where: self.parts(name, numbers & files.keys(), where),
             _touched=lambda version: None,  # a file may be left out without a change
         )
-        note = f"For want of memory the {len(left_out):,} oldest of {len(self.files):,} files are left out (memory-mb)."
+        note = f"Skipped the {len(left_out):,} oldest of {len(self.files):,} files to stay within memory-mb."
         return kept, (note,)
 
     def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
-        """Return id and version of each of ``files`` that is there, sorted: equal stamps mean equal rows."""
+        """Return (id, version) of each existing file of ``files``, sorted. Equal stamps mean equal rows."""
         return tuple((number, self.files[number].version) for number in sorted(files) if number in self.files)
 
     def touched(self, version: int, known: Iterable[int]) -> frozenset[int]:
-        """Return ids of files that came, changed or went since ``version``, when the files ``known`` were there.
+        """Return the ids of files added, changed or removed since ``version``, when the files were ``known``.
 
-        All files and all of ``known``, if too much has happened since.
+        If ``version`` is too old to tell: all files and all of ``known``.
         """
         touched = self._touched(version)
         return frozenset(self.files).union(known) if touched is None else touched
@@ -156,13 +155,13 @@ class Inputs:
 
     @cached_property
     def stale(self) -> int:
-        """Number of files of which only the last good rows are here."""
+        """Number of files represented by their last good rows."""
         return sum(info.stale for info in self.files.values())
 
     def as_of(self, at_ms: int | None) -> tuple[Inputs, int | None]:
-        """Return the snapshot in force at ``at_ms`` (None: live) and the moment up to which its files count, None for all.
+        """Return the snapshot in force at ``at_ms`` (None: live), and the moment up to which its rows count (None: all).
 
-        Before the first version that was seen, the oldest snapshot holds what its files tell of that time themselves.
+        For moments before the first snapshot: the oldest one, limited to rows up to then.
         """
         if at_ms is None or not self.past or at_ms >= self.since_ms:
             return self, at_ms
@@ -170,8 +169,8 @@ class Inputs:
         return (seen[-1], None) if seen else (self.past[0], at_ms)
 
     def follow(self, old: Inputs, kinds: Set[str], now_ms: int) -> Inputs:
-        """Return these inputs with the past of ``old``, the snapshot before, and with ``old`` itself if a file of ``kinds`` is
-        in another version now. The past is bounded by ``VERSIONS`` and ``PAST_BYTES``."""
+        """Return these inputs with the past of ``old``, the previous snapshot, and ``old`` itself if the version of a file of
+        ``kinds`` has changed. The past is bounded by ``VERSIONS`` and ``PAST_BYTES``."""
         came = {_version(self.files[number]) for number in self.files.keys() - old.files.keys()}
         lost = {_version(old.files[number]) for number in old.files.keys() - self.files.keys()}
         # A document may be read twice, as it comes and once it is quiet: the same version under another id.
@@ -187,11 +186,11 @@ class Inputs:
 
 
 UNPACKED = 10
-"""How many times as large a packed file is taken to be when it is unpacked."""
+"""Assumed compression ratio of compressed files."""
 VERSIONS = 60
-"""Snapshots of the past that are kept: an hour of a page that is written once a minute."""
+"""Past snapshots kept: an hour of a page that is written once a minute."""
 PAST_BYTES = 128 << 20
-"""Size on disk of the versions of files that only the past still holds, at most."""
+"""Most bytes (size on disk) of file versions that only the past still holds."""
 
 
 def _unpacked(info: FileInfo) -> int:
@@ -199,11 +198,11 @@ def _unpacked(info: FileInfo) -> int:
 
 
 def _version(info: FileInfo) -> tuple[str, str, int, int]:
-    """Return what one version of a file is known by: path, kind, modification time and size."""
+    """Return the identity of one version of a file: path, kind, modification time and size."""
     return info.path, info.kind, info.mtime_ms, info.size
 
 
 def _bytes_gone(past: Iterable[Inputs], present: Inputs) -> int:
-    """Sum the sizes (on disk) of files that are in ``past`` and no longer in ``present``, each version once."""
+    """Sum the sizes on disk of file versions that are in ``past`` but not in ``present``."""
     sizes = {number: info.size for snapshot in past for number, info in snapshot.files.items()}
     return sum(size for number, size in sizes.items() if number not in present.files)

@@ -1,4 +1,4 @@
-"""Parameters: one frozen value per view that holds every choice an operator can make. A simulation is parameters."""
+"""Parameters: one frozen value per view with every choice an operator can make, what-ifs included."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def option(
     high: float | None = None,
     what_if: bool = False,
 ) -> msgspec.Meta:
-    """Describe one parameter: what it does, its unit, the words it may take, its bounds (inclusive), whether it asks a what-if.
+    """Describe one parameter: what it does, its unit, its choices, its bounds (inclusive), whether it asks a what-if.
 
-    It stands in the annotation, the default behind it, and a ``Literal`` type gives the choices by itself::
+    Use it in the annotation; a ``Literal`` type implies the choices::
 
         class SpikeParameters(Parameters, frozen=True, kw_only=True):
             window: Annotated[float, option("Length of the window", unit="s", low=1)] = 60.0
@@ -66,7 +66,7 @@ class Option:
 
 
 class BadOption(ValueError):
-    """Raised for an ``-o key=value`` or settings entry that is not valid; the message says why and what would be."""
+    """Raised for an invalid ``-o key=value`` or settings entry; the message says why and what would be valid."""
 
 
 def options(kind: type[Parameters]) -> tuple[Option, ...]:
@@ -120,7 +120,7 @@ def _declared(kind: type[Parameters]) -> tuple[Option, ...]:
 
 
 def _literals(kind: Any) -> tuple[str, ...]:
-    """Return the words of a ``Literal`` type, none for any other."""
+    """Return the words of a ``Literal`` type; empty for any other."""
     return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
 
 
@@ -178,7 +178,7 @@ def _convert(declared: Option, value: Any) -> Any:
 
 
 def _wanted(kind: Any) -> str:
-    """Return in an operator's words what a parameter of type ``kind`` takes."""
+    """Describe the type ``kind`` in an operator's words."""
     if _takes(kind, int):
         return "a whole number"
     if _takes(kind, float):
@@ -196,7 +196,7 @@ def _attachment(declared: Option, name: str) -> Attachment:
 
 
 def _from_text(declared: Option, text: str) -> Any:
-    """Split a text at commas, or read a truth value from it, where the parameter's type asks for that."""
+    """Convert a text to a tuple (split at commas) or a boolean if the parameter's type is one."""
     if _takes(declared.type, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if _takes(declared.type, bool):

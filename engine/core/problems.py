@@ -1,4 +1,4 @@
-"""A *problem*: bad input, reported once, with its place. Readers collect problems; they never raise for bad data."""
+"""Problems: bad input, reported once with its place. Readers collect them instead of raising."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.core.text import clean
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing wrong in one place of one file.
+    """One thing wrong in one place of a file.
 
-    ``line`` is 1-based; it is ``None`` where the file has no lines (then ``byte`` says where, if known).
-    ``kind`` is a short stable id in kebab-case (``bad-record``, ``cut-file``, ``unreadable``), ``reason`` one plain
-    sentence that is already cleaned for a terminal, ``count`` the number of occurrences (the place is the first one).
+    ``line`` is 1-based, None in files without lines (``byte`` says where, if known). ``kind``: a short stable id in kebab-case
+    (``bad-record``, ``cut-file``, ``unreadable``); ``reason``: one sentence, cleaned for a terminal; ``count``: number of
+    occurrences, of which the place is the first.
     """
 
     path: str
@@ -29,7 +29,7 @@ class Problem:
     def at(
         cls, path: str, kind: str, reason: str, *, line: int | None = None, byte: int | None = None, count: int = 1
     ) -> Problem:
-        """Make a problem with its texts cleaned and cut to a sane length (path 4096, reason 400 characters)."""
+        """Make a problem with its texts cleaned and cut (path 4096, reason 400 characters)."""
         return cls(clean(path, 4096), line, kind, clean(reason, 400), count, byte)
 
     def as_row(self) -> dict[str, object]:
@@ -51,7 +51,7 @@ def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def not_utf8(path: str, data: bytes) -> tuple[Problem, ...]:
-    """Return a problem with the first place where ``data`` is not UTF-8; none where all of it is."""
+    """Return a problem with the first place where ``data`` is not UTF-8; empty if it is."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -61,14 +61,13 @@ def not_utf8(path: str, data: bytes) -> tuple[Problem, ...]:
 
 
 MORE = "more-problems"
-"""Kind of the problem that counts those which are not listed."""
+"""Kind of the problem that counts the unlisted ones."""
 
 
 def bounded(problems: Iterable[Problem], most: int) -> tuple[Problem, ...]:
-    """Return ``problems`` with equal ones joined, the first ``most`` of them at most; further ones are counted.
+    """Return ``problems`` with equal ones joined, at most ``most`` of them; further ones are counted.
 
-    Nothing depends on how they were cut into parts: to bound what was bounded before, together with what came later, gives
-    the same.
+    The result does not depend on parts: bounding a bounded list together with later problems gives the same.
     """
     several = tuple(problems)
     counted = sum(problem.count for problem in several if problem.kind == MORE)
@@ -81,13 +80,13 @@ def bounded(problems: Iterable[Problem], most: int) -> tuple[Problem, ...]:
 
 
 class Problems(list[Problem]):
-    """The problems of one reading: equal ones are counted at the first place, and a file of bad records does not make it long.
+    """The problems of one reading: equal ones are counted at the first place, and the number of different ones is bounded.
 
-    Takes problems by ``append``, ``extend`` and ``+=`` alone.
+    Add problems only by ``append``, ``extend`` and ``+=``.
     """
 
     MOST = 1000
-    """Different problems that stay listed; now and then those beyond are only counted."""
+    """Different problems that stay listed; beyond twice as many the rest is only counted."""
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Readers: one recognises a file by name and first bytes, and turns bytes into rows and problems."""
+"""Readers: they recognise a file by name and first bytes, and turn its bytes into rows and problems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.core.problems import Problem, Problems
 from engine.core.tables import Rows, Table
 
 HEAD = 8192
-"""Bytes (after decompression) that recognition sees at most."""
+"""Bytes (after decompression) that recognition sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ class Source:
     most_unpacked: int = MOST_UNPACKED
 
     def budget(self) -> Budget:
-        """Return what a reader that unpacks parts of the file by itself may unpack."""
+        """Return the budget for a reader that unpacks parts of the file by itself."""
         return Budget(self.size, self.most_unpacked)
 
 
 @dataclass(slots=True)
 class Reading:
-    """What one ``read`` gave.
+    """The outcome of one ``read``.
 
-    ``rows``: per declared table, columns (lists or arrays of equal length), a frame or, of very many rows, ``Parts``, without
-    the ``file`` column: the store adds it. ``consumed``: bytes of ``data`` that were complete records; the rest comes again,
-    with more behind it. ``state``: whatever the next ``read`` of this file needs; must survive msgspec's MessagePack (plain
-    dicts, lists, strings, numbers, bytes), since it is cached on disk. ``complete`` False: a whole-file kind that does
-    not parse *yet*: the store keeps the last good version and tries again.
+    ``rows``: per declared table, columns (lists or arrays of equal length), a frame or, for very many rows, ``Parts``, without
+    the ``file`` column, which the store adds. ``consumed``: bytes of ``data`` that were complete records; the rest is given
+    again with what follows. ``state``: what the next ``read`` of this file needs; cached on disk, so it must survive msgspec's
+    MessagePack (plain dicts, lists, strings, numbers, bytes). ``complete`` False: a document that does not parse *yet*; the
+    store keeps the last good version and tries again.
     """
 
     rows: dict[str, Rows] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class FileKind(Protocol):
     > 0) and the ``state`` it returned last. False: ``read`` gets the whole file each time and replaces its rows.
     ``id`` names the kind, once per view; ``title`` is its line in ``docs/reference/files.md``. ``version`` changes whenever
     ``read`` would give other rows for the same bytes: it is part of the cache key. ``tables``: all tables that it may
-    fill; rows of another are a mistake of the reader and are not taken.
+    fill; rows of any other are refused.
 
-    ``ends_cut = True``: packed files of the kind may end anywhere while they are written, for hours; that is no problem.
+    ``ends_cut = True``: a compressed file of this kind may end anywhere while it is being written, without a problem.
 
     A kind whose documents close themselves, as JSON does, may say so by
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
@@ -79,15 +79,17 @@ class FileKind(Protocol):
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether a file called ``name`` (no compression ending) that begins with ``head`` is of this kind. Cheap.
 
-        Every kind of every view is asked, and each that says yes reads the file: say yes to no other tool's files."""
+        Every kind of every view is asked, and each that says yes reads the file, so never accept another tool's files."""
         ...
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Bytes to rows. Never raises for bad data. ``final``: nothing will follow for now (one-shot report, or the
-        file has been quiet for some seconds), so a last record without its terminator may be taken if it parses, or
-        be called a problem. With ``final`` False an incomplete last record is simply not consumed.
-        A log is always read with ``final`` False first; only what that left over is given again with True, and those
-        rows are undone when the file grows. A document is read with False while it may still be written."""
+        """Turn bytes into rows. Never raises for bad data.
+
+        ``final``: nothing will follow for now (a one-shot report, or the file has been quiet for some seconds), so a last record
+        without its terminator is taken if it parses, or becomes a problem. With ``final`` False an incomplete last record is not
+        consumed. A log is always read with ``final`` False first; the rest is given again with True, and its rows are undone
+        when the file grows. A document is read with False while it may still be written.
+        """
         ...
 
 
@@ -99,10 +101,10 @@ class Document:
 
 
 def from_first_character(head: bytes) -> bytes:
-    """Return ``head`` from its first character on that is no blank and no byte order mark."""
+    """Strip leading blanks and byte order marks."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n")
 
 
 def whole_lines(data: bytes, final: bool) -> bytes:
-    """Return ``data`` up to its last line end; with ``final``, when nothing will follow, all of it."""
+    """Return ``data`` up to its last line end; all of it if ``final``."""
     return data if final else data[: data.rfind(b"\n") + 1]

@@ -17,8 +17,8 @@ LEVELS: tuple[Level, ...] = ("", "ok", "low", "moderate", "severe", "critical")
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One number of the tab's header line: ``label``, ``value`` as text with its unit, and in ``basis`` its window, sample
-    count and uncertainty in words. ``short``: label and value for narrow screens, of a number that is shown on any."""
+    """One number of the tab's header line: ``label``, ``value`` as text with its unit, and its window, sample count and
+    uncertainty in words (``basis``). ``short``: label and value for narrow screens; numbers without it are hidden there."""
 
     label: str
     value: str
@@ -31,8 +31,8 @@ class Headline:
 class Finding:
     """One line of ``check``: level, subject, and a plain sentence with the numbers.
 
-    ``row``: where it stands, as the name of a result table and the key of its row. ``rest``: number of further findings
-    that are not listed, for which this one stands.
+    ``row``: name of a result table and the key of the row that it is about. ``rest``: number of further findings that this
+    one stands for and that are not listed.
     """
 
     level: Level
@@ -43,15 +43,12 @@ class Finding:
 
 
 TREND_LENGTH = 120
-"""Most numbers in a trend."""
+"""Maximum length of a trend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How the number ``label`` of a view developed, oldest first (None: not known).
-
-    A single value is that of now, where the inputs tell of no earlier one.
-    """
+    """History of the number ``label``, oldest first (None: not known). A single value is the current one."""
 
     label: str
     values: tuple[float | None, ...]
@@ -64,11 +61,11 @@ class Trend:
 
 
 class TooLarge(Exception):
-    """Raised for a table that has more rows than are held in memory; the message says where they are."""
+    """Raised for a table with too many rows to hold in memory; the message says where they are."""
 
 
 MadeLater = Callable[[], tuple[pl.DataFrame, Sequence[Problem]]]
-"""Reads or makes a table, and says what is wrong with its files. Raises TooLarge."""
+"""Reads or makes a table. Returns its rows and the problems of its files. Raises TooLarge."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +77,9 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
-    ``outcome``: what the what-if of the parameters leads to, None without one. ``trend``: how the view's chief number
-    developed. ``latest``: what came last, where inputs come one by one (``run 132``): events name it. ``later``: how to get
-    the tables, by name, that are read or made only when they are asked for (``table``), with the problems of their files;
-    equal results have equal ones.
+    ``outcome``: outcome of the active what-if, None without one. ``trend``: history of the view's main number. ``latest``: name
+    of the newest input where inputs arrive one by one (``run 132``), for events. ``later``: makers of the tables that are made
+    only on demand (``table``), by name.
     """
 
     view: str
@@ -104,16 +100,15 @@ class Result:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of all tables that there are."""
+        """Return the names of all tables, made or not."""
         return (*self.tables, *self.later)
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table, which may be read or made now. Raises KeyError, TooLarge."""
+        """Return a table, making it if necessary. Raises KeyError, TooLarge."""
         return self.tables[name] if name in self.tables else self.later[name]()[0]
 
     def with_tables(self, names: Iterable[str]) -> Result:
-        """Return this result with tables ``names`` read or made now, and what is wrong with their files among its problems.
-        Raises KeyError, TooLarge."""
+        """Return this result with tables ``names`` made, and the problems of their files added. Raises KeyError, TooLarge."""
         made = {name: self.later[name]() for name in names if name not in self.tables}
         if not made:
             return self
@@ -125,8 +120,7 @@ class Result:
         )
 
     def focused(self, table: str, rows: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Return table ``table`` (its ``rows``, if they are at hand) without those that are not in focus. Raises KeyError,
-        TooLarge."""
+        """Return the rows of ``table`` that are in focus; ``rows`` saves making it. Raises KeyError, TooLarge."""
         frame = self.table(table) if rows is None else rows
         if table not in self.focus:
             return frame
@@ -134,7 +128,7 @@ class Result:
         return frame.filter(pl.col(column) == value)
 
     def same_as(self, other: Result | None) -> bool:
-        """Whether drawing ``other`` after this one would change nothing."""
+        """Return whether ``other`` would be drawn identically."""
         if other is None or (self.view, self.at_ms) != (other.view, other.at_ms):
             return False
         plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings", "outcome", "trend")

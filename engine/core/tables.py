@@ -21,8 +21,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Rows of one file that are made part by part, since all at once would take too much memory: ``height`` rows in all,
-    of ``columns``; ``frames`` makes them."""
+    """Rows of one file made in parts to bound memory: ``height`` rows in total, of ``columns``; ``frames`` yields them."""
 
     height: int
     columns: Sequence[str]
@@ -43,7 +42,7 @@ def height_of(rows: Rows) -> int:
 
 
 _SMALL = 5_000
-"""Rows up to which a list is the fastest way to a column of nulls."""
+"""Up to this many rows a list is the fastest way to make a column of nulls."""
 
 
 def _series(name: str, values: Any, dtype: Any) -> pl.Series:
@@ -60,12 +59,12 @@ def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: stable snake_case ``name`` (everything addresses columns by it, never by position), Polars ``dtype``,
-    a sentence of ``meaning``, its ``unit``, and hints for front ends.
+    """One column: stable snake_case ``name`` (columns are addressed by name, never by position), Polars ``dtype``, a sentence
+    of ``meaning``, its ``unit``, and hints for front ends.
 
-    ``priority`` 0 is always shown; higher numbers hide first when the terminal is narrow; ``width`` 0 means a width
-    that suits ``kind``. ``hidden`` columns are exported and can be switched on, but are not shown at first. ``grow``: a
-    column with a bar takes spare cells up to this width, before texts do.
+    ``priority`` 0 is always shown; higher numbers hide first on narrow terminals; ``width`` 0 means a width that suits ``kind``.
+    ``hidden`` columns are exported but shown only on request. ``grow``: width up to which a column with a bar takes spare
+    cells, before texts do.
     """
 
     name: str
@@ -87,10 +86,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A declared table: its columns in order, the ``key`` columns that name a row, and its defined row ``order``
-    (column names, ``-`` in front for descending; always total, so that equal data print equally).
+    """A declared table: its columns in order, the ``key`` columns that identify a row, and its row ``order`` (column names,
+    ``-`` in front for descending; always total, so that equal data print equally).
 
-    ``seldom``: rows of this input table are read once and then seldom, so that only the newest of many stay in memory.
+    ``seldom``: rows of this input table are rarely read again, so only the newest stay in memory.
     """
 
     name: str
@@ -101,7 +100,7 @@ class Table:
     title: str = ""
     seldom: bool = False
     schema: pl.Schema = field(init=False, repr=False, compare=False)
-    """Polars schema of the table; do not change it."""
+    """Polars schema of the table. Do not modify."""
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

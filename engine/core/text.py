@@ -1,11 +1,11 @@
-"""Making text from files harmless: the one gate between bytes someone else wrote and a terminal."""
+"""Make text from files harmless before it reaches a terminal."""
 
 from __future__ import annotations
 
 import re
 
 MAX_FIELD = 4096
-"""Most characters of one field. Longer texts are cut at ingest (a 1 MB job name is an attack)."""
+"""Maximum characters of a field; longer texts are cut when they are read."""
 
 # C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, byte-order mark, lone surrogates,
 # interlinear annotation, tag characters: each can move the cursor, reorder or hide what an operator reads.
@@ -16,7 +16,7 @@ _HOSTILE = re.compile(
 
 
 def clean(text: str, limit: int = MAX_FIELD) -> str:
-    """Replace each character that could act on a terminal by ``·``, and cut ``text`` to ``limit`` characters.
+    """Replace characters that a terminal would act on by ``·``, and cut ``text`` to ``limit`` characters.
 
     Cut texts end in ``…``. Idempotent: ``clean(clean(x)) == clean(x)``.
     """
@@ -31,7 +31,7 @@ _NOT_PRINTED = bytes(range(0x20)).replace(b"\n", b"") + b"\x7f"
 
 
 def _may_be_hostile(text: str) -> bool:
-    """Whether ``text`` is worth a search: most of what is printed is ASCII lines."""
+    """Quick check that spares most texts the search: they are plain ASCII lines."""
     if not text.isascii():
         return True
     data = text.encode("ascii")
@@ -39,9 +39,9 @@ def _may_be_hostile(text: str) -> bool:
 
 
 def harmless(text: str) -> str:
-    """Replace what could act on a terminal in a text of several lines by ``·``: the last gate before any output.
+    """Replace characters that a terminal would act on in a text of several lines by ``·``: the last gate before output.
 
-    Names are cleaned when they are read; what an operator typed, or a shell put in for him, was not.
+    Names are cleaned when they are read; text from the command line is not.
     """
     if not _may_be_hostile(text):
         return text
@@ -49,7 +49,7 @@ def harmless(text: str) -> str:
 
 
 def harmless_json(text: str) -> str:
-    """Write what could act on a terminal as escapes in a JSON text, whose value stays the same."""
+    """Escape characters that a terminal would act on in a JSON text; its value stays the same."""
     if not _may_be_hostile(text):
         return text
     return "\n".join(_HOSTILE.sub(lambda found: _escaped(found[0]), line) for line in text.split("\n"))
@@ -61,5 +61,5 @@ def _escaped(character: str) -> str:
 
 
 def decode(data: bytes) -> str:
-    """Decode UTF-8; what is not UTF-8 becomes U+FFFD. Does not clean: parse first, then clean the fields."""
+    """Decode UTF-8, with U+FFFD for bytes that are not. Does not clean: parse first, then clean the fields."""
     return data.decode("utf-8", errors="replace")

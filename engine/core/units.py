@@ -184,7 +184,7 @@ def percent(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """Format a part of a whole, 0 to 1, as ``45.3%``; a small one is never shown as none: ``0.064%``, ``3.1e-06``."""
+    """Format a part of a whole, 0 to 1, as ``45.3%``; a small one is never rounded to zero: ``0.064%``, ``3.1e-06``."""
     if value <= 0:
         return "0%"
     return f"{value:.1%}" if value >= 0.001 else f"{value:.3%}" if value >= 1e-5 else f"{value:.1e}"
@@ -280,7 +280,7 @@ def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) ->
     shown = number(value)
     if width and len(shown) > width:
         if 0 < abs(value) < 1:
-            # Fewer digits, never none: -0.000666 is not -0.
+            # Fewer digits, but never zero: -0.000666 is not -0.
             shorter = (number(value, digits) for digits in (3, 2, 1))
             return next((text for text in (*shorter, f"{value:.0e}") if len(text) <= width), shown)
         shown = _scaled(float(value), 1000.0, ("", "k", "M", "G", "T", "P", "E"))
@@ -288,8 +288,8 @@ def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) ->
 
 
 def age(seconds: float) -> str:
-    """Format an age coarsely, so that a status line seldom changes: ``now``, ``5 s``, ``40 s``, ``3 min``; ``ahead`` of what a
-    clock says is only what is so by more than clocks of different machines often are."""
+    """Format an age coarsely, so that a status line rarely changes: ``now``, ``5 s``, ``40 s``, ``3 min``. ``ahead`` only if it
+    is later than now by more than clocks of different machines usually differ."""
     if seconds < -60:
         return "ahead"
     if seconds < 2:
@@ -388,13 +388,13 @@ _TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 
 
 def _bytes_of(unit: str) -> float | None:
-    """Return how many bytes a unit of size or rate is, in binary units as shown; None if it is none."""
+    """Return the bytes of a unit of size or rate, in binary units as shown; None for any other word."""
     power = _BINARY.get(unit.removesuffix("/s").removesuffix("b").removesuffix("i"))
     return None if power is None else 1024.0**power
 
 
 def _unit_factor(kind: Kind, unit: str, own: str) -> float | None:
-    """Return by what to multiply a number typed with ``unit`` in a column of ``kind``, None if that is no unit of it.
+    """Return the factor for a number typed with ``unit`` in a column of ``kind``; None for an unknown unit.
 
     ``own``: the unit that a column of plain numbers declares.
     """

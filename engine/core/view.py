@@ -15,18 +15,17 @@ from engine.core.tables import Table
 
 
 class Cancelled(Exception):
-    """Raised by ``Context.check`` when a newer request has made this computation pointless."""
+    """Raised by ``Context.check`` when a newer request supersedes this computation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What compute may know beside inputs and parameters.
+    """What compute may use beside inputs and parameters.
 
-    ``now_ms``: the time of day (epoch ms; compute never asks a clock). ``at_ms``: compute on the data as they were then;
-    None is live. ``memo``: lives as long as the session and holds values and partial results that save time
-    (``engine.core.incremental``); a result must be equal with an empty one. ``stop``: asked by ``check`` between pieces of long
-    work. ``progress``: called with a fraction 0-1 and what is being done. ``memory``: bytes that this program may take; what a
-    view leaves out for that, a note says.
+    ``now_ms``: the current time (epoch ms; compute never reads a clock). ``at_ms``: compute on the data as they were then; None
+    is live. ``memo``: values and partial results kept for the session to save time (``engine.core.incremental``); an empty one
+    must give an equal result. ``stop``: asked by ``check`` between pieces of long work. ``progress``: called with a fraction 0-1
+    and what is being done. ``memory``: bytes that this program may use; a note says what a view leaves out to stay within them.
     """
 
     now_ms: int
@@ -37,17 +36,17 @@ class Context:
     memory: int = 4 << 30
 
     def check(self) -> None:
-        """Raise Cancelled if this computation is no longer wanted."""
+        """Raise Cancelled if the result is no longer wanted."""
         if self.stop():
             raise Cancelled
 
 
 class NoInput(Exception):
-    """Raised by compute when the inputs hold nothing this view can use with these parameters: ``report`` exits 3."""
+    """Raised by compute when the inputs hold no data for these parameters: ``report`` exits 3."""
 
 
 class UnknownName(NoInput):
-    """Raised by compute when a parameter names something that the inputs do not have: ``report`` exits 2."""
+    """Raised by compute when a parameter names something that is not in the inputs: ``report`` exits 2."""
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ _BATCH = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
 def header_fields(head: bytes) -> list[str]:
-    """Return the lower-cased column names of the first line, whatever the delimiter; empty for what is no table."""
+    """Return the lower-cased column names of the first line, for any delimiter; empty if it is no header."""
     line = decode(head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n", 1)[0]).rstrip("\r")
     try:
         return [f.strip().strip('"').lower() for f in next(csv.reader([line], delimiter=delimiter(line)))]
@@ -73,14 +73,14 @@ def records(
 
 
 MOST_OPEN_QUOTES = 10
-"""Quotes without an end that cost one line each; behind the last of them reading stops."""
+"""Unterminated quotes that are tolerated, at the cost of one line each; reading stops behind the last."""
 
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
 
 class _Lines:
-    """The lines of a text with their ends, and the place behind the last one taken.
+    """Iterate over the lines of a text with their ends; knows the place behind the last one.
 
     ``io.StringIO`` does the same with a copy of four bytes a character.
     """
@@ -131,7 +131,7 @@ def rows(source: Source, text: str, cut: str, quoted: bool, problems: list[Probl
 
 
 def _is_open(text: str, cut: str) -> bool:
-    """Whether a record (the rest of a file) ends inside a quote: then one more line is no record of its own."""
+    """Return whether a record (the rest of a file) ends inside a quote, so that the next line belongs to it."""
     if '"' not in text:
         return False
     ended = text if text.endswith(("\n", "\r")) else text + "\n"

@@ -17,9 +17,9 @@ MAX_BYTES = 64 * 2**20
 MAX_TAGS = 400_000
 """Most tags of an XML file that is parsed: each element takes about 250 bytes of memory, and a property up to ten tags."""
 _JAVA_BLANKS = "".join(map(chr, range(33)))
-"""What Java's ``String.trim`` takes away."""
+"""Characters that Java's ``String.trim`` removes."""
 _LONG_NAMESPACE = re.compile(rb"xmlns[^=<]{0,100}=\s*[\"'][^\"'<]{256}")
-"""A namespace is repeated in the name of each element below it."""
+"""Longest namespace: it is repeated in the name of each element below it."""
 
 
 class BadXml(ValueError):
@@ -82,7 +82,7 @@ def properties(data: bytes, renamed: Mapping[str, str] | None = None) -> list[tu
 
 
 def _fields(element: Element) -> tuple[str | None, str | None, str | None, bool]:
-    """Return name, value, source and finality of one property; None for what is absent or empty."""
+    """Return name, value, source and finality of one property; None for absent or empty ones."""
     name = value = source = None
     fixed = False
     for child in element:

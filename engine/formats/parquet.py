@@ -63,10 +63,10 @@ def read(
     make: Callable[[pl.DataFrame, int], T],
     keep: Callable[[str], bool] = lambda name: True,
 ) -> list[T] | None:
-    """Decode those columns of ``data`` that ``keep`` takes, and return what ``make`` makes of each part: some rows, and the
-    number of the first one, from 1 on; a file without rows has one part.
+    """Decode the columns of ``data`` that ``keep`` selects, in parts, and return ``make(rows, number of the first row)`` of each
+    part. Rows count from 1; a file without rows has one part.
 
-    Returns None if ``wanted`` refuses the columns' names. Raises Damaged.
+    Returns None if ``wanted`` refuses the column names. Raises Damaged.
     """
     return _CHILD.read(data, wanted, make, keep)
 
@@ -74,8 +74,8 @@ def read(
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows of a file are wanted: of ``columns`` those that it has, in its order.
 
-    ``where``: a column and the text that it must hold. ``top``: a column, how many rows with its largest values, then without
-    one, and the least value that is wanted, None for any. ``first``: so many of what is left, None for all.
+    ``where``: a column and the text that it must hold. ``top``: a column, how many rows with its largest values (then rows
+    without one), and the minimum value, None for any. ``first``: limit on the number of rows left, None for all.
     """
 
     columns: tuple[str, ...]
@@ -97,7 +97,7 @@ def scan(path: str, query: Query) -> pl.DataFrame:
 
 
 def prepare() -> None:
-    """Start the process that decodes, if it does not run: it loads its modules while others are loaded here."""
+    """Start the decoding process early, so that it loads its modules while this one does other work."""
     threading.Thread(target=_CHILD.prepare, daemon=True).start()
 
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 
 MAX_QUERY = 1 << 16
-"""Characters of a statement that count: a class is identified by its beginning."""
+"""Characters of a statement that identify its class."""
 
 # Possessive, and a text without its end reaches to the end of the statement: nothing is looked at twice.
 _TOKEN = re.compile(
@@ -62,7 +62,7 @@ LABEL = 120
 
 
 def readable(query: str) -> str:
-    """Write a statement on one line with single blanks, also for what ``engine.core.text.clean`` made of line ends and tabs."""
+    """Write a statement on one line with single blanks, also where ``engine.core.text.clean`` replaced line ends and tabs."""
     return " ".join(query.replace("·", " ").split())
 
 
@@ -75,7 +75,7 @@ def label(query: str) -> str:
 
 
 def verb(query: str) -> str:
-    """Return the statement's first word in capitals (``SELECT``), ``?`` where there is none."""
+    """Return the statement's first word in capitals (``SELECT``), ``?`` for an empty statement."""
     word = _VERB.match(_after_comments(query))
     return word.group().upper()[:16] if word else "?"
 

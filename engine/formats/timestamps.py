@@ -1,4 +1,4 @@
-"""Parse the moments that dumps, logs and file names contain, into epoch milliseconds."""
+"""Parse timestamps of dumps, logs and file names to epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OLD_MYSQL = re.compile(r"(\d\d)(\d\d)(\d\d)\s+(\d{1,2}):(\d\d):(\d\d)(?:\.(\d+)
 
 
 def instant_ms(text: str) -> int | None:
-    """Parse a moment into epoch milliseconds; None where it is none.
+    """Parse a timestamp to epoch milliseconds; None if it is not one.
 
     Takes ISO 8601 in its usual variants (``2026-11-20 23:38:03.3+00``, ``20261120T233803.381Z``), epoch seconds and epoch
     milliseconds. A time without a zone is UTC.
@@ -67,7 +67,7 @@ def old_mysql_ms(text: str) -> int | None:
 
 
 def _epoch_ms(parts: list[int], fraction: str | None, offset: timedelta) -> int | None:
-    """Return year to second (a leap second counts as the one before) less ``offset`` as epoch milliseconds, or None."""
+    """Convert year to second (a leap second counts as the one before), less ``offset``, to epoch milliseconds, or None."""
     year, month, day, hour, minute, second = parts
     try:
         moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC) - offset
@@ -79,7 +79,7 @@ def _epoch_ms(parts: list[int], fraction: str | None, offset: timedelta) -> int 
 
 
 def name_instant_ms(name: str) -> int | None:
-    """Return the moment in a file's name (``pgss-20261120T233803.381Z.csv``), or None."""
+    """Return the timestamp in a file's name (``pgss-20261120T233803.381Z.csv``), or None."""
     for match in _IN_NAME.finditer(name):
         text = match.group(1)
         if text.isdecimal() and len(text) in (10, 13):
@@ -92,12 +92,12 @@ def name_instant_ms(name: str) -> int | None:
 
 
 def name_run(stem: str) -> str:
-    """Remove the date and the last number from ``stem``: files of which one continues the other share the rest."""
+    """Remove the date and the last number from ``stem``: files that continue one another share the rest."""
     return _LAST_NUMBER.sub("#", _DATE.sub("#", stem))
 
 
 def name_stem(name: str) -> str:
-    """Remove the moment and the ending from ``name``: files of one series share the rest."""
+    """Remove timestamp and ending from ``name``: files of one series share the rest."""
     stem = _IN_NAME.sub("", name).rsplit(".", 1)[0]
     return stem.strip("-_. ")
 

@@ -60,8 +60,7 @@ class _Stream:
 
 
 class _Blocks:
-    """A container of blocks: what is not a whole block yet waits for more. It has no end of its own: it may stop behind
-    any block."""
+    """A container of blocks, which may end behind any of them. An incomplete block waits for more data."""
 
     unused = b""
 
@@ -70,7 +69,7 @@ class _Blocks:
 
     @property
     def eof(self) -> bool:
-        """Whether all blocks so far are complete."""
+        """Whether the stream may end here: all blocks so far are complete."""
         return not self._waiting
 
     def pieces(self, data: bytes) -> Iterator[bytes]:

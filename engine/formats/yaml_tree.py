@@ -12,9 +12,9 @@ from typing import Any, Literal
 import yaml
 
 DEEPEST = 60
-"""Levels of nesting that are read; what lies deeper is an empty text."""
+"""Levels of nesting that are read; deeper nodes are empty texts."""
 _TOO_DEEP = 300
-"""Levels from which a text is refused: parsing costs time in proportion to the depth."""
+"""Levels of nesting beyond which a text is refused: parsing time grows with the depth."""
 _LONGEST = 200
 """Characters of a number, flag or time: YAML's numbers in base 60 take quadratic time."""
 
@@ -60,7 +60,7 @@ class Node:
 
 
 class _Scalars(yaml.constructor.SafeConstructor, yaml.resolver.Resolver):
-    """What tags scalars get, and the values these make."""
+    """Implied tags of scalars, and the values that tags give them."""
 
     def __init__(self) -> None:
         yaml.constructor.SafeConstructor.__init__(self)
@@ -83,7 +83,7 @@ def documents(text: str, complain: Callable[[str, int], None]) -> list[Node]:
 
 
 class _Composer:
-    """Makes nodes of events."""
+    """Builds nodes from parser events."""
 
     def __init__(self, events: Iterator[Any], complain: Callable[[str, int], None]) -> None:
         self._events = events
@@ -99,7 +99,7 @@ class _Composer:
     def _node(self, event: Any, depth: int) -> Node:
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
-            # Of an anchor around it, it would be a tree without an end: only what is complete can be named.
+            # An alias of an enclosing node would make a cycle: only complete nodes can be named.
             node = self._anchors.get(event.anchor or "")
             if node is None:
                 self._complain(f"alias *{event.anchor} names nothing that stands before it", line)
@@ -138,7 +138,7 @@ class _Composer:
             yield event
 
     def _skip(self, line: int) -> None:
-        """Pass over the mapping or list that has just begun."""
+        """Skip the mapping or list that has just begun."""
         self._complain(f"more than {DEEPEST} levels deep: not read", line)
         depth = 1
         for event in self._events:

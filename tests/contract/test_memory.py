@@ -11,7 +11,7 @@ from engine.live.session import Session
 from tests.contract.samples import opened, play
 
 NOW = 1_800_000_000_000
-LEFT_OUT = "For want of memory"
+LEFT_OUT = "to stay within memory-mb"
 
 
 def computed(session: Session, memory: int) -> Result:

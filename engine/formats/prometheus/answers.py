@@ -1,8 +1,7 @@
-"""Answers of Prometheus' HTTP API and its relatives, and VictoriaMetrics' export lines: series by series, never as one object.
+"""Read answers of Prometheus' HTTP API and its relatives, and VictoriaMetrics' export lines, one series at a time.
 
 Sources: "HTTP API" and "Querying" of the Prometheus documentation; "How to export data in JSON line format" of VictoriaMetrics.
-What proxies, jq and Grafana do to them is accepted: any order of keys, indentation, a byte order mark, answers appended to each
-other line by line.
+Accepts what proxies, jq and Grafana do to them: any order of keys, indentation, a byte order mark, one answer per line.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ _NAME = re.compile(rb'"__name__"\s*+:\s*+"([^"\\]*+)"')
 _BETWEEN = re.compile(rb"\}\s*+,\s*+(?=\{)")
 """Where one series may end and the next begin."""
 _FURTHEST = 9e15
-"""Milliseconds beyond which a number is no time."""
+"""Largest number that is taken for a time, in ms."""
 _MOST_JOINED = 8
-"""Pieces of a damaged document that are tried together as one series."""
+"""Maximum pieces of a damaged document that are tried as one series."""
 
 NAMELESS = (
     "series without a name: rate(), sum by and arithmetic drop it. Ask for the raw series, or give the name back: "
     'label_replace(rate(x[2m]), "__name__", "x:rate", "", "")'
 )
-"""What is wrong with series that nobody can tell apart, and what helps."""
+"""Reason and cure for series without a name."""
 
 REFUSED = {
     "11,000 points": "ask for x[1d] by an instant query (/api/v1/query), for shorter slices, or for a larger step",
@@ -49,7 +48,7 @@ REFUSED = {
     "timed out": "ask for fewer series or shorter slices",
     "parse error": "correct the query",
 }
-"""What helps where the server's words hold these."""
+"""Cure by words of the server's error."""
 
 
 class _Data(msgspec.Struct):
@@ -90,9 +89,12 @@ _export = msgspec.json.Decoder(_Export)
 
 @dataclass(slots=True)
 class Answer:
-    """What an answer holds. ``metrics``: labels of each series that was wanted; ``lengths``: how many points each has;
-    ``times`` (epoch ms) and ``values`` of all points, series after series; ``names``: how many series each name has, wanted
-    or not; ``nameless``: how many have none; ``cut``: the end is missing; ``empty``: a list of series without any."""
+    """Content of an answer.
+
+    ``metrics``: labels of each wanted series; ``lengths``: number of points of each; ``times`` (epoch ms) and ``values``: all
+    points, series after series; ``names``: number of series by name, wanted or not; ``nameless``: number of series without a
+    name; ``cut``: the end is missing; ``empty``: an empty list of series.
+    """
 
     metrics: list[dict[str, str]] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -106,8 +108,7 @@ class Answer:
     empty: bool = False
 
     def points(self) -> pl.DataFrame:
-        """Return ``series`` (place in ``metrics``), ``value`` and ``time_ms`` of all points, which are no longer held here then:
-        there may be many."""
+        """Return ``series`` (place in ``metrics``), ``value`` and ``time_ms`` of all points, and release them here."""
         value = pl.Series("value", np.frombuffer(self.values, np.float64))
         self.values = array("d")
         time = pl.Series("time_ms", np.frombuffer(self.times, np.int64))
@@ -129,7 +130,7 @@ def looks_like(head: bytes) -> bool:
 def read(path: str, data: bytes, wanted: Callable[[Sequence[str]], set[str]]) -> Answer:
     """Read the series whose names are among those that ``wanted`` selects of all names.
 
-    Linear in time; beside the points themselves nothing is held of the document.
+    Takes linear time, and memory for the points only.
     """
     answer = Answer()
     found = list(_series(path, data.removeprefix(BOM), answer))
@@ -149,7 +150,7 @@ def read(path: str, data: bytes, wanted: Callable[[Sequence[str]], set[str]]) ->
 
 
 def _series(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
-    """Yield name ("" without one) and bytes of each series; what else the document says goes into ``answer``."""
+    """Yield name (possibly "") and bytes of each series; the rest of the document goes into ``answer``."""
     text = data.lstrip()
     if text[:1] == b"[":
         data = b'{"status":"success","data":{"result":' + text.rstrip() + b"}}"
@@ -175,7 +176,7 @@ def _series(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]
 
 
 def _appended(data: bytes) -> list[_Envelope]:
-    """Return the answers of a file with one on each line, none if it is not one."""
+    """Return the answers of a file with one on each line; empty for any other file."""
     try:
         return [_envelope.decode(line) for line in _each_line(data)]
     except json_text.ERRORS:
@@ -198,7 +199,7 @@ def _name(raw: memoryview) -> str:
 
 
 def _take_envelope(path: str, document: _Envelope, answer: Answer) -> None:
-    """Note what a server says beside the series: an error, warnings, another type of result."""
+    """Note a server's error and warnings, or another type of result."""
     if document.status == "error" or document.error:
         words = ": ".join(part for part in (document.error_type, document.error) if part)
         cure = next((cure for mark, cure in REFUSED.items() if mark in document.error), "")
@@ -217,7 +218,7 @@ def _take_envelope(path: str, document: _Envelope, answer: Answer) -> None:
 
 
 def _lines(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
-    """Yield the series of export lines; a line that is no JSON is left out, and the last one may be cut."""
+    """Yield the series of export lines. Skips lines that are not JSON; the last one may be cut."""
     bad, first, number = 0, 0, 0
     last: memoryview | None = None
     for number, line in enumerate(_each_line(data), 1):
@@ -232,7 +233,7 @@ def _lines(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
 
 
 def _damaged(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
-    """Yield the series of a document that does not decode as a whole: it is cut, or something in it is no JSON."""
+    """Yield the series of a document that does not decode as a whole."""
     start = _RESULT.search(data)
     if start is None:
         answer.cut = True
@@ -274,12 +275,12 @@ def _damaged(path: str, data: bytes, answer: Answer) -> Iterator[tuple[str, Any]
 
 
 def _end(data: bytes) -> int:
-    """Return where the object ends that ``data`` begin with, 0 if it does not."""
+    """Return the end of the object at the start of ``data``; 0 if it has none."""
     return next((end for _, end in json_text.spans(data, 0)), 0)
 
 
 def _rest(path: str, piece: bytes, answer: Answer) -> Iterator[tuple[str, Any]]:
-    """Yield the points of a last series without its end, up to the last whole one."""
+    """Yield the complete points of a last series without its end."""
     answer.cut = True
     reason = "the answer is cut: what came before the cut was read; ask again for the rest"
     answer.problems.append(Problem.at(path, "cut-file", reason))
@@ -302,7 +303,7 @@ def _decodes(piece: bytes) -> bool:
 
 
 def _add(answer: Answer, raw: memoryview) -> int:
-    """Add one series. Returns how many of its points cannot be read (1 if all of it cannot)."""
+    """Add one series. Returns the number of unreadable points (1 for a wholly unreadable series)."""
     bad = 0
     try:
         try:
@@ -337,7 +338,7 @@ def _add(answer: Answer, raw: memoryview) -> int:
 
 
 def _point_by_point(document: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return times (ms) and values of a series with odd points, and how many of those are left out."""
+    """Return times (ms) and values of a series with odd points, and the number of points left out."""
     values = document.get("values", [])
     pairs: list[Any] = [*values, *([document["value"]] if "value" in document else [])]
     scale = 1000.0

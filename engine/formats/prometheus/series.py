@@ -22,18 +22,18 @@ FAMILIES = re.compile(
     r"kube_pod_container_resource_limits|kubelet_volume_stats|redpanda_|vectorized_|kminion_|pg_stat_|ccp_pg_stat|pgwatch_|mysql_perf_schema|"
     r"pyroscope_|cortex_|loki_|tempo_)"
 )
-"""Beginnings of the names that some view reads; a test holds every view to them."""
+"""Prefixes of the metric names that views read; a test checks every view."""
 MOST_AHEAD_MS = 3_600_000
-"""How much later than its file a sample may be: clocks differ."""
+"""Milliseconds that a sample may be later than its file, since clocks differ."""
 _ENDINGS = (".json", ".jsonl", ".prom", ".om")
-"""Endings of names under which answers are saved, so that a page of HTML below them is a mistake."""
+"""Name endings of saved answers: a page of HTML under such a name is a mistake."""
 _HTML = re.compile(rb"^\s*<(?:!doctype\s+html|html|head|script|title|body|h1|a\s+href)", re.IGNORECASE)
 _WORDS = re.compile(rb"^[A-Za-z0-9][^\n{}\[\]\"<>=,]*[A-Za-z][^\n{}\[\]\"<>=]*\s*$")
-"""A line of words, as servers refuse: ``404 page not found``, ``no org id``."""
+"""A line of words, as in a server's refusal: ``404 page not found``, ``no org id``."""
 _SHORT = 2_000
-"""Bytes within which a refusal ends."""
+"""Maximum bytes of a refusal."""
 _FEW_KEYS = 5
-"""Keys of a refusal as JSON, at most: a message, a code, an id of the request."""
+"""Maximum keys of a refusal in JSON: a message, a code, a request id."""
 _PROMTOOL = re.compile(rb"^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\{[^\n]*\} =>(?: |\s*\n)")
 _GRAFANA = re.compile(rb'^(?:\xef\xbb\xbf)?"?Time"?,"?[^\n]*\{[^\n]*=')
 
@@ -63,7 +63,7 @@ class SeriesFile:
 
 
 def looks_like(name: str, head: bytes) -> bool:
-    """Whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
+    """Return whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
     if answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head):
         return True
     return _instead(name, head) is not None
@@ -72,8 +72,8 @@ def looks_like(name: str, head: bytes) -> bool:
 def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
     """Read the series of a file whose names match ``names`` (regular expression in Rust's syntax).
 
-    ``exported_x``, which stands for a label ``x`` of the target that the server has given another meaning, counts as ``x``.
-    Linear in time; of a large answer only the points are held.
+    ``exported_x``, the server's name for a target's own label ``x``, counts as ``x``. Takes linear time; of a large answer only
+    the points are held.
     """
     head = data[:8192]
     path = source.path
@@ -88,13 +88,13 @@ def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> Seri
 
 
 def is_text(data: bytes) -> bool:
-    """Whether a file of series is text with a sample on each line, rather than an answer or an export."""
+    """Return whether a file of series is text with one sample per line, not an answer or an export."""
     head = data[:8192]
     return text.looks_like(head) and not answers.looks_like(head)
 
 
 def host_of(instance: str) -> str:
-    """Return the host of an ``instance`` label, which mostly ends in a port."""
+    """Strip the port from an ``instance`` label."""
     host, colon, port = instance.rpartition(":")
     return host if colon and port.isdecimal() else instance
 
@@ -103,11 +103,11 @@ _OF_SERVER = r'(?:^|,)\s*(?:prometheus_replica|replica|__replica__|prometheus|mo
 
 
 def copies(series: pl.DataFrame, place: Sequence[str], file: SeriesFile) -> tuple[pl.Series, pl.DataFrame]:
-    """Choose among series that measure the same (equal columns ``place``) but differ in other labels, as those of two servers
-    that scrape one target do.
+    """Choose among series that measure the same thing (equal columns ``place``) but differ in other labels, as when two servers
+    scrape one target.
 
-    ``series`` are some of the file's, with its columns and their ``row`` in it. Returns which to keep, those with the most
-    samples or else the first, and the others that are not known to be copies by a label that names the server.
+    ``series``: some of the file's series, with their ``row`` in it. Returns which to keep (those with the most samples, else
+    the first), and those left out without a label that names a server.
     """
     counts = np.bincount(file.points["series"].to_numpy(), minlength=file.series.height)
     counted = series.select(*place, "labels", "row", pl.Series("points", counts[series["row"].to_numpy()]))
@@ -119,7 +119,7 @@ def copies(series: pl.DataFrame, place: Sequence[str], file: SeriesFile) -> tupl
 
 
 def _of_text(path: str, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
-    """Return the series of a text; of a large one only its points are held by sample, since their labels repeat."""
+    """Return the series of a text; labels of a large one are held once per series, not per sample."""
     wanted = (*labels, *(f"exported_{name}" for name in labels)) if b"exported_" in data else labels
     found, values = list[pl.DataFrame](), list[pl.DataFrame]()
     problems, count, cut = list[Problem](), 0, False
@@ -144,7 +144,7 @@ def _of_text(path: str, data: bytes, labels: Sequence[str], names: str) -> Serie
 
 
 def _once(series: pl.DataFrame, offset: int) -> tuple[pl.DataFrame, pl.Series]:
-    """Return each of ``series`` once, and the number of every row's, from ``offset``."""
+    """Return the distinct rows of ``series``, and for every row its number among them, from ``offset`` on."""
     whole = ["metric", "labels"]
     single = series.unique(whole, keep="first", maintain_order=True)
     numbers = single.select(*whole, pl.int_range(offset, offset + pl.len(), dtype=pl.UInt32).alias("series"))
@@ -206,7 +206,7 @@ def _nothing(labels: Sequence[str], problems: Sequence[Problem]) -> SeriesFile:
 
 
 def _later(source: Source, file: SeriesFile) -> SeriesFile:
-    """Add a problem if samples are later than their file was written: a clock is wrong, and so may their order be."""
+    """Add a problem if samples are later than the file: some clock is wrong."""
     times = file.points["time_ms"]
     limit = source.mtime_ms + MOST_AHEAD_MS
     newest = times.max()
@@ -222,8 +222,8 @@ def _later(source: Source, file: SeriesFile) -> SeriesFile:
 
 
 def _instead(name: str, head: bytes) -> tuple[str, str] | None:
-    """Return kind and reason of the problem with a file called ``name`` that begins with ``head`` and was meant to hold series;
-    None if it is something else."""
+    """Return kind and reason of the problem with a file that was meant to hold series but holds something else; None if it was
+    not meant to."""
     if name.endswith(_ENDINGS) and _HTML.match(head) and b"ring" not in head.lower():
         return "html-page", (
             "a page of HTML in place of an answer: a proxy's login page, or a wrong address (curl -f shows errors)"
@@ -248,7 +248,7 @@ def _instead(name: str, head: bytes) -> tuple[str, str] | None:
 
 
 def _refusal(name: str, head: bytes) -> str:
-    """Return the words with which a server, or a proxy before it, refused to answer, as they were saved; "" if it did not."""
+    """Return the saved words of a server or proxy that refused to answer; "" for other files."""
     if not name.endswith(_ENDINGS[:2]) or len(head) > _SHORT:
         return ""
     if _WORDS.match(head) and head.strip() not in (b"true", b"false", b"null"):

@@ -21,7 +21,7 @@ _BARE = re.compile(rb"^[a-zA-Z_:][a-zA-Z0-9_:.]*,(?:[^\n,]*,){1,40}[-+0-9.eENaIn
 NO_HEADER = (
     "a CSV export without the header line cannot be read: ask with a version that prints the header, or /api/v1/export"
 )
-"""What is wrong with the export of older versions, and what helps."""
+"""Reason and cure for exports of older versions."""
 
 
 def looks_like(head: bytes) -> bool:
@@ -31,14 +31,14 @@ def looks_like(head: bytes) -> bool:
 
 
 def lacks_header(head: bytes) -> bool:
-    """Whether ``head`` begins with a name, labels, a value and a time, as an export without its header line does."""
+    """Return whether ``head`` begins like an export without its header line: a name, labels, a value and a time."""
     first = head.split(b"\n", 1)[0]
     return len(first) < 4096 and bool(_BARE.match(first))
 
 
 def read(path: str, data: bytes, labels: Sequence[str]) -> tuple[pl.DataFrame, list[Problem]]:
-    """Read the columns ``metric``, ``labels`` (null where empty or missing), ``value``, ``time_ms``, ``line`` and ``text``
-    (all labels of a row), and what is wrong."""
+    """Read an export. Returns a frame of ``metric``, the asked labels (null where empty or missing), ``value``, ``time_ms``,
+    ``line`` and ``labels`` (all of them as text), and its problems."""
     data = data.removeprefix(BOM)
     header = header_fields(data)
     timed = next((name for name in header if name.partition(":")[0] == _TIME), "")

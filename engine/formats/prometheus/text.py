@@ -1,8 +1,8 @@
-"""Prometheus text exposition (0.0.4) and OpenMetrics 1.0 text: one scrape to a frame, parsed column-wise.
+"""Parse Prometheus text exposition (0.0.4) and OpenMetrics 1.0 text to a frame, column-wise.
 
-Source: the "Exposition formats" page of the Prometheus documentation and the OpenMetrics 1.0 specification. What real
-exporters write beyond them is accepted: label lists ending in ``,}``, spaces around names, CRLF line ends. So are names inside
-the braces: ``{__name__="x", a="b"}`` of ``promtool tsdb dump``, and the quoted names of Prometheus 3.
+Source: the "Exposition formats" page of the Prometheus documentation and the OpenMetrics 1.0 specification. Also
+accepts what real exporters write: label lists ending in ``,}``, spaces around names, CRLF line ends, and names inside the braces
+(``{__name__="x", a="b"}`` of ``promtool tsdb dump``, quoted names of Prometheus 3).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _QUOTED_FIRST = r'^\s*\{\s*"(?:[^"\\]|\\.)*"\s*,?'
 _IDENTIFIER = r"^[a-zA-Z_:][a-zA-Z0-9_:.]*$"
 _TYPE = re.compile(r"#[^\S\n]*TYPE[^\S\n]+([^\s]+)[^\S\n]+([a-z]+)[^\S\n]*$", re.MULTILINE)
 _QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
-"""Working columns while a scrape is parsed: no label can have such a name."""
+"""Temporary columns, with names that no label can have."""
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
 _VALUE = rb"[-+]?(?:\.?[0-9]|(?i:nan|inf)\b)"
@@ -62,7 +62,7 @@ class Scrape:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` is a text exposition, judged by its first two lines."""
+    """Return whether a file that begins with ``head`` is a text exposition, judged by its first two lines."""
     lines = [line for line in head.split(b"\n")[:40] if line.strip()][:2]
     return bool(lines) and all(_HEAD.match(line) for line in lines)
 
@@ -87,7 +87,7 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
 
 
 def parts(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Iterator[Scrape]:
-    """Parse as ``parse`` does, but yield what about LARGE bytes hold, one after the other."""
+    """Parse as ``parse`` does, but yield the samples of about LARGE bytes at a time."""
     openmetrics = data[-64:].rstrip().endswith(b"# EOF")
     if len(data) <= LARGE:
         yield _parse(path, data, labels, names, openmetrics)
@@ -116,7 +116,7 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
         lines.pop()
 
     types = _types(text, text.rfind("\n") + 1 if cut else len(text))
-    # Every query costs some 0.1 ms, however small its frame: a short scrape, of which many are read at a start, takes few.
+    # Every query costs 0.1 ms however small its frame, and many short scrapes are read at a start.
     whole = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).lazy().with_row_index("line", offset=1)
     whole = whole.filter(pl.col("raw").str.contains(r"^\s*[^\s#]"))
     frame = (
@@ -134,7 +134,7 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
             problems.append(_bad(path, odd, "not a sample line"))
         frame = frame.filter(_NAMED)
     # Most lines are name{labels} value: cutting at the braces is several times cheaper than a regular expression with
-    # groups. The few others (brackets or # inside, time stamps, spaces) take the full grammar.
+    # groups. The others (brackets or # inside, timestamps, spaces) take the full grammar.
     parts = _cut(frame.lazy().filter(_QUICK))
     if not frame[_QUICK].all():
         slow = (
@@ -146,7 +146,7 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
             problems.append(_bad(path, slow.filter(unread), "not a sample line"))
         slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
         parts = pl.concat([parts, slow.lazy()]).sort("line")
-    # Of the many labels asked for an exporter knows a few: each of the others would cost as much as one of these.
+    # An exporter has few of the labels asked for, and an absent one would cost as much as a present one.
     present = [name for name in labels if name in text]
     samples = _read(parts, present, names, openmetrics)
     if samples["value"].null_count():
@@ -165,11 +165,10 @@ def _parse(path: str, data: bytes, labels: Sequence[str], names: str | None, ope
 
 
 def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, openmetrics: bool) -> pl.DataFrame:
-    """Make the columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp: in seconds in OpenMetrics,
-    also where its last line is cut off, else in milliseconds.
+    """Make the columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp (seconds in OpenMetrics, also
+    without its last line, else milliseconds).
 
-    Values that are no number are null; ``_READABLE`` says whether the labels can be read, ``_PLAIN`` whether cutting is
-    enough.
+    Values that are not numbers are null; ``_READABLE``: whether the labels can be read, ``_PLAIN``: whether cutting is enough.
     """
     if names is not None:
         parts = parts.filter(pl.col("metric").str.contains(names))
@@ -226,14 +225,13 @@ def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _names_outside(lines: pl.LazyFrame) -> pl.LazyFrame:
-    """Put names that stand inside the braces in front of them; lines with a name that is no identifier, which no reader here
-    knows, are left out."""
+    """Move names from inside the braces to the front. Drops lines whose name is not an identifier: no reader knows them."""
     raw = pl.col("raw")
     inside = raw.str.starts_with("{")
     quoted = raw.str.extract(_QUOTED_NAME, 1)
     name = pl.coalesce(raw.str.extract(_NAME_LABEL, 1), quoted)
     rest = pl.when(quoted.is_not_null()).then(raw.str.replace(_QUOTED_FIRST, "{")).otherwise(raw)
-    # A blank behind a comma costs the quick way; where nothing is escaped it is no part of a value.
+    # A blank behind a comma prevents the quick way; without escapes it is not part of a value.
     rest = pl.when(rest.str.contains("\\", literal=True)).then(rest).otherwise(
         rest.str.replace_all('", ', '",', literal=True)
     )  # fmt: skip
@@ -245,12 +243,12 @@ def _names_outside(lines: pl.LazyFrame) -> pl.LazyFrame:
 
 @cache
 def _absent(name: str) -> pl.Expr:
-    """Select nulls as values of label ``name``; making such an expression costs as much as a row."""
+    """Select nulls as values of label ``name``; cached, since making the expression costs as much as a row."""
     return pl.lit(None, pl.String).alias(name)
 
 
 def _cut_label(name: str) -> pl.Expr:
-    """Select the values of label ``name``, null where absent, by cutting: right where none holds escapes, spaces or ``="``."""
+    """Select the values of label ``name`` (null if absent) by cutting: correct if no value holds escapes, spaces or ``="``."""
     return (
         pl.concat_str(pl.lit(","), pl.col("labels"))
         .str.splitn(f',{name}="', 2)
