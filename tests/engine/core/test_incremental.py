@@ -1,4 +1,4 @@
-"""Partial results: whatever came before, an update gives what computing everything gives."""
+"""Partial results: an update gives the same as computing everything, whatever came before."""
 
 from __future__ import annotations
 

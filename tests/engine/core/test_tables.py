@@ -1,4 +1,4 @@
-"""Frames of declared tables: one row is made another way than many, and must not be another row."""
+"""Frames of declared tables: a single row is built in its own way, with the same outcome."""
 
 from __future__ import annotations
 

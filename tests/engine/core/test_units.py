@@ -92,7 +92,7 @@ def test_a_part_of_a_date_is_a_time(typed, day) -> None:
 
 
 @pytest.mark.parametrize(("kind", "typed"), [("bytes", "ten"), ("ms", "5 parsecs"), ("count", ""), ("time_ms", "soon")])
-def test_amounts_that_are_none(kind, typed) -> None:
+def test_texts_that_are_no_amount(kind, typed) -> None:
     with pytest.raises(ValueError, match=r"not a (number|unit|date)"):
         units.amount(kind, typed)
 
@@ -115,7 +115,7 @@ def test_ranks_follow_the_engine() -> None:
     assert units.level_of("NONE") == "ok" and units.level_of("bogus") == "" and units.level_of(True) == ""
 
 
-def test_ages_change_seldom() -> None:
+def test_ages_rarely_change() -> None:
     shown = [units.age(second) for second in range(3600)]
     assert len(set(shown)) < 80 and shown[0] == "now" and shown[-1] == "59 min"
     assert [units.age(-seconds) for seconds in (1, 60, 61, 1e10)] == ["now", "now", "ahead", "ahead"]

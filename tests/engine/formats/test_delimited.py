@@ -19,20 +19,20 @@ def read(
     return found, [(p.kind, p.line, p.count) for p in problems]
 
 
-def test_rows_with_other_numbers_of_fields_are_counted_by_that_number() -> None:
+def test_ragged_rows_are_counted_by_their_number_of_fields() -> None:
     found, problems = read("a,b\n1,2\n1\n1,2,3\n\n1\n3,4\n")
     assert found == [(2, {"a": "1", "b": "2"}), (7, {"a": "3", "b": "4"})]
     assert problems == [("ragged-row", 3, 2), ("ragged-row", 4, 1)]
 
 
-def test_a_quote_without_an_end_costs_its_line_alone() -> None:
+def test_an_unterminated_quote_costs_only_its_line() -> None:
     found, problems = read('a,b\n1,"open\n3,4\n5,6\n')
     assert found == [(3, {"a": "3", "b": "4"}), (4, {"a": "5", "b": "6"})]
     assert problems == [("open-quote", 2, 1)]
     assert read('a,b\n1,"two\nlines"\n')[0] == [(2, {"a": "1", "b": "two\nlines"})]
 
 
-def test_open_quotes_without_end_stop_the_reading() -> None:
+def test_many_unterminated_quotes_stop_reading() -> None:
     found, problems = read("a,b\n1,2\n" + 'x"y,"z\n' * 5000)
     assert found == [(2, {"a": "1", "b": "2"})]
     assert len(problems) == MOST_OPEN_QUOTES + 1

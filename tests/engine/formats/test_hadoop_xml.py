@@ -40,7 +40,7 @@ def test_an_old_name_counts_at_its_place() -> None:
     assert read(row("old", "1", "<final>true</final>"), row("new", "2"), old="new") == {"new": "1"}
 
 
-def test_text_ends_at_the_first_element_and_comments_are_nothing() -> None:
+def test_text_ends_at_the_first_element_and_comments_are_skipped() -> None:
     assert read(row("a", "x<!-- c -->y"), row("b", "1&amp;2"), row("c", "<![CDATA[<q>]]>")) == {
         "a": "xy", "b": "1&2", "c": "<q>",
     }  # fmt: skip
@@ -61,7 +61,7 @@ def test_only_children_of_a_configuration_are_properties() -> None:
     ],
     ids=["bomb", "open", "empty", "no text", "other root", "deep", "many", "long"],
 )  # fmt: skip
-def test_what_is_no_configuration_is_said(data: bytes) -> None:
+def test_other_documents_are_refused_with_a_reason(data: bytes) -> None:
     with pytest.raises(BadXml):
         properties(data)
 
@@ -77,6 +77,6 @@ OPEN, CLOSE = b"<configuration>", b"</configuration>"
     ],
     ids=["utf-16", "namespace"],
 )
-def test_what_would_take_memory_is_refused(data: bytes) -> None:
+def test_documents_that_take_much_memory_are_refused(data: bytes) -> None:
     with pytest.raises(BadXml):
         properties(data)

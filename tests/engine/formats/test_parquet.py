@@ -1,4 +1,4 @@
-"""Parquet is decoded elsewhere: what a damaged file does to its decoder happens there."""
+"""Parquet is decoded in another process, so that a damaged file harms only that one."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_a_file_is_read_part_by_part(rows: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1PAR1", packed()[:-5], b"PAR1" + bytes(100) + b"PAR1"])
-def test_what_is_no_parquet(data: bytes) -> None:
+def test_other_files_are_refused(data: bytes) -> None:
     with pytest.raises(Damaged):
         read(data, lambda names: True)
 
 
-def test_damaged_pages_do_no_harm_here() -> None:
+def test_damaged_pages_harm_only_the_child() -> None:
     whole, ended = packed(), 0
     for seed in (964, *range(60)):  # of these 964 ends its decoder, with Polars 2.1
         chance, data = random.Random(seed), bytearray(whole)

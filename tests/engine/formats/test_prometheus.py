@@ -94,7 +94,7 @@ def test_recognises_expositions_only() -> None:
 
 @tries(18)
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_named(data: bytes) -> None:
+def test_any_bytes_become_rows_or_problems(data: bytes) -> None:
     """Never an exception; every non-comment line is a row or a problem."""
     scrape = parse("f", data, ("a",))
     rows = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
@@ -119,7 +119,7 @@ def test_round_trip(pairs: list[tuple[str, float]]) -> None:
     assert scrape.samples["value"].to_list() == [v for t, v in pairs if "\r" not in t]
 
 
-def test_a_series_of_a_large_text_stands_once_whatever_part_of_it_its_samples_are_in(
+def test_a_series_of_a_large_text_is_held_once_across_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = [f'up{{instance="b{n % 3}",exported_job="j{n % 2}",job="x"}} {n} {1000 * n}' for n in range(40)]

@@ -1,4 +1,4 @@
-"""Answers of Prometheus and its relatives: every form gives the same samples, what is wrong is a problem with its cure."""
+"""Answers of Prometheus and its relatives: every form gives the same samples; problems say what helps."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_form_gives_the_same_samples(form: str) -> None:
     assert samples(file) == SAMPLES and not file.problems and not file.cut
 
 
-def test_quoted_names_of_metrics_are_read_and_foreign_ones_passed_over() -> None:
+def test_quoted_metric_names_are_read_and_foreign_ones_skipped() -> None:
     data = FORMS["quoted names"] + '{"my metric",a="b"} 1 2\n'
     file = read(data.replace('"mode"=', "mode=").encode())
     assert samples(file) == SAMPLES and not file.problems
@@ -99,7 +99,9 @@ def test_quoted_names_of_metrics_are_read_and_foreign_ones_passed_over() -> None
         (envelope([{"metric": {"__name__": "up"}, "values": POINTS}]), "no-known-series", ("0 of 1 series", "up")),
     ],
 )  # fmt: skip
-def test_what_a_server_says_is_a_problem_with_its_cure(document: Any, kind: str, words: tuple[str, ...]) -> None:
+def test_errors_and_warnings_of_a_server_are_problems_with_a_cure(
+    document: Any, kind: str, words: tuple[str, ...]
+) -> None:
     file = read(json.dumps(document).encode())
     assert [problem.kind for problem in file.problems] == [kind]
     assert all(word in file.problems[0].reason for word in words) and file.problems[0].path == "/in/a.json"
@@ -110,12 +112,12 @@ def test_what_a_server_says_is_a_problem_with_its_cure(document: Any, kind: str,
     "document",
     [envelope([AT, "5"], "scalar"), envelope([AT, "five"], "string"), {"status": "success", "data": [LABELS]}],
 )
-def test_answers_without_series_of_numbers_are_passed_over(document: Any) -> None:
+def test_answers_without_series_of_numbers_are_skipped(document: Any) -> None:
     file = read(json.dumps(document).encode())
     assert not samples(file) and not file.problems
 
 
-def test_infinities_and_nan_are_what_they_say() -> None:
+def test_infinities_and_nan_are_read() -> None:
     values = ["NaN", "+Inf", "-Inf"]
     found = [
         row[-1]
@@ -144,7 +146,7 @@ def test_a_cut_answer_gives_what_came_before_the_cut() -> None:
     assert len(samples(read(lines[:-20]))) in (2, 3) and read(lines[:-20]).cut
 
 
-def test_one_bad_series_does_not_take_the_others_along() -> None:
+def test_a_bad_series_costs_only_itself() -> None:
     good = [{"metric": {**LABELS, "mode": mode}, "values": POINTS} for mode in ("idle", "user")]
     odd = {
         "metric": {**LABELS, "mode": "iowait"},
@@ -178,7 +180,7 @@ def test_a_line_of_words_in_place_of_an_answer_is_a_refusal(words: bytes) -> Non
         ("meta.json", b'{"ulid":"01H","minTime":1,"maxTime":2,"compaction":{},"version":1}', "promtool tsdb dump"),
     ],
 )
-def test_forms_that_are_not_read_are_said_with_what_to_do_instead(name: str, data: bytes, words: str) -> None:
+def test_unsupported_forms_are_problems_with_a_cure(name: str, data: bytes, words: str) -> None:
     file = read(data, name)
     assert [problem.kind for problem in file.problems] == ["other-form"] and words in file.problems[0].reason
 
@@ -217,7 +219,7 @@ def test_samples_later_than_their_file_are_a_problem() -> None:
     assert [problem.kind for problem in late.problems] == ["future-time"] and samples(late) == SAMPLES
 
 
-def test_labels_that_a_server_has_renamed_count_as_the_targets_own() -> None:
+def test_labels_renamed_by_a_server_count_as_the_targets_own() -> None:
     metric = {**LABELS, "exported_instance": "b:9100"}
     assert samples(read(json.dumps(envelope([{"metric": metric, "values": POINTS}])).encode()))[0][1] == "b:9100"
     text = 'node_cpu_seconds_total{exported_instance="b:9100",instance="a:9100",mode="idle"} 5000\n'

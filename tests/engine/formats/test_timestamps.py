@@ -1,4 +1,4 @@
-"""Moments in texts and in names of files."""
+"""Timestamps in texts and file names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_instants(text: str, ms: int | None) -> None:
     assert instant_ms(text) == ms
 
 
-def test_moments_in_names() -> None:
+def test_timestamps_in_names() -> None:
     assert name_instant_ms("pgss-20261120T233803.381Z.csv") == 1795217883381
     assert name_instant_ms("stat.1795217883") == 1795217883000
     assert name_instant_ms("pgss-2026-11-20_23-38-03.csv") == 1795217883000

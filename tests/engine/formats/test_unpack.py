@@ -1,4 +1,4 @@
-"""The block containers of Java's libraries, against packers of our own."""
+"""Compressed streams: block containers of Java's libraries against our own packers, and limits."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_any_division_gives_the_content(pack: Callable[[bytes], bytes], unpacker
 
 
 @codecs
-def test_a_cut_stream_gives_what_is_whole(pack: Callable[[bytes], bytes], unpacker: type, name: str) -> None:
+def test_a_cut_stream_gives_its_whole_blocks(pack: Callable[[bytes], bytes], unpacker: type, name: str) -> None:
     packed = pack(CONTENT)
     for end in random.Random(2).sample(range(30, len(packed)), 25):
         cut, got = packed[:end], b""
@@ -142,7 +142,7 @@ BOMBS = {"gzip": gzip.compress, "zstd": zstandard.compress, "lz4": lz4}
 
 
 @pytest.mark.parametrize("packing", BOMBS)
-def test_a_small_file_unpacks_to_little_whatever_packs_it(packing: str) -> None:
+def test_the_ratio_rule_holds_for_every_packing(packing: str) -> None:
     bomb = BOMBS[packing](bytes(4 << 20)) * 40
     budget, total = Budget(len(bomb) // 20), 0
     with pytest.raises(TooBig, match="times its size"):
@@ -151,7 +151,7 @@ def test_a_small_file_unpacks_to_little_whatever_packs_it(packing: str) -> None:
     assert RATIO_FROM < total <= RATIO_FROM + (8 << 20)
 
 
-def test_the_setting_bounds_what_a_file_unpacks_to() -> None:
+def test_the_setting_bounds_the_unpacked_size() -> None:
     data = gzip.compress(bytes(3 << 20))
     with pytest.raises(TooBig, match="max-unpacked-mb"):
         list(unpacked(lambda size, at: data[at : at + size], "gzip", Budget(len(data), 2 << 20)))

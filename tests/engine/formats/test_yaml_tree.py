@@ -63,7 +63,7 @@ def test_aliases_share_one_node_however_often() -> None:
     assert len({id(item) for item in node.pairs[-1][1].items}) == 1
 
 
-def test_aliases_that_name_nothing_yet() -> None:
+def test_aliases_of_incomplete_nodes() -> None:
     (node,), complaints = parse("a: *b\nb: &c [*c]\nd: &b 1\n")
     assert [line for _, line in complaints] == [1, 2]
     assert plain(node) == {"a": None, "b": [None], "d": 1}
@@ -89,7 +89,7 @@ def test_depth() -> None:
             parse(text)
 
 
-def test_the_place_of_a_mistake() -> None:
+def test_mistakes_have_a_place() -> None:
     with pytest.raises(BadYaml) as failure:
         parse("a: 1\nb: [\nc: }\n")
     assert failure.value.line == 3
