@@ -187,7 +187,7 @@ def _retries(app: App) -> Iterator[Insight]:
 LEVELS = ("PROCESS_LOCAL", "NODE_LOCAL", "RACK_LOCAL", "ANY")
 """From the nearest on."""
 FAR = LEVELS.index("RACK_LOCAL")
-LEAST_TASKS, FAR_SHARE = 20, 0.1
+LEAST_PLACED, FAR_SHARE = 20, 0.1
 """A stage is looked at from so many tasks on, and stands out if more than a tenth of them ran far from their data."""
 LEAST_WAIT_MS, WAIT_SHARE = 10_000, 0.05
 """Waits stand out from so long on, if they are more than a twentieth of the time of the stage's tasks."""
@@ -200,7 +200,7 @@ def locality_insights(app: App, held: Resources) -> Iterator[Insight]:
     placed = app.tasks.with_columns(gap=launch_gaps(app, held)).filter(
         (pl.col("reason") == "Success") & pl.col("locality").is_in(LEVELS)
     )
-    if placed.height < LEAST_TASKS or placed["locality"].n_unique() == 1:
+    if placed.height < LEAST_PLACED or placed["locality"].n_unique() == 1:
         return
     places = pl.col("locality").replace_strict(LEVELS, range(len(LEVELS)), return_dtype=pl.Int64)
     placed = placed.with_columns(place=places)
@@ -208,7 +208,7 @@ def locality_insights(app: App, held: Resources) -> Iterator[Insight]:
     for (stage, _), tasks in placed.partition_by(
         "stage_id", "stage_attempt", maintain_order=True, as_dict=True
     ).items():
-        if tasks.height >= LEAST_TASKS:
+        if tasks.height >= LEAST_PLACED:
             yield from _far(f"stage {stage}", tasks, wait)
             yield from _waited(f"stage {stage}", tasks, wait)
 
