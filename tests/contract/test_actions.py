@@ -20,7 +20,8 @@ from tui import actions
 from tui.keymap import key_name
 from tui.overview.pane import OverviewPane
 from tui.views.shared.generic import make_pane
-from tui.views.shared.pane import Level, ViewPane
+from tui.views.shared.pane import ViewPane
+from tui.views.shared.sections import Level
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.plot import Mark, PlotView, Series, plot
 from tui.widgets.facts import Facts, TextPanel

@@ -16,7 +16,7 @@ from engine.core.problems import Problem
 from engine.core.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, play, settle, stage
 from tui.messages import Computed, Progress
-from tui.views.shared.pane import Level
+from tui.views.shared.sections import Level
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 

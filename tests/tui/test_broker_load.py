@@ -12,12 +12,14 @@ from sample_data.broker_load.make import write
 from tests.engine.broker_load.clusters import simple
 from tests.tui.fakes import SIZES, Stage, compare, opened, play, settle, still
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
-from tui.views.broker_load.pane import FAILURES, REGRESSION, ROLLING, WHAT_IF
 from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 SECTIONS = ("brokers", "topics", "goals", "regression", "failures", "restarts", "what-if", "data")
+REGRESSION, FAILURES, ROLLING, WHAT_IF = (
+    SECTIONS.index(name) for name in ("regression", "failures", "restarts", "what-if")
+)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +129,7 @@ def test_killing_a_broker_shows_who_takes_over_and_can_be_undone(cluster: Path, 
             await s.press("space")
             await s.until(lambda: "failover_brokers" in s.app.pane.result.tables)
             assert s.app.pane.parameters.fail == (str(first),)
-            assert shown.row["broker"] == first and shown.row_style(shown.row) == "critical"  # marked in place
+            assert shown.row["broker"] == first and shown.window.looks.style(shown.row) == "critical"  # marked in place
             await s.see("FAILED")
             await s.press("enter")  # and one key to its result
             await s.until(lambda: s.app.pane.query_one("#bl-sections", Sections).chosen == WHAT_IF)

@@ -15,11 +15,9 @@ from sample_data.job_heuristics.plans import Shape, make
 from sample_data.job_heuristics.shapes import HISTORY
 from tests.tui.fakes import SIZES, Stage, compare, opened, play, screen_styles, settle, still
 from tui.glyphs import SETS
-from tui.views.job_heuristics.level import SECTIONS
 from tui.views.job_heuristics.pane import _summary_lines
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.fragments import plain
-from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 CRAWL, HOT = "crawl-frontier", "train-features"
@@ -76,7 +74,7 @@ def shown(s: Stage):
 
 async def section(s: Stage, name: str) -> None:
     """Show a section of the open job."""
-    s.app.pane.levels[-1].query_one("#job-sections", Sections).choose(SECTIONS.index(name))
+    s.app.pane.top.choose(name)
     await s.pilot.pause()
 
 
@@ -143,12 +141,12 @@ def test_a_job_opens_at_its_worst_verdict(cluster: Path, tmp_path: Path) -> None
             table = s.app.pane.query_one("#job-explained", LiveTable)
             assert table.row["heuristic"] == "Mapper Time"
             table.move_to(0)  # from then on the cursor is the operator's
-            s.app.pane.show(s.app.pane.result)
-            s.app.pane.levels[-1].show(s.app.pane.result)
+            for level in s.app.pane.levels:
+                level.show(s.app.pane.result)
             await s.pilot.pause()
             assert table.row["heuristic"] == "Mapper Skew"
             await s.press("t")
-            assert s.app.pane.levels[-1].query_one("#job-sections", Sections).chosen == SECTIONS.index("advice")
+            assert s.app.pane.top.section == "advice"
 
     play(story)
 
@@ -363,8 +361,8 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
             assert "\x1b" not in s.text() and "\x07" not in s.text()
             await s.press("enter")
             await s.until(lambda: shown(s) is not None)
-            for text in SECTIONS:
-                await section(s, text)
+            for each in s.app.pane.top.declared:
+                await section(s, each.title)
                 assert "\x1b" not in s.text()
 
     play(story)
@@ -421,10 +419,10 @@ def test_ascii_is_ascii(cluster: Path, tmp_path: Path) -> None:
             await settle(s)
             assert s.text().isascii(), [c for c in s.text() if not c.isascii()]
             await open_job(s, HOT)
-            for name in SECTIONS:
-                await section(s, name)
+            for each in s.app.pane.top.declared:
+                await section(s, each.title)
                 await settle(s)
-                assert s.text().isascii(), (name, [c for c in s.text() if not c.isascii()])
+                assert s.text().isascii(), (each.title, [c for c in s.text() if not c.isascii()])
 
     play(story)
 

@@ -15,13 +15,15 @@ from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
 from tests.tui.fakes import SIZES, Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
-from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
-from tui.views.query_profile.pane import COMPARISON, FIT, INTERVALS, Pane
+from tui.views.query_profile.level import ClassLevel
+from tui.views.query_profile.pane import Pane
 from tui.widgets.control import NumberControl
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
+FIT, INTERVALS, COMPARISON, SCATTER, WHAT_IF = 1, 3, 4, 1, 2
+"""Places of sections, the last two in the level of a class."""
 FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
 
 

@@ -19,11 +19,12 @@ from tui.glyphs import BRAILLE
 from tui.views.ring_placement.cells import names_cell
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
-from tui.views.ring_placement.tables import NUMBER, TABLES
+from tui.views.ring_placement.scenario import TABLES
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
+NUMBER = {name: number for number, (_, name) in enumerate(TABLES, 1)}
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
 

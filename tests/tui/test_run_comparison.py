@@ -15,9 +15,8 @@ from engine.run_comparison.view import VIEW
 from sample_data.run_comparison.make import FIRST, JOBS, STEP, Mood, write_run
 from tests.tui.fakes import SIZES, Stage, compare, copied, opened, play, screen_lines, screen_styles, settle
 from tui.glyphs import ASCII, BLOCK, BRAILLE
-from tui.views.run_comparison.cells import named
+from tui.views.run_comparison.drawing import named, strip
 from tui.views.run_comparison.pane import MetricLevel, Pane
-from tui.views.run_comparison.strip import strip
 from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
@@ -124,7 +123,9 @@ def test_the_worst_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
             assert f"{summary(s)['worse']} worse, {summary(s)['better']} better" in s.text()
             assert "Mann-Whitney p" in s.text()
             await s.press("down")
-            await s.until(lambda: s.app.pane.facts(metrics(s).row)[0][0] in s.text().replace("…", ""))
+            await s.until(
+                lambda: s.app.pane.facts(s.app.pane.result, metrics(s).row)[0][0] in s.text().replace("…", "")
+            )
 
     play(story)
 

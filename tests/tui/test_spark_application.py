@@ -17,10 +17,9 @@ from sample_data.job_heuristics.spark_log import AppPlan, StagePlan, events, tex
 from tests.engine.job_heuristics.helper import inputs_of
 from tests.tui.fakes import SIZES, opened, play, still
 from tui.glyphs import ASCII, BRAILLE, Glyphs
-from tui.views.job_heuristics import spark_drawing
-from tui.views.job_heuristics.spark_level import SECTIONS, SparkLevel
+from tui.views.job_heuristics import spark as spark_drawing
+from tui.views.job_heuristics.spark import SparkLevel
 from tui.widgets.control import NumberControl
-from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 WORDS = {
@@ -44,12 +43,11 @@ def test_every_section_is_drawn(logs: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(logs, VIEW, tmp_path, SIZES[0], once=True) as s:
             level = await _open(s, "daily revenue")
-            sections = level.query_one("#app-sections", Sections)
             for size in SIZES:
                 await s.resize(*size)
-                for number, name in enumerate(SECTIONS):
-                    sections.choose(number)
-                    await s.until(lambda name=name: WORDS[name] in s.text(), 10)
+                for name, words in WORDS.items():
+                    level.choose(name)
+                    await s.until(lambda words=words: words in s.text(), 10)
             await s.press("escape")
             await s.pilot.pause()
             assert s.app.pane.open_job is None

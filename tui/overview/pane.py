@@ -13,7 +13,7 @@ from textual.message import Message
 
 from tui.actions import bindings
 from tui.overview.rows import Row, Target, ViewRows
-from tui.views.shared.overview import Overview as Shared
+from tui.views.shared.sections import Fit
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.pick import PickList
 from tui.widgets.sections import on_screen
@@ -34,8 +34,8 @@ class OverviewPane(Frame):
     DEFAULT_CSS = """
     OverviewPane { height: 1fr; width: 1fr; }
     OverviewPane > #ov-views { height: 10; }
-    OverviewPane > Overview { border-top: hkey $panel; }
-    .-ascii OverviewPane > Overview { border-top: ascii $panel; }
+    OverviewPane > Fit { border-top: hkey $panel; }
+    .-ascii OverviewPane > Fit { border-top: ascii $panel; }
     """
 
     @dataclass
@@ -57,7 +57,7 @@ class OverviewPane(Frame):
         yield ViewRows(id="ov-views")
         events = LiveTable(name="overview/events", empty="nothing has changed since you last looked", id="ov-events")
         findings = LiveTable(name="overview/findings", empty="there are no findings", id="ov-findings")
-        yield Shared(events, [findings], least=LEAST // 2)
+        yield Fit(events, findings, least=LEAST // 2)
 
     # -- showing --------------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class Box(ModalScreen[T], NeverScrolls, Generic[T]):
 
     focused: Reactive[Widget | None] = quiet_focus()
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Close", show=False), *box_bindings()]
-    heading: ClassVar[str] = ""
+    heading: str = ""
     keys: ClassVar[str] = "Esc close"
     DEFAULT_CSS = """
     Box > .box > .heading { height: 1; text-style: bold; color: $accent; }

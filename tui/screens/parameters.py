@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 class ParametersScreen(Box[None]):
     """The parameters of ``pane`` as a list that is edited in place."""
 
-    heading = "Options"
     keys = "Enter edit/next   +/- step   Backspace default   u undo   Esc close"
     BINDINGS: ClassVar[list[BindingType]] = [
         *STEPS,
@@ -34,11 +34,15 @@ class ParametersScreen(Box[None]):
         Binding("o", "close", show=False),
     ]
 
-    def __init__(self, pane: ViewPane, option: str = "") -> None:
-        """``option``: key of the one that the cursor is on first."""
+    def __init__(
+        self, pane: ViewPane, option: str = "", *, heading: str = "Options", fields: Sequence[str] = ()
+    ) -> None:
+        """``option``: key of the one that the cursor is on first. ``fields``: only these options, in this order."""
         super().__init__()
+        self.heading = heading
         self._pane = pane
         self._first = option
+        self._fields = fields
         self._options: tuple[Option, ...] = ()
 
     def content(self) -> list[Widget]:
@@ -49,7 +53,8 @@ class ParametersScreen(Box[None]):
         """Fill and focus the list."""
         from engine.core.parameters import options
 
-        self._options = options(type(self._pane.parameters))
+        by_field = {option.field: option for option in options(type(self._pane.parameters))}
+        self._options = tuple(by_field[name] for name in self._fields or by_field if name in by_field)
         keys = [option.key for option in self._options]
         self._fill()
         self.query_one(PickList).move(keys.index(self._first) if self._first in keys else 0)

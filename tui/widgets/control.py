@@ -46,7 +46,8 @@ def stepped(value: float, by: int, low: float | None, high: float | None) -> flo
 
 
 class Control(Canvas, Generic[V], can_focus=True):
-    """One line with a label, in reverse while it has the focus. Up and down go to its neighbours."""
+    """One line with a label, in reverse while it has the focus. Up and down go to its neighbours. ``name``: the option of the
+    view that it changes, if that is all it does."""
 
     DEFAULT_CSS = "Control { height: 1; } Control:focus { background: $panel; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,8 +56,8 @@ class Control(Canvas, Generic[V], can_focus=True):
         Binding("up,k", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, label: str, label_width: int, value: V, id: str | None) -> None:
-        super().__init__(id=id)
+    def __init__(self, label: str, label_width: int, value: V, name: str | None, id: str | None) -> None:
+        super().__init__(name=name, id=id)
         self.label = label
         self.value: V = value
         self.label_width = label_width
@@ -116,9 +117,10 @@ class NumberControl(Control[float]):
         step: float | None = None,
         kind: Kind = "number",
         label_width: int = 18,
+        name: str | None = None,
         id: str | None = None,
     ) -> None:
-        super().__init__(label, label_width, value, id)
+        super().__init__(label, label_width, value, name, id)
         self.start = value
         self.low, self.high, self.by, self.kind = low, high, step, kind
 
@@ -192,9 +194,16 @@ class WordControl(Control[str]):
             return self.word
 
     def __init__(
-        self, label: str, words: Sequence[str], value: str, *, label_width: int = 18, id: str | None = None
+        self,
+        label: str,
+        words: Sequence[str],
+        value: str,
+        *,
+        label_width: int = 18,
+        name: str | None = None,
+        id: str | None = None,
     ) -> None:
-        super().__init__(label, label_width, value, id)
+        super().__init__(label, label_width, value, name, id)
         self.words = tuple(words)
 
     def paint(self, width: int, height: int) -> list[Line]:

@@ -227,7 +227,8 @@ def test_texts_are_measured_as_they_are_drawn() -> None:
     data = frame(3).with_columns(name=pl.Series(["ring-12", "環-7", ""]), note=pl.lit("rack 1"), state=pl.lit("ok"))
     window = build(NODES, data, Choice())
     assert w.needs(window) == {"name": 7, "note": 6}
-    assert w.needs(window, renderers={"note": lambda cell: [("* ", "key"), (str(cell.value), "")]})["note"] == 8
+    starred = w.Looks({"note": lambda cell: [("* ", "key"), (str(cell.value), "")]})
+    assert w.needs(build(NODES, data, Choice(), looks=starred))["note"] == 8
     assert w.needs(build(NODES, data.with_columns(pl.col("note").cast(pl.Categorical)), Choice())) == {
         "name": 7,
         "note": 6,
@@ -316,9 +317,9 @@ def test_every_line_is_as_wide_as_asked_whatever_the_data(data, width: int, glyp
     table = pl.DataFrame(
         [pl.Series(c.name, [row[i] for row in data], dtype=c.dtype) for i, c in enumerate(ANY.columns)]
     )
-    window = build(ANY, table, Choice(sort=sort, descending=down))
-    places = layout(window.columns, width, 0, w.needs(window, SETS[glyphs], RENDERERS))
-    lines = w.lines(window, 0, 10, places, width, SETS[glyphs], RENDERERS)
+    window = build(ANY, table, Choice(sort=sort, descending=down), looks=w.Looks(RENDERERS))
+    places = layout(window.columns, width, 0, w.needs(window, SETS[glyphs]))
+    lines = w.lines(window, 0, 10, places, width, SETS[glyphs])
     assert len(lines) == len(data)
     for line in [*lines, w.header(window, places, width, SETS[glyphs], "bar")]:
         assert width_of(line) == width

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
+from tui.views.shared.cells import named, number, trend
 from tui.widgets.drawing.bars import bar
 from tui.widgets.drawing.fragments import Fragment, cells, fit
-from tui.widgets.drawing.plot import spark
 
 if TYPE_CHECKING:
-    from engine.core.tables import Kind
+    import polars as pl
+
+    from engine.core.tables import Kind, Table
     from tui.widgets.table.window import Cell, Renderer
 
 _SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over DISK": ">disk", "cap est.": "est"}
@@ -97,24 +100,6 @@ def leaders_cell(cell: Cell) -> Sequence[Fragment]:
     ]
 
 
-def state_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a broker's state; anything but alive stands out."""
-    word = str(cell.value or "")
-    return [(word, {"ALIVE": "dim", "FAILED": "critical", "DEMOTED": "moderate"}.get(word, "severe"))]
-
-
-def residual_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw modelled minus measured CPU with its sign; beyond five points it stands out."""
-    if cell.value is None:
-        return [("-".rjust(cell.width), "dim")]
-    return [(f"{cell.value:+.1f}".rjust(cell.width), "moderate" if abs(cell.value) >= 5 else "")]
-
-
-def trend_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the measured CPU by window."""
-    return [(spark(cell.value or (), cell.width, cell.glyphs), "dim")]
-
-
 def flag_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw a state that is not alive, thresholds broken, an estimated capacity; in short words where there is little room."""
     words = [word for word in str(cell.value or "").split(", ") if word]
@@ -138,36 +123,8 @@ def goal_cell(cell: Cell) -> Sequence[Fragment]:
 
 def violated_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw whether a goal is violated; ``?`` where that is unknown."""
-    if cell.value is None:
-        return [("?", "dim")]
-    if not cell.value:
-        return [("no", "dim")]
-    return [("YES", "severe" if cell.row.get("hard") else "moderate")]
-
-
-def breach_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw which thresholds break."""
-    return [(str(cell.value or ""), "severe")]
-
-
-def count_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a count that should be 0."""
-    return [(str(cell.value if cell.value is not None else "-").rjust(cell.width), "severe" if cell.value else "dim")]
-
-
-def headroom_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the distance to the threshold with its sign, red where it is exceeded."""
-    if cell.value is None:
-        return [("-".rjust(cell.width), "dim")]
-    style = "severe" if cell.value < 0 else "moderate" if cell.value < 10 else ""
-    return [(f"{cell.value:+.1f}%".rjust(cell.width), style)]
-
-
-def split_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw over how many partitions the numbers of the row are split evenly; nothing for 1."""
-    if not isinstance(cell.value, int) or cell.value < 2:
-        return [("", "")]
-    return [(f"/{cell.value}".rjust(cell.width), "moderate")]
+    words = {None: ("?", "dim"), False: ("no", "dim")}
+    return [words.get(cell.value, ("YES", "severe" if cell.row.get("hard") else "moderate"))]
 
 
 def meanwhile(over: str, kind: Kind) -> Renderer:
@@ -184,19 +141,23 @@ def meanwhile(over: str, kind: Kind) -> Renderer:
     return render
 
 
+HEADROOM = number(
+    "{:+.1f}%", lambda cell: "severe" if cell.value < 0 else "moderate" if cell.value < 10 else "", none="-"
+)
+COUNT = number("{}", lambda cell: "severe" if cell.value else "dim", none="-")
 BROKER_CELLS: dict[str, Any] = {
-    "headroom_pct": headroom_cell,
+    "headroom_pct": HEADROOM,
     "cpu_pct": load_bar("percent", over="over CPU"),
     "disk_pct": load_bar("percent", over="over DISK"),
     "leader_nw_in_kbs": load_bar("number", "nw_in_cap_kbs", "follower_nw_in_kbs", over="over NW_IN"),
     "nw_out_kbs": load_bar("number", "nw_out_cap_kbs", over="over NW_OUT"),
     "pnw_out_kbs": load_bar("number", "nw_out_cap_kbs"),
     "leaders": leaders_cell,
-    "state": state_cell,
-    "residual_cpu_pct": residual_cell,
-    "cpu_trend": trend_cell,
+    "state": named({"ALIVE": "dim", "FAILED": "critical", "DEMOTED": "moderate"}, other="severe"),
+    "residual_cpu_pct": number("{:+.1f}", lambda cell: "moderate" if abs(cell.value) >= 5 else "", none="-"),
+    "cpu_trend": trend,
     "flags": flag_cell,
-    "breaches": breach_cell,
+    "breaches": named({}, other="severe"),
 }
 AFTER_CELLS: dict[str, Any] = {
     **BROKER_CELLS,
@@ -210,8 +171,66 @@ AFTER_CELLS: dict[str, Any] = {
 }
 TOPIC_CELLS: dict[str, Any] = {f"{name}_share_pct": load_bar("percent") for name in ("cpu", "nw_in", "nw_out", "disk")}
 FAILURE_CELLS: dict[str, Any] = {
-    "headroom_pct": headroom_cell,
-    **dict.fromkeys(("leaderless", "over", "newly_over", "under_min_isr"), count_cell),
+    "headroom_pct": HEADROOM,
+    **dict.fromkeys(("leaderless", "over", "newly_over", "under_min_isr"), COUNT),
 }
-COST_CELLS: dict[str, Any] = {"cpu_pct_cores": load_bar("number"), "split": split_cell}
+COST_CELLS: dict[str, Any] = {
+    "cpu_pct_cores": load_bar("number"),
+    "split": number(lambda parts: f"/{parts}" if parts > 1 else "", "moderate", none=""),
+}
 """Renderers by column: brokers, brokers before and after, replicas and partitions."""
+GOAL_CELLS: dict[str, Any] = {"violated": violated_cell, "goal": goal_cell}
+
+
+# -- the rolling restart: a row per broker that is down, a column per broker that is up meanwhile -------------------------
+
+Measure = tuple[str, str, str, "Kind"]
+"""Column of the result table, its column of broken thresholds, what it is in words, how it is shown."""
+MEASURES: tuple[Measure, ...] = (
+    ("cpu_pct", "cpu_over", "CPU in %", "percent"), ("nw_out_kbs", "nw_out_over", "network out in KB/s", "number"),
+    ("leaders", "", "leaders", "count"),
+)  # fmt: skip
+"""What the rolling restart shows, in the order in which a key steps through."""
+
+
+def restart_rows(frame: pl.DataFrame, measure: Measure) -> tuple[pl.DataFrame, Table]:
+    """Return result table ``rolling_restart`` as a wide frame, and its declaration."""
+    import polars as pl
+
+    name, over, _, _ = measure
+    ids = tuple(frame["down"].unique().sort().to_list())
+    columns = pl.concat_str(pl.lit("b"), pl.col("broker").cast(pl.String))
+    wide = (
+        frame.with_columns(columns.alias("_at"))
+        .pivot("_at", index="down", on_columns=[f"b{i}" for i in ids], values=[name, *([over] if over else [])])
+        .sort("down")
+    )
+    if over:
+        wide = wide.rename({f"{name}_b{i}": f"b{i}" for i in ids})
+    return wide.select(list(_spec(ids, measure).schema)), _spec(ids, measure)
+
+
+def restart_cells(frame: pl.DataFrame, measure: Measure) -> dict[str, Renderer]:
+    """Return how the cells of ``restart_rows`` are drawn."""
+    _, over, _, kind = measure
+    return {f"b{i}": meanwhile(f"{over}_b{i}" if over else "", kind) for i in frame["down"].unique().to_list()}
+
+
+@lru_cache(maxsize=8)
+def _spec(ids: tuple[int, ...], measure: Measure) -> Table:
+    """Return the declared columns of the matrix, with hidden ones for the thresholds."""
+    import polars as pl
+
+    from engine.core.tables import Column, Table
+
+    name, over, words, kind = measure
+    dtype = pl.Int64 if kind == "count" else pl.Float64
+    columns = [Column("down", pl.Int32, "Broker that is down.", kind="id", width=6, priority=0, grow=6)]
+    columns += [
+        Column(f"b{i}", dtype, f"Broker {i} meanwhile: {words}.", kind=kind, title=str(i), width=7) for i in ids
+    ]
+    if over:
+        columns += [Column(f"{over}_b{i}", pl.Boolean, "Over its threshold.", kind="flag", hidden=True) for i in ids]
+    return Table(
+        f"rolling_restart_{name}", f"Rolling restart: {words}.", tuple(columns), key=("down",), order=("down",)
+    )

@@ -2,55 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
-from engine.core.parameters import asks_what_if, no_what_if
+from engine.core.parameters import asks_what_if
 from tui.actions import bindings
-from tui.views.broker_load import regression, rolling, what_if
-from tui.views.broker_load.brokers import BrokersSection
-from tui.views.broker_load.cells import (
-    AFTER_CELLS,
-    BROKER_CELLS,
-    FAILURE_CELLS,
-    TOPIC_CELLS,
-    goal_cell,
-    violated_cell,
-)
+from tui.views.broker_load import cells, drawing
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.shared.pane import ViewPane
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, PlotOf, Row, Section, Shown, TableOf
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import share_bar
-from tui.widgets.drawing.plot import PlotView
-from tui.widgets.facts import Facts
-from tui.widgets.sections import Sections, TitleBar
-from tui.widgets.table.table import LiveTable
+from tui.widgets.drawing.plot import Draw
+from tui.widgets.facts import Fact
+from tui.widgets.table.window import Looks
 
 if TYPE_CHECKING:
     from engine.core.result import Result
 
-NAME = "broker-load"
-MODES = ("upstream", "corrected", "regression")
 GROUPS = ("brokers", "hosts", "racks")
-BROKERS, TOPICS, GOALS, REGRESSION, FAILURES, ROLLING, WHAT_IF, DATA = range(8)
-MEASURES: tuple[rolling.Measure, ...] = (
-    ("cpu_pct", "cpu_over", "CPU in %", "percent"), ("nw_out_kbs", "nw_out_over", "network out in KB/s", "number"),
-    ("leaders", "", "leaders", "count"),
-)  # fmt: skip
+BROKERS, FAILURES, ROLLING, WHAT_IF = "brokers", "failures", "restarts", "what if"
+"""Titles of sections that keys go to."""
 
 
 class Pane(ViewPane):
     """Broker load."""
 
-    VIEW = NAME
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
+    VIEW = "broker-load"
+    SECTIONS = "bl-sections"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
     SCOPED_CSS = False
     DEFAULT_CSS = """
+    #bl-worst { height: 2; }
+    #bl-top-topics { height: 1fr; }
+    #bl-history { height: 1fr; display: none; }
+    .-tall #bl-history { display: block; }
     #bl-regression-plot { height: 1fr; }
     #bl-regression-facts { height: 3; }
     #bl-regression { height: 4; }
@@ -78,235 +68,236 @@ class Pane(ViewPane):
         self.measure = 0
         self.page = 0
 
-    def compose_view(self) -> ComposeResult:
-        """Compose one section per question."""
-        sections = Sections(id="bl-sections")
-        sections.add("brokers", BrokersSection(NAME))
-        sections.add("topics", LiveTable(name=f"{NAME}/topics", id="bl-topics", renderers=TOPIC_CELLS))
-        sections.add(
-            "goals",
-            Vertical(
-                LiveTable(
-                    name=f"{NAME}/goals", id="bl-goals", renderers={"violated": violated_cell, "goal": goal_cell}
+    def sections(self) -> tuple[Section, ...]:
+        """One section per question."""
+        count = self._count
+        return (
+            Section(BROKERS, self._brokers_section()),
+            Section("topics", self._topics("bl-topics", "topics")),
+            Section("goals", self._goals_section(), count("violated_goals", "moderate", "violated_hard_goals")),
+            Section("regression", self._regression_section()),
+            Section(
+                FAILURES,
+                TableOf(table="failures", id="bl-failures", cells=cells.FAILURE_CELLS, open=self._play),
+                count("unsurvivable_single_failures", "severe"),
+            ),
+            Section(ROLLING, self._restarts_section()),
+            Section(
+                WHAT_IF,
+                self._what_if_section(),
+                lambda result: ("*" if asks_what_if(self.parameters) else "", "key"),
+            ),
+            Section(
+                "data",
+                Box(
+                    Vertical,
+                    TableOf(table="ledger", id="bl-ledger"),
+                    TableOf(table="skipped", id="bl-skipped", open=self._open_partition),
                 ),
-                Facts(id="bl-goal-facts"),
-                LiveTable(name=f"{NAME}/balance", id="bl-balance"),
+                count("skipped_partitions", "moderate"),
             ),
         )
-        sections.add(
-            "regression",
-            Vertical(
-                Facts(id="bl-regression-facts"),
-                LiveTable(name=f"{NAME}/regression", id="bl-regression"),
-                Vertical(
-                    NumberControl("a  leader in", 0.7, low=0, step=0.05, id="bl-a"),
-                    NumberControl("b  leader out", 0.15, low=0, step=0.05, id="bl-b"),
-                    NumberControl("c  follower in", 0.15, low=0, step=0.05, id="bl-c"),
-                    id="bl-weights",
-                ),
-                Horizontal(
-                    PlotView(id="bl-regression-plot"),
-                    LiveTable(name=f"{NAME}/coverage", id="bl-coverage", renderers={"fill": share_bar(peak=1)}),
-                ),
-            ),
-        )
-        sections.add(
-            "failures",
-            LiveTable(
-                name=f"{NAME}/failures", id="bl-failures",
-                renderers=FAILURE_CELLS,
-            ),
-        )  # fmt: skip
-        sections.add(
-            "restarts",
-            Vertical(Facts(id="bl-rolling-facts"), LiveTable(name=f"{NAME}/rolling-restart", id="bl-rolling")),
-        )
-        sections.add(
-            "what if",
-            Vertical(
-                Facts(id="bl-what-facts"),
-                LiveTable(
-                    name=f"{NAME}/what-if", id="bl-what",
-                    renderers=AFTER_CELLS,
-                ),
-                LiveTable(name=f"{NAME}/what-if-leaders", id="bl-what-leaders"),
-            ),
-        )  # fmt: skip
-        sections.add(
-            "data",
-            Vertical(
-                LiveTable(name=f"{NAME}/ledger", id="bl-ledger"), LiveTable(name=f"{NAME}/skipped", id="bl-skipped")
-            ),
-        )
-        yield sections
 
-    # -- drawing ------------------------------------------------------------------------------------------------------
+    @staticmethod
+    def _count(name: str, style: str, severe: str = "") -> Any:
+        """Return what marks a section with a number of the summary, severe where the number ``severe`` is above 0."""
 
-    def show(self, result: Result) -> None:
-        """Draw the section on screen; the others when they are chosen."""
-        titles = self.query_one("#bl-sections", Sections)
-        bar = titles.query_one(TitleBar)
-        goals = result.summary.get("violated_goals", 0)
-        hard = result.summary.get("violated_hard_goals", 0)
-        bar.mark(GOALS, str(goals) if goals else "", "severe" if hard else "moderate")
-        lost = result.summary.get("unsurvivable_single_failures", 0)
-        bar.mark(FAILURES, str(lost) if lost else "", "severe")
-        gone = result.summary.get("skipped_partitions", 0)
-        bar.mark(DATA, str(gone) if gone else "", "moderate")
-        bar.mark(WHAT_IF, "*" if asks_what_if(self.parameters) else "", "key")
-        self._draw(titles.chosen)
+        def mark(result: Result) -> tuple[str, str]:
+            number = result.summary.get(name)
+            return (str(number) if number else "", "severe" if result.summary.get(severe) else style)
 
-    @on(Sections.Shown, "#bl-sections")
-    def _section_shown(self, event: Sections.Shown) -> None:
-        if self.result is not None:
-            self._draw(event.index)
-
-    def _draw(self, section: int) -> None:
-        result = self.result
-        if result is None:
-            return
-        if section == BROKERS:
-            self.query_one(BrokersSection).show(self, result, self.grouping)
-        elif section == TOPICS:
-            self.show_table("#bl-topics", result, "topics")
-        elif section == GOALS:
-            self.show_table("#bl-goals", result, "goals")
-            self._goal()
-            self.show_table("#bl-balance", result, "balance")
-        elif section == REGRESSION:
-            self._regression(result)
-        elif section == FAILURES:
-            self.show_table("#bl-failures", result, "failures")
-        elif section == ROLLING:
-            self._rolling(result)
-        elif section == WHAT_IF:
-            self._what_if(result)
-        elif section == DATA:
-            self.show_table("#bl-ledger", result, "ledger")
-            self.show_table("#bl-skipped", result, "skipped")
-
-    @on(LiveTable.Highlighted, "#bl-goals")
-    def _goal(self) -> None:
-        row = self.query_one("#bl-goals", LiveTable).row
-        words = str(row["detail"] or ("violated" if row["violated"] else "kept")) if row else ""
-        self.query_one("#bl-goal-facts", Facts).show([(str(row["goal"]), words, "")] if row else [])
-
-    def _regression(self, result: Result) -> None:
-        self.show_table("#bl-regression", result, "regression")
-        self.query_one("#bl-regression-facts", Facts).show(regression.facts(result, self.parameters))
-        self.show_table("#bl-coverage", result, "regression_coverage")
-        for name in "abc":
-            self.query_one(f"#bl-{name}", NumberControl).show(getattr(self.parameters, name))
-        self.query_one("#bl-regression-plot", PlotView).show(regression.chart(result.detail))
-
-    def _rolling(self, result: Result) -> None:
-        frame = result.tables.get("rolling_restart")
-        table = self.query_one("#bl-rolling", LiveTable)
-        facts = self.query_one("#bl-rolling-facts", Facts)
-        if frame is None:
-            facts.show([("too many brokers for a matrix: see the section failures", "", "dim")])
-            table.display = False
-            return
-        measure = MEASURES[self.measure]
-        facts.show(
-            [
-                (f"{measure[2]} of each broker (columns) while that of the row is down", "", ""),
-                ("! over the threshold   y other measure   Enter plays it   h l further brokers", "", "dim"),
-            ]
-        )
-        table.display = True
-        matrix, spec, renderers = rolling.matrix(frame, measure)
-        table.renderers = renderers
-        table.show(matrix, spec if table.spec is None or spec.columns != table.spec.columns else table.spec)
-
-    def _what_if(self, result: Result) -> None:
-        facts = what_if.facts(self.parameters, result)
-        (title, first, second), place, count = what_if.page(result, self.page)
-        if count > 1 and asks_what_if(self.parameters):
-            facts.insert(0, ("shown", f"{title} ({place} of {count}; y shows the next)", "key"))
-        self.query_one("#bl-what-facts", Facts).show(facts)
-        table, below = self.query_one("#bl-what", LiveTable), self.query_one("#bl-what-leaders", LiveTable)
-        table.renderers = AFTER_CELLS if first == "failover_brokers" else BROKER_CELLS
-        frame = result.tables.get(first)
-        if frame is not None and "breaches" in frame.columns:  # what is over a threshold first, then by CPU
-            frame = frame.sort(frame["breaches"] == "", -frame["cpu_pct"], maintain_order=True, nulls_last=True)
-        self.show_table("#bl-what", result, first, frame)
-        below.display = bool(second)
-        if second:
-            self.show_table("#bl-what-leaders", result, second)
+        return mark
 
     def steps(self) -> Sequence[int]:
         """Return the ends of all windows (epoch ms)."""
         detail = self.result.detail if self.result is not None else None
         return detail.window_ends if detail is not None else ()
 
-    # -- drilling down ------------------------------------------------------------------------------------------------
+    # -- brokers, hosts or racks ----------------------------------------------------------------------------------------
 
-    @on(LiveTable.Selected, "#bl-brokers")
-    async def _open_broker(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        if self.query_one(BrokersSection).is_killed(event.key[0]):
-            self.query_one("#bl-sections", Sections).choose(WHAT_IF)
-        elif self.grouping == "brokers":
-            await self.drill(BrokerLevel(int(event.key[0])))
+    def _brokers_section(self) -> Box:
+        """Return the brokers, the worst loss, where the load comes from, and the history of one broker."""
+        brokers = TableOf(
+            table="brokers", id="bl-brokers", rows=self._broker_rows, looks=_broker_looks, open=self._open_broker
+        )
+        return Box(
+            Horizontal,
+            Box(
+                Fit,
+                brokers,
+                FactsOf(drawing.worst_failure, "bl-worst"),
+                self._topics("bl-top-topics", "top-topics"),
+                PlotOf(self._history, "bl-history", of="bl-brokers"),
+            ),
+            Box(DetailPanel, FactsOf(self._broker_facts, "bl-broker-facts", of="bl-brokers"), id="bl-broker-detail"),
+        )
 
-    @on(LiveTable.Selected, "#bl-top-topics")
-    @on(LiveTable.Selected, "#bl-topics")
-    async def _open_topic(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        await self.drill(TopicLevel(str(event.key[0])))
+    def _topics(self, id: str, name: str) -> TableOf:
+        """Return a table of the topics; the smaller one is left out without any."""
 
-    @on(LiveTable.Selected, "#broker-replicas")
-    async def _open_replica(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        await self.drill(TopicLevel(str(event.key[0])))
-        self.levels[-1].query_one("#topic-partitions", LiveTable).move_to_key((event.key[0], event.key[1]))
+        def rows(result: Result) -> Any:
+            topics = result.tables.get("topics")
+            return topics if topics is not None and topics.height else None
 
-    @on(LiveTable.Selected, "#topic-partitions")
-    @on(LiveTable.Selected, "#bl-skipped")
-    @on(LiveTable.Selected, "#bl-what-leaders")
-    async def _open_partition(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        await self.drill(PartitionLevel(str(event.key[0]), int(event.key[1])))
+        return TableOf(
+            table="topics", id=id, name=name, cells=cells.TOPIC_CELLS, open=self._open_topic,
+            rows=rows, hide=name != "topics",
+        )  # fmt: skip
 
-    @on(LiveTable.Selected, "#partition-replicas")
-    async def _open_holder(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        await self.drill(BrokerLevel(int(event.key[2])))
+    def _broker_rows(self, result: Result) -> Any:
+        """Return brokers that are not alive first, then those with the least headroom; or hosts or racks."""
+        frame = result.tables.get(self.grouping)
+        if frame is None or self.grouping != "brokers":
+            return frame, self.spec(self.grouping)
+        import polars as pl
 
-    @on(LiveTable.Selected, "#bl-failures")
-    @on(LiveTable.Selected, "#bl-rolling")
-    def _open_failure(self, event: LiveTable.Selected) -> None:
-        event.stop()
+        hottest = -pl.coalesce("cpu_pct", "measured_cpu_pct")  # without a model there is no headroom
+        by = (pl.col("state") == "ALIVE", "headroom_pct", hottest, "broker")
+        killed = pl.col("broker").is_in(list(_killed(result)))
+        state = pl.when(killed).then(pl.lit("FAILED")).otherwise("state")  # marked where it stands, also without colour
+        return frame.sort(*by, nulls_last=True, maintain_order=True).with_columns(state.alias("state"))
+
+    def _broker_facts(self, result: Result, row: Row | None) -> list[Fact]:
+        if row is None:
+            return []
+        return drawing.broker_facts(row) if "source" in row else drawing.group_facts(row)
+
+    def _history(self, result: Result, row: Row | None) -> Draw | None:
+        if row is None or "source" not in row:
+            return None
+        return drawing.cpu_history(row, result.detail, self.parameters.capacity_threshold("CPU"))
+
+    # -- goals, regression, restarts ------------------------------------------------------------------------------------
+
+    def _goals_section(self) -> Box:
+        def goal(result: Result, row: Row | None) -> list[Fact]:
+            return [(row["goal"], row["detail"] or ("violated" if row["violated"] else "kept"), "")] if row else []
+
+        return Box(
+            Vertical,
+            TableOf(table="goals", id="bl-goals", cells=cells.GOAL_CELLS),
+            FactsOf(goal, "bl-goal-facts", of="bl-goals"),
+            TableOf(table="balance", id="bl-balance"),
+        )
+
+    def _regression_section(self) -> Box:
+        def weight(name: str, label: str, value: float) -> Shown:
+            control = partial(NumberControl, f"{name}  {label}", value, low=0, step=0.05, name=name)
+            return Shown(control, lambda result: getattr(self.parameters, name), f"bl-{name}")
+
+        weights = [
+            weight("a", "leader in", 0.7), weight("b", "leader out", 0.15), weight("c", "follower in", 0.15),
+        ]  # fmt: skip
+        coverage = TableOf(
+            table="regression_coverage", id="bl-coverage", name="coverage", cells={"fill": share_bar(peak=1)}
+        )
+        return Box(
+            Vertical,
+            FactsOf(lambda result: drawing.regression_facts(result, self.parameters), "bl-regression-facts"),
+            TableOf(table="regression", id="bl-regression"),
+            Box(Vertical, *weights, id="bl-weights"),
+            Box(
+                Horizontal,
+                PlotOf(lambda result: drawing.regression_chart(result.detail), "bl-regression-plot"),
+                coverage,
+            ),
+        )
+
+    def _restarts_section(self) -> Box:
+        def facts(result: Result) -> list[Fact]:
+            if "rolling_restart" not in result.tables:
+                return [("too many brokers for a matrix: see the section failures", "", "dim")]
+            words = cells.MEASURES[self.measure][2]
+            keys = "! over the threshold   y other measure   Enter plays it   h l further brokers"
+            return [(f"{words} of each broker (columns) while that of the row is down", "", ""), (keys, "", "dim")]
+
+        def rows(result: Result) -> Any:
+            frame = result.tables.get("rolling_restart")
+            return cells.restart_rows(frame, cells.MEASURES[self.measure]) if frame is not None else None
+
+        def looks(result: Result) -> Looks:
+            frame = result.tables.get("rolling_restart")
+            return Looks(cells.restart_cells(frame, cells.MEASURES[self.measure]) if frame is not None else {})
+
+        table = TableOf(
+            table="rolling_restart", id="bl-rolling", name="rolling-restart", rows=rows, looks=looks, hide=True,
+            open=self._play,
+        )  # fmt: skip
+        return Box(Vertical, FactsOf(facts, "bl-rolling-facts"), table)
+
+    # -- what if ----------------------------------------------------------------------------------------------------------
+
+    def _what_if_section(self) -> Box:
+        def facts(result: Result) -> list[Fact]:
+            told = drawing.what_if_facts(self.parameters, result)
+            (title, _, _), place, count = drawing.page(result, self.page)
+            if count > 1 and asks_what_if(self.parameters):
+                told.insert(0, ("shown", f"{title} ({place} of {count}; y shows the next)", "key"))
+            return told
+
+        def rows(result: Result) -> Any:
+            first = drawing.page(result, self.page)[0][1]
+            frame = result.tables.get(first)
+            if frame is not None and "breaches" in frame.columns:  # what is over a threshold first, then by CPU
+                frame = frame.sort(frame["breaches"] == "", -frame["cpu_pct"], maintain_order=True, nulls_last=True)
+            return frame, self.spec(first)
+
+        def looks(result: Result) -> Looks:
+            after = drawing.page(result, self.page)[0][1] == "failover_brokers"
+            return Looks(cells.AFTER_CELLS if after else cells.BROKER_CELLS)
+
+        def rows_below(result: Result) -> Any:
+            second = drawing.page(result, self.page)[0][2]
+            return (result.tables.get(second, self.spec(second).empty()), self.spec(second)) if second else None
+
+        return Box(
+            Vertical,
+            FactsOf(facts, "bl-what-facts"),
+            TableOf(table="failover_brokers", id="bl-what", name="what-if", rows=rows, looks=looks),
+            TableOf(
+                table="failover_leaders", id="bl-what-leaders", name="what-if-leaders", rows=rows_below, hide=True,
+                open=self._open_partition,
+            ),
+        )  # fmt: skip
+
+    # -- what Enter opens -------------------------------------------------------------------------------------------------
+
+    async def _open_broker(self, row: Row) -> None:
+        """Open a broker; one that the what-if lets die shows what happens then."""
+        if self.result is not None and row.get("broker") in _killed(self.result):
+            self.levels[0].choose(WHAT_IF)
+        elif "source" in row:
+            await self.drill(BrokerLevel(row["broker"]))
+
+    async def _open_topic(self, row: Row) -> None:
+        await self.drill(TopicLevel(row["topic"]))
+
+    async def _open_partition(self, row: Row) -> None:
+        await self.drill(PartitionLevel(row["topic"], row["partition"]))
+
+    def _play(self, row: Row) -> None:
+        """Let what the row names die, and show what happens then."""
         self.action_kill()
-        self.query_one("#bl-sections", Sections).choose(WHAT_IF)
+        self.levels[0].choose(WHAT_IF)
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def _under_cursor(self) -> str | None:
         """Return the broker or rack under the cursor, as the parameter ``fail`` names it."""
-        top = self.levels[-1] if self.levels else None
-        if isinstance(top, BrokerLevel):
-            return str(top.broker)
-        if len(self.levels) > 1 or not self.query("#bl-sections"):
-            return None
-        section = self.query_one("#bl-sections", Sections).chosen
-        table = {
-            BROKERS: "#bl-brokers", FAILURES: "#bl-failures", ROLLING: "#bl-rolling", WHAT_IF: "#bl-what",
-        }.get(section)  # fmt: skip
-        row = self.query_one(table, LiveTable).row if table else None
+        if isinstance(self.top, BrokerLevel):
+            return str(self.top.broker)
+        tables = {BROKERS: "bl-brokers", FAILURES: "bl-failures", ROLLING: "bl-rolling", WHAT_IF: "bl-what"}
+        table = tables.get(self.levels[0].section) if len(self.levels) == 1 else None
+        row = self.levels[0].row(table) if table else None
         if row is None:
             return None
         if "failure" in row:
             kind, _, name = str(row["failure"]).partition(" ")
             return name if kind == "broker" else f"rack:{name}"
-        if row.get("down") is not None:
-            return str(row["down"])
-        if row.get("broker") is not None:
-            return str(row["broker"])
-        if section == BROKERS and self.grouping == "racks":
-            return f"rack:{row['rack']}"
-        return f"host:{row['host']}" if row.get("host") else None
+        for column in ("down", "broker"):
+            if row.get(column) is not None:
+                return str(row[column])
+        return next((f"{kind}:{row[kind]}" for kind in ("host", "rack") if row.get(kind)), None)
 
     def _toggle(self, field: str) -> None:
         word = self._under_cursor()
@@ -319,7 +310,7 @@ class Pane(ViewPane):
     def action_kill(self) -> None:
         """Kill the broker or rack under the cursor, or bring it back."""
         word = self._under_cursor()
-        if self.result is not None and word not in self.parameters.fail and what_if.is_dead(self.result, word):
+        if self.result is not None and word not in self.parameters.fail and drawing.is_dead(self.result, word):
             self.notify(f"broker {word} is already dead", severity="warning", timeout=3)
             return
         self._toggle("fail")
@@ -328,53 +319,43 @@ class Pane(ViewPane):
         """Demote the broker under the cursor, or undo that."""
         self._toggle("demote")
 
-    def action_mode(self) -> None:
-        """Go on to the next of upstream (as Cruise Control), corrected, regression."""
-        if self.parameters is not None:
-            self.change(mode=MODES[(MODES.index(self.parameters.mode) + 1) % len(MODES)])
-
-    def action_weights(self) -> None:
-        """Switch between static and fitted weights."""
-        if self.parameters is not None:
-            self.change(weights="static" if self.parameters.weights == "fitted" else "fitted")
-
-    def action_plan(self) -> None:
-        """Apply the reassignment among the inputs, or drop it."""
-        if self.parameters is not None:
-            self.change(apply_plan=not self.parameters.apply_plan)
-
     def action_add(self) -> None:
         """Add one more broker."""
         if self.parameters is not None:
             self.change(add_brokers=self.parameters.add_brokers + 1)
 
-    def action_clear(self) -> None:
-        """Drop the what-if."""
-        if self.parameters is not None:
-            self.change(**no_what_if(type(self.parameters)))
-
     def action_page(self) -> None:
         """Show the next measure of the rolling restart, or the next table of the what-if."""
-        if self.result is None or not self.query("#bl-sections"):
+        if not self.levels:
             return
-        section = self.query_one("#bl-sections", Sections).chosen
-        if section == WHAT_IF:
+        root = self.levels[0]
+        if root.section == WHAT_IF:
             self.page += 1
         else:
-            self.measure = (self.measure + 1) % len(MEASURES)
-            section = ROLLING
-            self.query_one("#bl-sections", Sections).choose(ROLLING)
-        self._draw(section)
+            self.measure = (self.measure + 1) % len(cells.MEASURES)
+            root.choose(ROLLING)
+        root.draw()
 
     def action_group(self) -> None:
         """Group by brokers, hosts or racks."""
         self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
-        if self.result is not None and self.query("#bl-sections"):
-            self.query_one("#bl-sections", Sections).choose(BROKERS)
-            self._draw(BROKERS)
+        if self.levels:
+            self.levels[0].choose(BROKERS)
+            self.levels[0].draw()
 
-    @on(NumberControl.Changed)
-    def _weight(self, event: NumberControl.Changed) -> None:
-        if event.number.id in ("bl-a", "bl-b", "bl-c"):
-            event.stop()
-            self.change(**{event.number.id[-1]: event.value})
+
+def _killed(result: Result) -> Sequence[int]:
+    """Return the brokers that the what-if lets die."""
+    killed: Sequence[int] = result.summary.get("failed_brokers", ())
+    return killed
+
+
+def _broker_looks(result: Result) -> Looks:
+    """Return how the brokers of a result are drawn: the killed, the dead and those on bad disks stand out."""
+
+    def style(row: Mapping[str, Any]) -> str:
+        if row.get("broker") in _killed(result):
+            return "critical"
+        return "" if row.get("state") in ("ALIVE", None) else "severe"
+
+    return Looks(cells.BROKER_CELLS, style)

@@ -8,12 +8,14 @@ SCOPE = "job-heuristics"
 
 ACTIONS: tuple[Action, ...] = (
     Action("job-heuristics.mode", ("m",), "Mode", "Switch between Dr. Elephant's code and its published "
-           "description; the job's section 'notes' names each number that differs.", SCOPE, bar=22),
+           "description; the job's section 'notes' names each number that differs.", SCOPE,
+           run="next('mode')", bar=22),
     Action("job-heuristics.group", ("b",), "Group by", "Group the roll-up by user, queue, job type or hour.", SCOPE, bar=24),
     Action("job-heuristics.what-if", ("w",), "What if", "Go to the what-if controls of the open job.", SCOPE, bar=14),
     Action("job-heuristics.take", ("t",), "Take advice", "Take the recommendation under the cursor into the what-if "
            "scenario.", SCOPE, bar=18),
-    Action("job-heuristics.forget", ("x",), "Forget scenario", "Drop the what-if scenario of the open job.", SCOPE),
+    Action("job-heuristics.forget", ("x",), "Forget scenario", "Drop the what-if scenario of the open job.", SCOPE,
+           run="clear_what_if"),
     Action("job-heuristics.compare", ("i",), "Compare", "Compare the configuration of the open job with that of the run "
            "under the cursor (section history).", SCOPE),
 )  # fmt: skip

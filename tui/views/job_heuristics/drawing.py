@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -10,35 +10,16 @@ from engine.core import units
 from engine.job_heuristics.tables import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
-from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless, join, wrap
 from tui.widgets.drawing.plot import Mark, histogram, spark
 
 if TYPE_CHECKING:
+    from engine.core.result import Result
     from engine.job_heuristics.mapreduce.result import Chart, JobDetail, SideDetail, VerdictDetail
-
-Paint = Callable[[int, Glyphs], list[Line]]
 
 DR_ELEPHANT = "Dr. Elephant"
 LETTERS = {".": "ok", "L": "low", "M": "moderate", "S": "severe", "C": "critical"}
 """Letter of a severity strip to the level whose style it takes."""
-
-
-class Drawing(ScrollCanvas, can_focus=True):
-    """Lines behind a scroll bar, drawn by a function of width and glyphs."""
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._draw: Paint | None = None
-
-    def show(self, draw: Paint | None) -> None:
-        """Show another drawing; only differing cells are sent."""
-        self._draw = draw
-        self.repaint()
-
-    def content(self, width: int) -> list[Line]:
-        """The drawing at this width."""
-        return self._draw(width, self.glyphs) if self._draw is not None else []
 
 
 def strip_line(strip: str) -> list[Fragment]:
@@ -79,6 +60,23 @@ def facts(rows: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
         for number, part in enumerate(wrap(value, max(width - left, 1)) or [""]):
             out.append([(fit(label, left) if number == 0 else " " * left, "dim"), (part, style)])
     return out
+
+
+def job_line(row: dict[str, Any], state: str, glyphs: Glyphs) -> Line:
+    """Draw the first line of an open job, given its row of the list: name, severity, state, letters of all verdicts."""
+    severity = row.get("severity") or ""
+    return [
+        (f"{row.get('name') or '(no name)'}  ", "title"),
+        (f"{glyphs.severity[level(severity)]} {severity or 'not judged'}  ", level(severity)),
+        (f"{state}  ", "key" if state == "RUNNING" else ""),
+        *strip_line(str(row.get("strip") or "")),
+    ]
+
+
+def problems_of(result: Result, job_id: str) -> list[str]:
+    """Return the problems of a job's files in words."""
+    mine = (problem for problem in result.problems if job_id in problem.path)
+    return [f"{p.path}{f':{p.line}' if p.line else ''} {p.kind}: {p.reason}" for p in mine][:50]
 
 
 # --- one verdict -----------------------------------------------------------------------------------------------------

@@ -1,55 +1,258 @@
-"""One job in full: verdicts, cost, tasks, time, advice, what-if controls, history, notes."""
+"""An open job: its sections, the controls of the what-if scenario, advice taken into it; and one MapReduce job in full."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
-from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 
 from engine.core import units
+from engine.core.tables import Kind
+from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.scenario import USE, Knob, OpenJob, ScenarioControls
+from tui.views.shared.sections import Box, Level, LinesOf, Part, Row, Section, Shown, TableOf
+from tui.views.shared.tab import Tab
+from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment, Line
-from tui.widgets.sections import Sections
-from tui.widgets.table.table import LiveTable
+from tui.widgets.drawing.plot import Draw
 
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.core.tables import Column, Table
     from engine.job_heuristics.mapreduce.result import JobDetail
-    from engine.job_heuristics.result.all_jobs import Detail
-    from tui.widgets.table.window import Cell
+    from tui.widgets.table.window import Cell, Key
 
-SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")
-TAKES = {
-    "mapreduce.map.memory.mb": "map_mb",
-    "mapreduce.reduce.memory.mb": "reduce_mb",
-    "mapreduce.input.fileinputformat.split.minsize": "split_size",
-    "mapreduce.input.fileinputformat.split.maxsize": "split_size",
-    "mapreduce.job.reduces": "reduces",
-    "mapreduce.job.reduce.slowstart.completedmaps": "slow_start",
-}
-"""Which recommendation the scenario can take, and as which parameter."""
-TASK_FIRST = {
-    "task_id": ("", 16), "state": ("", 9), "total_ms": ("run time", 8), "input_bytes": ("input", 9),
-    "reduce_shuffle_bytes": ("shuffled", 9), "shuffle_ms": ("shuffle", 8), "sort_ms": ("sort", 8),
-    "gc_ms": ("GC", 8), "spilled_records": ("spilled", 11), "host": ("", 0), "attempts": ("", 8),
-    "start_ms": ("started", 14), "locality": ("", 0), "error": ("", 0),
-}  # fmt: skip
-"""The task list begins with what makes a task long; title and width of each (empty, 0: as declared)."""
-MB = 2**20
+USE = (
+    "change a value: + and - step it, Enter types one, Backspace puts it back, Up and Down choose another. "
+    "Verdicts and metrics follow at once; x drops the scenario."
+)
+"""How the controls are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One number of the scenario: the parameter ``field``, its value as the job ran, and its bounds; ``step`` None: by the
+    size of the number."""
+
+    field: str
+    label: str
+    value: float
+    low: float
+    high: float | None = None
+    step: float | None = None
+    kind: Kind = "count"
+
+
+class ScenarioControls(VerticalScroll):
+    """Numbers of the scenario, and a factor on the limits of a heuristic. Each change becomes a parameter of the view."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._filled = False
+        self._wanted = False
+
+    @property
+    def _pane(self) -> Tab:
+        return next(node for node in self.ancestors if isinstance(node, Tab))
+
+    def show(self, value: tuple[Sequence[Knob], Sequence[str], str]) -> None:
+        """Show the values in force; the first time make the controls: numbers, limits (HEURISTIC/PARAMETER), and which limit
+        is chosen at first."""
+        if self._filled:
+            self.follow()
+            return
+        knobs, limits, first = value
+        self._filled = True
+        controls: list[Any] = [
+            NumberControl(knob.label, knob.value, low=knob.low, high=knob.high, step=knob.step, kind=knob.kind,
+                          label_width=21, id=f"what-{knob.field.replace('_', '-')}")
+            for knob in knobs
+        ]  # fmt: skip
+        word = WordControl("scale the limits of", list(limits), first, id="what-limit")
+        word.label_width = 21
+        times = NumberControl("  by the factor", 1.0, low=0.05, high=20.0, step=0.05, label_width=21, id="what-times")
+        self.mount(*controls, word, times)
+        self.call_after_refresh(self._made)
+
+    def _made(self) -> None:
+        self.follow()
+        if self._wanted:
+            self.focus_first()
+
+    def focus_first(self) -> None:
+        """Put the focus on the first control; if the job is still being read, as soon as there is one."""
+        self._wanted = not self.children
+        if self.children:
+            self.children[0].focus()
+
+    def follow(self) -> None:
+        """Show the values that the parameters have (undo, advice taken)."""
+        for control in self.query(NumberControl):
+            field = _field(control)
+            if field != "times":
+                wish = getattr(self._pane.parameters, field)
+                control.show(control.start if wish is None else wish)
+        for word in self.query(WordControl):
+            self._show_factor(word.value)
+
+    def _show_factor(self, limit: str) -> None:
+        factors = dict(_wish(text) for text in self._pane.parameters.limits)
+        self.query_one("#what-times", NumberControl).show(factors.get(limit, 1.0))
+
+    @on(NumberControl.Changed)
+    def _number_changed(self, event: NumberControl.Changed) -> None:
+        event.stop()
+        control, pane = event.number, self._pane
+        value: float | None = None if event.value == control.start else event.value
+        field = _field(control)
+        if field == "times":
+            word = self.query_one("#what-limit", WordControl).value
+            others = [t for t in pane.parameters.limits if _wish(t)[0] != word]
+            mine = [f"{word}=x{event.value:g}"] if value is not None else []
+            pane.change(limits=tuple(sorted([*others, *mine])))
+        elif value is not None:
+            pane.change(**{field: round(value, 3) if control.kind == "number" else int(value)})
+        else:
+            pane.change(**{field: None})
+
+    @on(WordControl.Changed, "#what-limit")
+    def _limit_chosen(self, event: WordControl.Changed) -> None:
+        event.stop()
+        self._show_factor(event.value)
+
+
+class OpenJob(Level):
+    """The level of an open job. ``TAKES`` says which property of an advice the scenario can take, and as which parameter;
+    ``ADVISING`` in which sections rows can be taken, and from which table. ``LIMIT`` is the limit that is scaled at first."""
+
+    PREFIX: ClassVar[str]
+    TAKES: ClassVar[Mapping[str, str]] = {}
+    ADVISING: ClassVar[Mapping[str, str]] = {}
+    LIMIT: ClassVar[str] = ""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+        self.read = False
+        self.NAME = f"{self.PREFIX}-sections"
+
+    # -- what kinds of jobs differ in ---------------------------------------------------------------------------------
+
+    def shown(self, result: Result) -> Any:
+        """Return the part of the result's detail on this job; None if it has none."""
+        raise NotImplementedError
+
+    def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return what stands above the sections."""
+        raise NotImplementedError
+
+    def rules(self) -> Any:
+        """Return the heuristics whose limits can be scaled."""
+        raise NotImplementedError
+
+    def knobs(self, shown: Any) -> list[Knob]:
+        """Return the numbers of the scenario."""
+        raise NotImplementedError
+
+    # -- what they have in common ---------------------------------------------------------------------------------------
+
+    def head(self) -> Part:
+        """Return the lines above the sections."""
+        return self.drawn(f"{self.PREFIX}-head", self.lines)
+
+    def ready(self, result: Result) -> bool:
+        """Return whether the job has been read."""
+        there = self.shown(result) is not None
+        self.read = self.read or there
+        return there
+
+    def drawn(self, id: str, draw: Any) -> Shown:
+        """Return lines that ``draw`` draws, given the result, width and glyphs."""
+        return LinesOf(lambda result: lambda width, height, glyphs: draw(result, width, glyphs), id)
+
+    def controls(self, id: str) -> Shown:
+        """Return the controls of the scenario."""
+
+        def value(result: Result) -> tuple[Sequence[Knob], Sequence[str], str]:
+            from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+
+            rules = default_rules(self.rules()).with_gates
+            limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
+            return self.knobs(self.shown(result)), limits, self.LIMIT or limits[0]
+
+        return Shown(ScenarioControls, value, id)
+
+    def effects(self, id: str) -> TableOf:
+        """Return the table of what the scenario changes; it is left out while nothing is predicted."""
+
+        def rows(result: Result) -> Any:
+            return result.tables.get("what_if") if self.shown(result).prediction is not None else None
+
+        return TableOf(table="what_if", id=id, rows=rows, cells={"predicted": predicted_cell}, hide=True)
+
+    def advice(self, id: str, **more: Any) -> TableOf:
+        """Return the table of recommendations."""
+        return TableOf(
+            table="recommendations", id=id, name="job-recommendations", arrange=advice_spec,
+            rows=lambda result: result.detail.rows("recommendations", self.job_id), **more,
+        )  # fmt: skip
+
+    def history(self) -> TableOf:
+        """Return the table of earlier and later runs; Enter opens one."""
+        return TableOf(table="history", id="job-runs", open=self._open_run)
+
+    async def _open_run(self, row: Row) -> None:
+        pane: Any = self.pane
+        if row["job_id"] != self.job_id:
+            await pane.back()
+            await pane.open(row["job_id"])
+
+    def worst(self, result: Result) -> Key | None:
+        """Return the worst verdict: why the job is bad is what it was opened for. None if nothing is bad."""
+        bad = [each for each in self.shown(result).verdicts if units.rank(each.severity) > units.rank("none")]
+        return (max(bad, key=lambda verdict: units.rank(verdict.severity)).heuristic,) if bad else None
+
+    def what_if(self) -> None:
+        """Go to the controls of the scenario."""
+        self.choose("what if")
+        self.query_one(ScenarioControls).focus_first()
+
+    def take(self) -> None:
+        """Take the advice under the cursor into the scenario; from elsewhere show it first."""
+        if self.section not in self.ADVISING:
+            self.choose("advice")
+            return
+        row = self.row(self.ADVISING[self.section])
+        if row is None:
+            self.notify("there is nothing to recommend for this job", timeout=3)
+            return
+        field, value = self.TAKES.get(row["key"]), _number(str(row.get("value" if "text" in row else "setting") or ""))
+        if field is None or value is None:
+            key = (row["key"] or row.get("topic") or "this").removeprefix("mapreduce.")
+            self.notify(f"what-if does not model {key}; the advice holds", timeout=3, markup=False)
+            return
+        self.pane.change(**{field: value if field == "slow_start" else int(value)})
+        self.choose("what if")
 
 
 class JobLevel(OpenJob):
-    """The open job. Every section draws from ``Result.detail.job`` and the tables of that job; only the section on
-    screen is drawn."""
+    """The open MapReduce job. Its sections draw from ``Result.detail.job`` and the tables of that job."""
 
-    PREFIX, SECTIONS, TAKES = "job", SECTIONS, TAKES
-    ADVISING: ClassVar = {"advice": "#job-advice"}
+    PREFIX = "job"
+    TAKES: ClassVar = {
+        "mapreduce.map.memory.mb": "map_mb",
+        "mapreduce.reduce.memory.mb": "reduce_mb",
+        "mapreduce.input.fileinputformat.split.minsize": "split_size",
+        "mapreduce.input.fileinputformat.split.maxsize": "split_size",
+        "mapreduce.job.reduces": "reduces",
+        "mapreduce.job.reduce.slowstart.completedmaps": "slow_start",
+    }
+    ADVISING: ClassVar = {"advice": "job-advice"}
+    LIMIT = "Mapper Time/num_tasks_severity"
     SCOPED_CSS = False  # the rules begin with the screen's classes
     DEFAULT_CSS = """
     JobLevel { layout: vertical; }
@@ -73,179 +276,46 @@ class JobLevel(OpenJob):
     JobLevel #job-changes { height: 1fr; }
     """
 
-    def __init__(self, job_id: str) -> None:
-        super().__init__(job_id)
-        self._ready = False
-        self._placed = False
-        self._specs: dict[str, Table] = {}
-
-    def compose(self) -> ComposeResult:
-        """Head and sections."""
-        name = "job-heuristics"
-        yield drawing.Drawing(id="job-head")
-        sections = Sections(id="job-sections")
-        sections.add(
-            "verdicts",
-            Horizontal(
-                LiveTable(name=f"{name}/explained", id="job-explained"),
-                drawing.Drawing(id="job-verdict"),
-                id="job-verdicts",
+    def sections(self) -> tuple[Section, ...]:
+        """What is wrong with the job, what it costs, what would help."""
+        verdicts = TableOf(table="explained", id="job-explained", first=self.worst)
+        advice = self.advice("job-advice", height=lambda rows: min(max(rows, 1), 12) + 2)  # the text stands right below
+        return (
+            Section(
+                "verdicts",
+                Box(Horizontal, verdicts, LinesOf(self._verdict, "job-verdict", of="job-explained"), id="job-verdicts"),
             ),
+            Section("cost", self.drawn("job-cost", self._cost)),
+            Section("tasks", LinesOf(self._tasks, "job-tasks")),
+            Section("time", LinesOf(self._time, "job-time")),
+            Section("advice", Box(Vertical, advice, LinesOf(_advice, "job-advice-text", of="job-advice"))),
+            Section(
+                "what if",
+                Box(
+                    Horizontal,
+                    self.controls("job-controls"),
+                    Box(Vertical, self.effects("job-what-if"), self.drawn("job-model", self._model)),
+                    id="job-scenario",
+                ),
+            ),
+            Section("history", Box(Vertical, self.history(), TableOf(table="conf_changes", id="job-changes"))),
+            Section("task list", TableOf(table="tasks", id="job-task-list", arrange=task_spec)),
+            Section("notes", self.drawn("job-notes", self._notes)),
         )
-        sections.add("cost", drawing.Drawing(id="job-cost"))
-        sections.add("tasks", drawing.Drawing(id="job-tasks"))
-        sections.add("time", drawing.Drawing(id="job-time"))
-        sections.add("advice", Vertical(
-            LiveTable(name=f"{name}/job-recommendations", id="job-advice"), drawing.Drawing(id="job-advice-text"),
-        ))  # fmt: skip
-        effects = LiveTable(name=f"{name}/what_if", id="job-what-if", renderers={"predicted": predicted_cell})
-        model = Vertical(effects, drawing.Drawing(id="job-model"))
-        sections.add("what if", Horizontal(ScenarioControls(id="job-controls"), model, id="job-scenario"))
-        sections.add("history", Vertical(
-            LiveTable(name=f"{name}/history", id="job-runs"), LiveTable(name=f"{name}/conf_changes", id="job-changes"),
-        ))  # fmt: skip
-        sections.add("task list", LiveTable(name=f"{name}/tasks", id="job-task-list"))
-        sections.add("notes", drawing.Drawing(id="job-notes"))
-        yield sections
 
-    # -- drawing --------------------------------------------------------------------------------------------------------
+    def shown(self, result: Result) -> JobDetail | None:
+        """Return the detail of the job."""
+        job: JobDetail | None = result.detail.job if result.detail is not None else None
+        return job if job is not None and job.facts.job.id == self.job_id else None
 
-    def show(self, result: Result) -> None:
-        """Draw the head and the section on screen."""
-        shown = self._shown(result)
-        self._panel("head").show(lambda width, glyphs: self._head(result, shown, width, glyphs))
-        if shown is not None:
-            self._ready = True
-        self._draw(result)
-
-    def _panel(self, name: str) -> drawing.Drawing:
-        return self.query_one(f"#job-{name}", drawing.Drawing)
-
-    def _shown(self, result: Result) -> JobDetail | None:
-        detail: Detail | None = result.detail
-        if detail is None or detail.job is None or detail.job.facts.job.id != self.job_id:
-            return None
-        return detail.job
-
-    @on(Sections.Shown, "#job-sections")
-    def _section_shown(self) -> None:
-        if self.pane.result is not None:
-            self._draw(self.pane.result)
-
-    def _draw(self, result: Result) -> None:
-        shown = self._shown(result)
-        if shown is None:
-            return
-        getattr(self, f"_draw_{self.section.replace(' ', '_')}")(result, shown)
-
-    def _head(self, result: Result, shown: JobDetail | None, width: int, glyphs: Any) -> list[Line]:
-        if shown is None:
-            text = f"{self.job_id}: " + (
-                "reading its tasks" if self.pane.dirty or not self._ready else "not in the data any more"
-            )
-            return [[(text, "title")]]
-        row = result.detail.listed(self.job_id)
-        severity = row.get("severity") or ""
-        mark = glyphs.severity[drawing.level(severity)]
-        state = str(row.get("state") or "")
-        first: Line = [
-            (f"{row.get('name') or '(no name)'}  ", "title"),
-            (f"{mark} {severity or 'not judged'}  ", drawing.level(severity)),
-            (f"{state}  ", "key" if state == "RUNNING" else ""),
-            ("", ""),
-            *drawing.strip_line(str(row.get("strip") or "")),
-            (f"  {drawing.LEGEND}", "dim"),
-        ]
-        maps, reduces = shown.facts.job.maps, shown.facts.job.reduces
-        second: Line = [
-            (f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type') or 'Unknown'}, ", "dim"),
-            (f"{maps.n:,}/{maps.planned:,} maps, {reduces.n:,}/{reduces.planned:,} reducers, ", "dim"),
-            (f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}", "dim"),
-        ]
-        if shown.before.runtime_ms is not None:
-            second.append((f", ran {units.text('ms', shown.before.runtime_ms)}", "dim"))
-        return [first, second]
-
-    def _draw_verdicts(self, result: Result, shown: JobDetail) -> None:
-        self.pane.show_table("#job-explained", result, "explained")
-        table = self.query_one("#job-explained", LiveTable)
-        if not self._placed and table.window is not None and shown.verdicts:
-            # Why the job is bad is what it was opened for.
-            self._placed = True
-            worst = max(shown.verdicts, key=lambda verdict: units.rank(verdict.severity))
-            if units.rank(worst.severity) > units.rank("none"):
-                table.move_to_key((worst.heuristic,))
-        self._verdict()
-
-    @on(LiveTable.Highlighted, "#job-explained")
-    def _verdict(self) -> None:
-        result = self.pane.result
-        shown = self._shown(result) if result is not None else None
-        row = self.query_one("#job-explained", LiveTable).row
-        found = next((v for v in shown.verdicts if row and v.heuristic == row["heuristic"]), None) if shown else None
-        self._panel("verdict").show((lambda *at: drawing.verdict(found, *at)) if found is not None else None)
-
-    def _draw_cost(self, result: Result, shown: JobDetail) -> None:
-        rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
-        self._panel("cost").show(lambda width, glyphs: drawing.cost(rows, shown, width, glyphs))
-
-    def _draw_tasks(self, result: Result, shown: JobDetail) -> None:
-        panel = self._panel("tasks")
-        panel.show(lambda width, glyphs: drawing.distributions(shown.facts.sides, width, panel.size.height, glyphs))
-
-    def _draw_time(self, result: Result, shown: JobDetail) -> None:
-        panel = self._panel("time")
-        panel.show(lambda width, glyphs: drawing.timeline(shown, width, panel.size.height, glyphs))
-
-    def _draw_advice(self, result: Result, shown: JobDetail) -> None:
-        mine = result.detail.rows("recommendations", self.job_id)
-        table = self.query_one("#job-advice", LiveTable)
-        table.styles.height = min(max(mine.height, 1), 12) + 2  # the text stands right below the last row
-        table.show(mine, self._spec("recommendations", advice_spec))
-        self._advice_text()
-
-    @on(LiveTable.Highlighted, "#job-advice")
-    def _advice_text(self) -> None:
-        row = self.query_one("#job-advice", LiveTable).row
-        self._panel("advice-text").show(lambda width, glyphs: _advice_lines(row, width, glyphs))
-
-    def _draw_what_if(self, result: Result, shown: JobDetail) -> None:
-        from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+    def rules(self) -> Any:
+        """Return Dr. Elephant's heuristics for MapReduce."""
         from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 
-        controls = self.query_one(ScenarioControls)
-        rules = default_rules(HEURISTICS).with_gates
-        limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
-        controls.fill(self._knobs(shown), limits, "Mapper Time/num_tasks_severity")
-        controls.follow()
-        self.query_one("#job-what-if", LiveTable).display = shown.prediction is not None
-        self.pane.show_table("#job-what-if", result, "what_if")
-        self._panel("model").show(lambda width, glyphs: _model_lines(shown, width))
+        return HEURISTICS
 
-    def _draw_history(self, result: Result, shown: JobDetail) -> None:
-        self.pane.show_table("#job-runs", result, "history")
-        self.pane.show_table("#job-changes", result, "conf_changes")
-
-    def _draw_task_list(self, result: Result, shown: JobDetail) -> None:
-        self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], self._spec("tasks", task_spec))
-
-    def _draw_notes(self, result: Result, shown: JobDetail) -> None:
-        row = result.detail.rows("jobs", self.job_id).row(0, named=True)
-        mode = self.pane.parameters.mode
-        problems = [
-            f"{p.path}{f':{p.line}' if p.line else ''} {p.kind}: {p.reason}"
-            for p in result.problems
-            if self.job_id in p.path
-        ][:50]
-        self._panel("notes").show(lambda width, _: drawing.notes(row, shown, problems, mode, width))
-
-    def _spec(self, name: str, arrange: Callable[[Table], Table]) -> Table:
-        """A table's declaration as this level shows it, made once: a new one would make the table measure its columns again."""
-        if name not in self._specs:
-            self._specs[name] = arrange(self.pane.spec(name))
-        return self._specs[name]
-
-    def _knobs(self, shown: JobDetail) -> list[Knob]:
+    def knobs(self, shown: JobDetail) -> list[Knob]:
+        """Return the numbers of the scenario."""
         from engine.job_heuristics.mapreduce.model.job_arrays import number
 
         job = shown.facts.job
@@ -258,6 +328,69 @@ class JobLevel(OpenJob):
             Knob("reduces", "reducers", max(len(job.reduces.total), 1), 1, 5000),
             Knob("slow_start", "slow start", start, 0.0, 1.0, 0.05, "number"),
         ]
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return name, severity and letters; user, tasks and times."""
+        shown = self.shown(result)
+        if shown is None:
+            text = "not in the data any more" if self.read and not self.pane.dirty else "reading its tasks"
+            return [[(f"{self.job_id}: {text}", "title")]]
+        row = result.detail.listed(self.job_id)
+        first = [*drawing.job_line(row, str(row.get("state") or ""), glyphs), (f"  {drawing.LEGEND}", "dim")]
+        maps, reduces = shown.facts.job.maps, shown.facts.job.reduces
+        text = (
+            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type') or 'Unknown'}, "
+            f"{maps.n:,}/{maps.planned:,} maps, {reduces.n:,}/{reduces.planned:,} reducers, "
+            f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}"
+        )
+        if shown.before.runtime_ms is not None:
+            text += f", ran {units.text('ms', shown.before.runtime_ms)}"
+        return [first, [(text, "dim")]]
+
+    def _verdict(self, result: Result, row: Row | None) -> Draw | None:
+        shown = self.shown(result)
+        verdicts = shown.verdicts if shown is not None and row is not None else ()
+        found = next((verdict for verdict in verdicts if row and verdict.heuristic == row["heuristic"]), None)
+        return (lambda width, height, glyphs: drawing.verdict(found, width, glyphs)) if found is not None else None
+
+    def _cost(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        shown = self.shown(result)
+        rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
+        return drawing.cost(rows, shown, width, glyphs) if shown is not None else []
+
+    def _tasks(self, result: Result) -> Draw:
+        shown = self.shown(result)
+        return partial(drawing.distributions, shown.facts.sides if shown is not None else ())
+
+    def _time(self, result: Result) -> Draw | None:
+        shown = self.shown(result)
+        return partial(drawing.timeline, shown) if shown is not None else None
+
+    def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        shown = self.shown(result)
+        if shown is None or shown.prediction is None:
+            return drawing.paragraph(USE, width, "dim")
+        texts = [(text, "severe") for text in shown.prediction.warnings]
+        texts += [(text, "dim") for text in shown.prediction.assumptions]
+        return [line for text, style in texts for line in drawing.paragraph(text, width, style)]
+
+    def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        shown = self.shown(result)
+        row = result.detail.rows("jobs", self.job_id).row(0, named=True)
+        problems, mode = drawing.problems_of(result, self.job_id), self.pane.parameters.mode
+        return drawing.notes(row, shown, problems, mode, width) if shown is not None else []
+
+
+TASK_FIRST = {
+    "task_id": ("", 16), "state": ("", 9), "total_ms": ("run time", 8), "input_bytes": ("input", 9),
+    "reduce_shuffle_bytes": ("shuffled", 9), "shuffle_ms": ("shuffle", 8), "sort_ms": ("sort", 8),
+    "gc_ms": ("GC", 8), "spilled_records": ("spilled", 11), "host": ("", 0), "attempts": ("", 8),
+    "start_ms": ("started", 14), "locality": ("", 0), "error": ("", 0),
+}  # fmt: skip
+"""The task list begins with what makes a task long; title and width of each (empty, 0: as declared)."""
+MB = 2**20
 
 
 def task_spec(spec: Table) -> Table:
@@ -306,22 +439,43 @@ def predicted_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"{mark} ", style), (str(cell.value or ""), style)]
 
 
+def _advice(result: Result, row: Row | None) -> Draw:
+    """Return what draws the advice under the cursor in full."""
+    return lambda width, height, glyphs: _advice_lines(row, width, glyphs)
+
+
 def _advice_lines(row: dict[str, Any] | None, width: int, glyphs: Any) -> list[Line]:
     if row is None:
         return [[("nothing to recommend: containers, splits, reducers and buffers suit this job", "dim")]]
     out: list[Line] = [[(f"{row['key']}=", "title"), (f"{row['value']}", "ok"), (f"  now {row['current']}", "dim")]]
     out += drawing.paragraph(row["text"], width)
+    modelled = row["key"] in JobLevel.TAKES
+    hint = "   key t takes it into the what-if scenario" if modelled else "   what-if does not model this one"
     out.append(
         [(f"{row['heuristic']} ", ""), (str(row["severity_now"]), drawing.level(row["severity_now"])),
          (f" {glyphs.arrow} ", "dim"), (str(row["severity_after"]), drawing.level(row["severity_after"])),
-         ("   key t takes it into the what-if scenario" if row["key"] in TAKES else "   what-if does not model this one", "dim")]
+         (hint, "dim")]
     )  # fmt: skip
     return out
 
 
-def _model_lines(shown: JobDetail, width: int) -> list[Line]:
-    if shown.prediction is None:
-        return drawing.paragraph(USE, width, "dim")
-    texts = [(text, "severe") for text in shown.prediction.warnings]
-    texts += [(text, "dim") for text in shown.prediction.assumptions]
-    return [line for text, style in texts for line in drawing.paragraph(text, width, style)]
+def _field(control: NumberControl) -> str:
+    """Return the parameter that a control stands for."""
+    return (control.id or "").removeprefix("what-").replace("-", "_")
+
+
+def _number(text: str) -> float | None:
+    """Read the value of an advice: a number, or MB as Spark writes them (``4096m``)."""
+    try:
+        return float(text.removesuffix("m"))
+    except ValueError:
+        return None
+
+
+def _wish(text: str) -> tuple[str, float]:
+    """Limit and factor of a wish like ``Mapper Time/num_tasks_severity=x1.5``; 1 for one that gives values."""
+    where, _, value = text.partition("=")
+    try:
+        return where, float(value.removeprefix("x")) if value.startswith("x") else 1.0
+    except ValueError:
+        return where, 1.0

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
@@ -16,16 +14,15 @@ from engine.core import units
 from engine.core.parameters import no_what_if
 from tui.actions import bindings
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.level import JobLevel, advice_spec
-from tui.views.job_heuristics.scenario import OpenJob
-from tui.views.job_heuristics.spark_level import SparkLevel
-from tui.views.job_heuristics.stored_level import NEEDS_HISTORIES, StoredLevel
-from tui.views.shared.overview import Overview
-from tui.views.shared.pane import DetailPanel, Level, ViewPane
+from tui.views.job_heuristics.level import JobLevel, OpenJob, advice_spec
+from tui.views.job_heuristics.spark import SparkLevel
+from tui.views.job_heuristics.stored_level import StoredLevel
+from tui.views.shared.cells import named, number
+from tui.views.shared.pane import ViewPane
+from tui.views.shared.sections import LATER, Box, DetailPanel, Drawing, Fit, LinesOf, PlotOf, Row, Section, TableOf
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
-from tui.widgets.drawing.plot import Draw, PlotView, Series, plot
-from tui.widgets.sections import Sections
+from tui.widgets.drawing.plot import Draw, Series, plot
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
@@ -36,20 +33,9 @@ if TYPE_CHECKING:
     from engine.job_heuristics.result.all_jobs import Detail
     from tui.widgets.table.window import Cell
 
-NAME = "job-heuristics"
 GROUPS = ("user", "queue", "job_type", "hour")
-
-
-def strip_cell(cell: Cell) -> Sequence[Fragment]:
-    """A severity strip in the job list."""
-    return drawing.strip_line(str(cell.value or ""))
-
-
-def state_cell(cell: Cell) -> Sequence[Fragment]:
-    """A job's state; what runs and what failed stands out."""
-    word = str(cell.value or "")
-    style = {"RUNNING": "key", "FAILED": "severe", "KILLED": "moderate", "ERROR": "severe", "SUCCEEDED": "dim"}
-    return [(word, style.get(word, "moderate"))]
+JOBS, ROLL_UP = "jobs", "roll-up"
+"""Titles of sections that keys go to."""
 
 
 def run_time_cell(cell: Cell) -> Sequence[Fragment]:
@@ -62,15 +48,8 @@ def run_time_cell(cell: Cell) -> Sequence[Fragment]:
     return [(("!" * bad + text).rjust(cell.width), "severe" if bad else "")]
 
 
-def gb_h_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw memory x time as a number of GB hours."""
-    if cell.value is None:
-        return [(("-" if cell.glyphs.ascii else units.NOTHING).rjust(cell.width), "dim")]
-    return [(units.gb_hours(cell.value).rjust(cell.width), "")]
-
-
 def in_gb_h(spec: Table) -> Table:
-    """Return a declared table whose titles name the unit that ``gb_h_cell`` draws."""
+    """Return a declared table whose titles name the unit that ``GB_H`` draws."""
     columns = [
         replace(c, title=f"{c.header} GB·h", width=max(c.width, len(c.header) + 6)) if c.kind == "mb_s" else c
         for c in spec.columns
@@ -78,14 +57,18 @@ def in_gb_h(spec: Table) -> Table:
     return replace(spec, columns=tuple(columns))
 
 
+GB_H = number(units.gb_hours)
+"""Memory x time as a number of GB hours."""
+STATES = {"RUNNING": "key", "FAILED": "severe", "KILLED": "moderate", "ERROR": "severe", "SUCCEEDED": "dim"}
+"""Styles of a job's state; any other stands out."""
 JOB_CELLS: dict[str, Any] = {
-    "strip": strip_cell,
-    "state": state_cell,
+    "strip": lambda cell: drawing.strip_line(str(cell.value or "")),
+    "state": named(STATES, "moderate"),
     "runtime_ms": run_time_cell,
-    **dict.fromkeys(("wasted_mb_s", "used_mb_s", "saving_mb_s"), gb_h_cell),
+    **dict.fromkeys(("wasted_mb_s", "used_mb_s", "saving_mb_s"), GB_H),
 }
 ROLLUP_CELLS: dict[str, Any] = {
-    **dict.fromkeys(("used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s"), gb_h_cell),
+    **dict.fromkeys(("used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s"), GB_H),
     "share": share_bar(text="percent", peak=100), "cumulated": share_bar(text="percent", peak=100),
 }  # fmt: skip
 
@@ -93,8 +76,9 @@ ROLLUP_CELLS: dict[str, Any] = {
 class Pane(ViewPane):
     """Job heuristics."""
 
-    VIEW = NAME
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
+    VIEW = "job-heuristics"
+    SECTIONS = "fleet"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #job-summary { height: 1fr; }
@@ -107,59 +91,51 @@ class Pane(ViewPane):
         super().__init__(*args, **more)
         self.grouping = GROUPS[0]
         self._live: Result | None = None
+        self._made: dict[str, tuple[Result, Any]] = {}
 
-    def compose_view(self) -> ComposeResult:
+    def sections(self) -> tuple[Section, ...]:
         """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs."""
-        sections = Sections(id="fleet")
-        sections.add(
-            "jobs",
-            Horizontal(
-                Overview(
-                    LiveTable(name=f"{NAME}/jobs", id="jobs", renderers=JOB_CELLS),
-                    [
-                        Overview(
-                            LiveTable(
-                                name=f"{NAME}/best-advice",
-                                id="best-advice",
-                                renderers=ROLLUP_CELLS,
-                                empty="no setting is known that would save memory or time",
-                            ),
-                            [
-                                Overview(
-                                    LiveTable(name=f"{NAME}/wasters", id="wasters", renderers=ROLLUP_CELLS),
-                                    [PlotView(id="waste")],
-                                )
-                            ],
-                            least=4,
-                        )
-                    ],
-                    least=9,
-                ),
-                DetailPanel(drawing.Drawing(id="job-summary"), id="job-panel"),
-            ),
+        jobs = TableOf(
+            table="jobs", id="jobs", rows=lambda result: (result.detail.listing, result.detail.listing_spec),
+            cells=JOB_CELLS, open=self._open_row,
         )  # fmt: skip
-        sections.add(
-            "roll-up",
-            LiveTable(name=f"{NAME}/rollup", id="rollup", renderers=ROLLUP_CELLS),
+        best = self._advice("best-advice", empty="no setting is known that would save memory or time")
+        below = Box(Fit, best, Box(Fit, self._rollup("wasters", lambda: GROUPS[0]), PlotOf(_waste, "waste")), least=4)
+        panel = Box(DetailPanel, LinesOf(self._summary, "job-summary", of="jobs"), id="job-panel")
+        return (
+            Section(JOBS, Box(Horizontal, Box(Fit, jobs, below, least=9), panel)),
+            Section(ROLL_UP, self._rollup("rollup", lambda: self.grouping)),
+            Section("recommendations", self._advice("recommendations")),
         )
-        sections.add(
-            "recommendations", LiveTable(name=f"{NAME}/recommendations", id="recommendations", renderers=ROLLUP_CELLS)
+
+    def _advice(self, id: str, **more: Any) -> TableOf:
+        """Return a table of the recommendations of all jobs."""
+        return TableOf(
+            table="recommendations", id=id, name=id, cells=ROLLUP_CELLS, open=self._open_row,
+            rows=lambda result: self._later(result, "advised", result.detail.advised),
+            arrange=lambda spec: in_gb_h(advice_spec(spec, fleet=True)), **more,
+        )  # fmt: skip
+
+    def _rollup(self, id: str, by: Callable[[], str]) -> TableOf:
+        """Return a table of the roll-up by what ``by`` returns."""
+
+        def rows(result: Result) -> Any:
+            made = self._later(result, "rollup", lambda: result.table("rollup"))
+            return made if made is LATER else made.filter(made["by"] == by())
+
+        return TableOf(
+            table="rollup", id=id, name=id, cells=ROLLUP_CELLS, rows=rows, arrange=in_gb_h, open=self._open_group
         )
-        yield sections
 
     # -- drawing --------------------------------------------------------------------------------------------------------
 
     def show(self, result: Result) -> None:
-        """Draw the section on screen; the others when they are chosen."""
+        """Keep the newest result; open a job in full whose histories were read."""
         if result.at_ms is None:
             self._live = result
         detail: Detail = result.detail
-        self.query_one("#jobs", LiveTable).show(detail.listing, detail.listing_spec)
-        self._others(result)
-        self._summary()
-        top = self.levels[-1] if self.levels else None
-        if isinstance(top, StoredLevel) and (detail.job is not None or detail.app is not None):
-            self.call_later(self._open_in_full, top)  # its histories were read
+        if isinstance(self.top, StoredLevel) and (detail.job is not None or detail.app is not None):
+            self.call_later(self._open_in_full, self.top)
 
     def steps(self) -> Sequence[int]:
         """Time travel stops where a job was submitted or ended."""
@@ -169,72 +145,38 @@ class Pane(ViewPane):
         moments = {*jobs["submit_ms"].drop_nulls().to_list(), *jobs["finish_ms"].drop_nulls().to_list()}
         return sorted(moments)
 
-    def _others(self, result: Result) -> None:
-        """The roll-up and the recommendations, where they are on screen. Those of fleet results are made in a thread."""
-        chosen = self.query_one("#fleet", Sections).chosen
-
-        def made() -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-            return result.table("rollup") if chosen != 2 else None, result.detail.advised() if chosen != 1 else None
-
-        def make() -> None:
-            self.app.call_from_thread(self._show_others, result, chosen, *made())
-
+    def _later(self, result: Result, name: str, make: Callable[[], pl.DataFrame]) -> Any:
+        """Return what ``make`` makes. Of fleet results a thread makes it, and the section is drawn again."""
         if result.detail.stored is None:
-            self._show_others(result, chosen, *made())
-        else:
+            return make()
+        known = self._made.get(name)
+        if known is None or known[0] is not result:
+            self._made[name] = result, LATER
+
+            def work() -> None:
+                self.app.call_from_thread(self._take, result, name, make())
+
             # First the list is drawn: what a thread makes would take half of the interpreter's time.
-            self.call_after_refresh(self.run_worker, make, group="others", exclusive=True, thread=True)
+            self.call_after_refresh(self.run_worker, work, group=name, exclusive=True, thread=True)
+        return self._made[name][1]
 
-    def _show_others(
-        self, result: Result, chosen: int, rollup: pl.DataFrame | None, advised: pl.DataFrame | None
-    ) -> None:
+    def _take(self, result: Result, name: str, made: pl.DataFrame) -> None:
         """Draw what was made, if it is still to be shown."""
-        if self.result is not result or self.query_one("#fleet", Sections).chosen != chosen:
-            return
-        if rollup is not None:
-            table, by = ("#wasters", GROUPS[0]) if chosen == 0 else ("#rollup", self.grouping)
-            self.query_one(table, LiveTable).show(rollup.filter(rollup["by"] == by), self._rollup_spec)
-        if advised is not None:
-            table = "#best-advice" if chosen == 0 else "#recommendations"
-            self.query_one(table, LiveTable).show(advised, self._advice_spec)
-        if chosen == 0:
-            self.query_one("#waste", PlotView).show(_waste(result))
+        if self.result is result and self.levels:
+            self._made[name] = result, made
+            self.levels[0].draw()
 
-    @cached_property
-    def _advice_spec(self) -> Table:
-        return in_gb_h(advice_spec(self.spec("recommendations"), fleet=True))
-
-    @cached_property
-    def _rollup_spec(self) -> Table:
-        return in_gb_h(self.spec("rollup"))
-
-    @on(Sections.Shown, "#fleet")
-    def _fleet_section(self) -> None:
-        if self.result is not None:
-            self._others(self.result)
-
-    @on(LiveTable.Highlighted, "#jobs")
-    def _summary(self) -> None:
-        row = self.query_one("#jobs", LiveTable).row
-        result = self.result
-        if row is None or result is None:
-            self.query_one("#job-summary", drawing.Drawing).show(None)
-            return
-        detail: Detail = result.detail
-        found = [detail.rows(table, row["job_id"]) for table in ("heuristics", "recommendations")]
+    def _summary(self, result: Result, row: Row | None) -> Draw | None:
+        """Return what draws the summary of a job; what a fleet result holds of it is read in a thread."""
+        if row is None:
+            return None
+        found = [result.detail.rows(table, row["job_id"]) for table in ("heuristics", "recommendations")]
         if found[0] is None:
-            self._summarise(row, None, [])
-            self.run_worker(partial(self._read_summary, row, detail), group="summary", exclusive=True, thread=True)
-        else:
-            self._summarise(row, *(frame.to_dicts() for frame in found if frame is not None))
-
-    def _summarise(
-        self, row: dict[str, Any], verdicts: list[dict[str, Any]] | None, advice: list[dict[str, Any]]
-    ) -> None:
-        """Draw the summary of a job; without ``verdicts`` as long as they are being read."""
-        self.query_one("#job-summary", drawing.Drawing).show(
-            lambda width, glyphs: _summary_lines(row, verdicts, advice[:3], width, glyphs)
-        )
+            self.run_worker(
+                partial(self._read_summary, row, result.detail), group="summary", exclusive=True, thread=True
+            )
+            return _summary_of(row, None, [])
+        return _summary_of(row, *(frame.to_dicts() for frame in found if frame is not None))
 
     def _read_summary(self, row: dict[str, Any], detail: Detail) -> None:
         """Read the verdicts and the advice of a job from its fleet result, in a thread, and draw them."""
@@ -244,43 +186,28 @@ class Pane(ViewPane):
         verdicts, advice = (detail.stored.rows(spec, row["job_id"])[0].to_dicts() for spec in specs)
         self.app.call_from_thread(self._summary_read, row, verdicts, advice)
 
-    def _summary_read(self, row: dict[str, Any], *read: list[dict[str, Any]]) -> None:
+    def _summary_read(self, row: Row, *read: list[Row]) -> None:
         """Draw what was read, if the cursor is still there."""
-        tables = self.query("#jobs")
-        now = tables.first(LiveTable).row if tables else None
+        now = self.levels[0].row("jobs") if self.levels else None
         if now is not None and now["job_id"] == row["job_id"]:
-            self._summarise(row, *read)
+            self.query_one("#job-summary", Drawing).show(_summary_of(row, *read))
 
     # -- opening a job ----------------------------------------------------------------------------------------------------
 
     @property
     def open_job(self) -> str | None:
         """The job whose level is open."""
-        top = self.levels[-1] if self.levels else None
-        return top.job_id if isinstance(top, (OpenJob, StoredLevel)) else None
+        return self.top.job_id if isinstance(self.top, OpenJob) else None
 
-    @on(LiveTable.Selected, "#jobs, #recommendations, #best-advice")
-    async def _open_row(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        await self.open(str(event.key[0]))
+    async def _open_row(self, row: Row) -> None:
+        await self.open(row["job_id"])
 
-    @on(LiveTable.Selected, "#rollup, #wasters")
-    def _open_group(self, event: LiveTable.Selected) -> None:
+    def _open_group(self, row: Row) -> None:
         """Show the jobs of a group: the filter of the job list."""
-        event.stop()
-        by, group = str(event.key[0]), str(event.key[1])
-        if by == "hour":
-            return
-        self.query_one("#fleet", Sections).choose(0)
-        jobs = self.query_one("#jobs", LiveTable)
-        jobs.choose(filter=f'{by}="{group}"' if " " in group else f"{by}={group}")
-
-    @on(LiveTable.Selected, "#job-runs")
-    async def _open_run(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        if str(event.key[0]) != self.open_job:
-            await self.back()
-            await self.open(str(event.key[0]))
+        by, group = row["by"], str(row["group"])
+        if by != "hour":
+            self.levels[0].choose(JOBS)
+            self.query_one("#jobs", LiveTable).choose(filter=f'{by}="{group}"' if " " in group else f"{by}={group}")
 
     async def open(self, job_id: str) -> None:
         """Open one job."""
@@ -292,14 +219,14 @@ class Pane(ViewPane):
         await self.drill(StoredLevel(job_id) if stored else self._full_level(job_id))
         self._ask()
 
-    def _full_level(self, job_id: str) -> Level:
+    def _full_level(self, job_id: str) -> OpenJob:
         detail: Detail | None = self.result.detail if self.result is not None else None
         spark = detail is not None and detail.listed(job_id).get("job_type") == "Spark"
         return SparkLevel(job_id) if spark else JobLevel(job_id)
 
     async def _open_in_full(self, level: StoredLevel) -> None:
         """Show a job of a fleet result as any other: its own histories are there."""
-        if self.levels and self.levels[-1] is level:
+        if self.top is level:
             await super().back()
             await self.drill(self._full_level(level.job_id))
 
@@ -335,54 +262,35 @@ class Pane(ViewPane):
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
-    def action_mode(self) -> None:
-        """Switch between Dr. Elephant's code and its published description."""
-        if self.parameters is not None:
-            self.change(mode="published" if self.parameters.mode == "upstream" else "upstream")
-
     def action_group(self) -> None:
-        """The next grouping of the roll-up."""
-        fleet = self.query("#fleet")
-        if not fleet or self.result is None or self.open_job is not None:
+        """Show the next grouping of the roll-up."""
+        if not self.levels or self.open_job is not None:
             return
-        sections = self.query_one("#fleet", Sections)
-        if sections.chosen != 1:
-            sections.choose(1)
-        else:
+        root = self.levels[0]
+        if root.section == ROLL_UP:
             self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
-        self._others(self.result)
+        root.choose(ROLL_UP)
+        root.draw()
 
     async def action_what_if(self) -> None:
-        """To the what-if controls, opening the job under the cursor if none is open."""
-        if self.open_job is None:
-            row = self.query_one("#jobs", LiveTable).row if self.query("#jobs") else None
-            if row is None:
-                return
-            await self.open(str(row["job_id"]))
-        top = self.levels[-1]
-        if isinstance(top, OpenJob):
-            top.what_if()
-        elif isinstance(top, StoredLevel):
-            self.notify(NEEDS_HISTORIES, timeout=3)
+        """Go to the what-if controls, opening the job under the cursor if none is open."""
+        if self.open_job is None and self.levels:
+            row = self.levels[0].row("jobs")
+            if row is not None:
+                await self.open(row["job_id"])
+        if isinstance(self.top, OpenJob):
+            self.top.what_if()
 
     def action_take(self) -> None:
         """Take a recommendation into the scenario."""
-        top = self.levels[-1] if self.levels else None
-        if isinstance(top, OpenJob):
-            top.take()
-        elif isinstance(top, StoredLevel):
-            self.notify(NEEDS_HISTORIES, timeout=3)
+        if isinstance(self.top, OpenJob):
+            self.top.take()
         else:
             self.notify("open a job first: Enter; its section advice holds what can be taken", timeout=3)
 
-    def action_forget(self) -> None:
-        """Drop the scenario (can be undone)."""
-        if self.parameters is not None:
-            self.change(**no_what_if(type(self.parameters)))
-
     def action_compare(self) -> None:
         """Compare configurations with the run under the cursor."""
-        found = self.levels[-1].query("#job-runs") if self.levels else None
+        found = self.top.query("#job-runs") if self.top is not None else None
         row = found.first(LiveTable).row if found else None
         if row is None or self.open_job is None:
             self.notify("open a job and its section history first", timeout=3)
@@ -447,3 +355,8 @@ def _summary_lines(
         effect = f"{'saves' if saving >= 0 else 'costs'} {units.text('mb_s', abs(saving))}"
         out += drawing.paragraph(f"{effect}: {one['text']}", width, "dim")
     return out
+
+
+def _summary_of(row: Row, verdicts: list[Row] | None, advice: list[Row]) -> Draw:
+    """Return what draws the summary of a job; without ``verdicts`` as long as they are being read."""
+    return lambda width, height, glyphs: _summary_lines(row, verdicts, advice[:3], width, glyphs)

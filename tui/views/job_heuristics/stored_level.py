@@ -5,33 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from textual import on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine.core import units
+from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.level import advice_spec
-from tui.views.shared.pane import Level
+from tui.views.job_heuristics.level import OpenJob, advice_spec
+from tui.views.shared.sections import LATER, Box, LinesOf, Row, Section, TableOf
 from tui.widgets.drawing.fragments import Line
-from tui.widgets.sections import Sections
-from tui.widgets.table.table import LiveTable
+from tui.widgets.drawing.plot import Draw
 
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.core.tables import Table
-    from engine.job_heuristics.result.all_jobs import Detail
+    from tui.widgets.table.window import Key
 
-SECTIONS = ("verdicts", "cost", "advice", "history", "differences")
 NEEDS_HISTORIES = "what-if needs the job's own histories"
 """Said for keys of the scenario."""
-TABLES = {"verdicts": "heuristics", "cost": "costs", "advice": "recommendations", "differences": "differences"}
-"""The table that a section shows the job's rows of."""
 
 
-class StoredLevel(Level):
+class StoredLevel(OpenJob):
     """The open job. It gives way to the full level once the job's own histories were read."""
 
+    PREFIX = "stored"
     SCOPED_CSS = False
     DEFAULT_CSS = """
     StoredLevel { layout: vertical; }
@@ -42,91 +38,70 @@ class StoredLevel(Level):
     .-ascii StoredLevel #stored-verdict { border-top: ascii $panel; }
     """
 
-    def __init__(self, job_id: str) -> None:
-        super().__init__(job_id)
-        self.job_id = job_id
-        self._placed = False
-        self._specs: dict[str, Table] = {}
+    def sections(self) -> tuple[Section, ...]:
+        """The tables that a fleet result holds of every job."""
+        details = LinesOf(_details, "stored-verdict", of="stored-verdicts")
+        return (
+            Section("verdicts", Box(Vertical, self._table("heuristics", "stored-verdicts", first=self.worst), details)),
+            Section("cost", self._table("costs", "stored-cost")),
+            Section("advice", self._table("recommendations", "stored-advice")),
+            Section("history", replace(self.history(), name="stored-history")),
+            Section("differences", self._table("differences", "stored-differences")),
+        )
 
-    def compose(self) -> ComposeResult:
-        """Head and sections."""
+    def _table(self, table: str, id: str, **more: Any) -> TableOf:
+        """Return a table of the job's rows, once they are read."""
 
-        def table(name: str, id: str) -> LiveTable:
-            return LiveTable(name=f"job-heuristics/stored-{name}", id=id)
+        def rows(result: Result) -> Any:
+            found = result.detail.rows(table, self.job_id)
+            return LATER if found is None else found
 
-        yield drawing.Drawing(id="stored-head")
-        sections = Sections(id="stored-sections")
-        sections.add("verdicts", Vertical(table("heuristics", "stored-verdicts"), drawing.Drawing(id="stored-verdict")))
-        sections.add("cost", table("costs", "stored-cost"))
-        sections.add("advice", table("recommendations", "stored-advice"))
-        sections.add("history", table("history", "job-runs"))
-        sections.add("differences", table("differences", "stored-differences"))
-        yield sections
+        return TableOf(table=table, id=id, name=f"stored-{table}", rows=rows, arrange=_of_one_job, **more)
 
-    def show(self, result: Result) -> None:
-        """Draw the head and the section on screen."""
-        self.query_one("#stored-head", drawing.Drawing).show(lambda width, glyphs: self._head(result, width, glyphs))
-        section = SECTIONS[self.query_one("#stored-sections", Sections).chosen]
-        if section == "history":
-            self.pane.show_table("#job-runs", result, "history")
-            return
-        rows = result.detail.rows(TABLES[section], self.job_id)
-        if rows is not None:
-            table = self.query_one(f"#stored-{section}", LiveTable)
-            table.show(rows, self._spec(section))
-            if section == "verdicts" and not self._placed and rows.height:
-                self._placed = True  # why the job is bad is what it was opened for
-                worst = max(rows.iter_rows(named=True), key=lambda row: units.rank(row["severity"] or ""))
-                table.move_to_key((self.job_id, worst["heuristic"]))
-        self._verdict()
+    def shown(self, result: Result) -> Any:
+        """Return the detail, which holds the rows of all jobs."""
+        return result.detail
 
-    def _spec(self, section: str) -> Table:
-        """A table's declaration without the job, which is the same in every row; made once."""
-        if section not in self._specs:
-            spec = self.pane.spec(TABLES[section])
-            arranged = advice_spec(spec) if section == "advice" else spec
-            columns = [replace(c, hidden=c.hidden or c.name == "job_id") for c in arranged.columns]
-            self._specs[section] = replace(arranged, columns=tuple(columns))
-        return self._specs[section]
+    def worst(self, result: Result) -> Key:
+        """Return the worst verdict."""
+        rows = result.detail.rows("heuristics", self.job_id).iter_rows(named=True)
+        return (self.job_id, max(rows, key=lambda row: units.rank(row["severity"] or ""))["heuristic"])
 
-    @on(Sections.Shown, "#stored-sections")
-    def _section_shown(self) -> None:
-        if self.pane.result is not None:
-            self.show(self.pane.result)
+    def what_if(self) -> None:
+        """Say what the scenario needs."""
+        self.notify(NEEDS_HISTORIES, timeout=3)
 
-    def _head(self, result: Result, width: int, glyphs: Any) -> list[Line]:
-        detail: Detail = result.detail
-        row = detail.listed(self.job_id)
+    def take(self) -> None:
+        """Say what the scenario needs."""
+        self.notify(NEEDS_HISTORIES, timeout=3)
+
+    def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return name, severity and letters; user and memory; and why its own histories are not there."""
+        row = result.detail.listed(self.job_id)
         if not row:
             return [[(f"{self.job_id}: not in the data any more", "title")]]
-        severity = row.get("severity") or ""
-        first: Line = [
-            (f"{row.get('name') or '(no name)'}  ", "title"),
-            (f"{glyphs.severity[drawing.level(severity)]} {severity or 'not judged'}  ", drawing.level(severity)),
-            (f"{row.get('state') or ''}  ", ""),
-            *drawing.strip_line(str(row.get("strip") or "")),
-        ]
         text = (
             f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type') or 'Unknown'}, "
             f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}, "
             f"used {units.text('mb_s', row.get('used_mb_s'))}, wasted {units.text('mb_s', row.get('wasted_mb_s'))}"
         )
-        chosen = detail.chosen
+        chosen = result.detail.chosen
         known = chosen is not None and chosen.job_id == self.job_id
-        why = (
-            f"From a fleet result: {chosen.why}."
-            if known and chosen is not None
-            else "Reading it from the fleet result."
-        )
+        why = f"From a fleet result: {chosen.why}." if known else "Reading it from the fleet result."
+        first = drawing.job_line(row, str(row.get("state") or ""), glyphs)
         return [first, [(text, "dim")], *drawing.paragraph(why, width, "moderate")]
 
-    @on(LiveTable.Highlighted, "#stored-verdicts")
-    def _verdict(self) -> None:
-        """Draw what Dr. Elephant says to the verdict under the cursor."""
-        from engine.job_heuristics.dr_elephant.display import labels
 
-        row = self.query_one("#stored-verdicts", LiveTable).row
-        found = labels(row["details"]) if row is not None else ()
-        self.query_one("#stored-verdict", drawing.Drawing).show(
-            lambda width, _: drawing.facts([(label, value, "") for label, value in found], width)
-        )
+def _of_one_job(spec: Table) -> Table:
+    """Return a declaration without the job, which is the same in every row."""
+    arranged = advice_spec(spec) if spec.name == "recommendations" else spec
+    columns = [replace(column, hidden=column.hidden or column.name == "job_id") for column in arranged.columns]
+    return replace(arranged, columns=tuple(columns))
+
+
+def _details(result: Result, row: Row | None) -> Draw:
+    """Return what draws what Dr. Elephant says to a verdict."""
+    from engine.job_heuristics.dr_elephant.display import labels
+
+    found = [(label, value, "") for label, value in labels(row["details"])] if row is not None else []
+    return lambda width, height, glyphs: drawing.facts(found, width)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
 from tui.glyphs import Glyphs
+from tui.views.shared.cells import named, number, trend
 from tui.widgets.drawing.bars import Bar, bar, bars
 from tui.widgets.drawing.fragments import Fragment, Line, fit_line
 from tui.widgets.drawing.fragments import fit as fit_text
-from tui.widgets.drawing.plot import Mark, Series, histogram, plot, spark
+from tui.widgets.drawing.plot import Mark, Series, histogram, plot
 from tui.widgets.drawing.raster import finite
 
 if TYPE_CHECKING:
     from engine.core.tables import Kind
     from engine.query_profile.insight.profile import Saving
     from engine.query_profile.result.detail import Drill, Fit
-    from tui.widgets.table.window import Cell
+    from tui.widgets.table.window import Cell, Renderer
 
 LABELS = {"default": "time + calls", "wlr": "WLR", "ols": "OLS", "nnls": "NNLS", "ratio": "global ratio"}
 """Names of the methods in charts."""
@@ -46,38 +47,27 @@ def share_cell(cell: Cell) -> Sequence[Fragment]:
     return [(drawn.ljust(width), "bar"), number]
 
 
-def statement_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a statement from its beginning, unlike other names: what it does stands there."""
-    return [(str(cell.value or ""), "")]
-
-
-def change_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a change of the CPU: red or green only where its interval is on one side of 0."""
-    if cell.value is None:
-        return [(units.NOTHING.rjust(cell.width), "dim")]
-    sure = cell.row.get("y_change_sure")
-    style = "" if not sure else "severe" if cell.value > 0 else "ok"
-    return [(f"{cell.value:+,.3g}".rjust(cell.width), style)]
-
-
-def window_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw in which of the compared windows an interval is."""
-    word = str(cell.value or "")
-    return [(word, {"now": "bar", "before": "bar2"}.get(word, "dim"))]
-
-
-def trend_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a quiet sparkline between its least and its largest value; all rows share the time axis."""
-    return [(spark(cell.value or [], cell.width, cell.glyphs), "dim")]
-
-
 def disagree_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw how far the methods differ; large differences stand out."""
-    if cell.value is None:
-        return [(units.NOTHING.rjust(cell.width), "dim")]
-    style = "severe" if cell.value >= MUCH else "moderate" if cell.value >= SOME else "dim"
-    sign = cell.glyphs.severity["moderate"] + " " if cell.value >= SOME else ""
-    return [((sign + units.text("percent", cell.value, 7)).rjust(cell.width), style)]
+    value = cell.value or 0
+    style, sign = "dim", ""
+    if value >= SOME:
+        style, sign = "severe" if value >= MUCH else "moderate", cell.glyphs.severity["moderate"] + " "
+    return number(lambda value: sign + units.text("percent", value, 7), style)(cell)
+
+
+def _change_style(cell: Cell) -> str:
+    """Return the style of a change of the CPU: red or green only where its interval is on one side of 0."""
+    return "" if not cell.row.get("y_change_sure") else "severe" if cell.value > 0 else "ok"
+
+
+STATEMENT = named({})
+"""A statement is drawn from its beginning, unlike other names: what it does stands there."""
+CLASS_CELLS: Mapping[str, Renderer] = {
+    "name": STATEMENT, "cpu_share": share_cell, "trend": trend, "disagreement": disagree_cell,
+}  # fmt: skip
+INTERVAL_CELLS: Mapping[str, Renderer] = {"window": named({"now": "bar", "before": "bar2"}, "dim")}
+COMPARISON_CELLS: Mapping[str, Renderer] = {"name": STATEMENT, "y_change_ms": number("{:+,.3g}", _change_style)}
 
 
 def over_time(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:

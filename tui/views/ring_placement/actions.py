@@ -7,8 +7,8 @@ from tui.actions import Action
 VIEW = "ring-placement"
 
 
-def _act(name: str, keys: str, title: str, help: str, *, bar: int = 0) -> Action:
-    return Action(f"{VIEW}.{name}", tuple(keys.split()), title, help, VIEW, bar=bar)
+def _act(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0) -> Action:
+    return Action(f"{VIEW}.{name}", tuple(keys.split()), title, help, VIEW, run, bar)
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -17,7 +17,14 @@ ACTIONS: tuple[Action, ...] = (
     _act(
         "regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, (U unhealthy,) B gone, C back.", bar=3
     ),
-    _act("clear", "9", "Clear", "Clear the scenario: nothing fails, nothing is changed (u brings it back).", bar=4),
+    _act(
+        "clear",
+        "9",
+        "Clear",
+        "Clear the scenario: nothing fails, nothing is changed (u brings it back).",
+        run="clear_what_if",
+        bar=4,
+    ),
     _act("what-if", "w", "What if", "Panel of what-if choices: nodes, tokens, limits, capacity, zone.", bar=5),
     _act(
         "sweep",
@@ -31,9 +38,15 @@ ACTIONS: tuple[Action, ...] = (
     _act(
         "toggle-leaving", "m", "Leaving", "Mark the node under the cursor as LEAVING (a rolling restart), or unmark it."
     ),
-    _act("more", "plus equals_sign", "One node more", "What if the ring had one node more."),
-    _act("fewer", "minus", "One node fewer", "What if the ring had one node fewer."),
-    _act("padded", "i", "Padded IDs", "What if the ordinals in IDs were zero-padded, so that they sort by number."),
+    _act("more", "plus equals_sign", "One node more", "What if the ring had one node more.", run="scale(1)"),
+    _act("fewer", "minus", "One node fewer", "What if the ring had one node fewer.", run="scale(-1)"),
+    _act(
+        "padded",
+        "i",
+        "Padded IDs",
+        "What if the ordinals in IDs were zero-padded, so that they sort by number.",
+        run="next('scale_ids')",
+    ),
     _act("cascade", "a", "Cascade", "Let nodes above their capacity fail too, until nothing changes."),
 )
 """The tab's actions."""

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core import units
 from tui.views.ring_placement.drawing import sign
+from tui.views.shared.cells import named, number
 from tui.widgets.drawing.bars import bar, change_bar
 from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, fit_line, harmless
-from tui.widgets.table.window import Cell, Renderer
+from tui.widgets.table.window import Cell, Looks, Renderer
 
 if TYPE_CHECKING:
-    from engine.core.tables import Column, Table
+    from engine.core.result import Result
+    from engine.core.tables import Column, Kind, Table
 
 FATES: Mapping[str, str] = {
     "down": "failed",
@@ -88,8 +90,7 @@ _REPLICA_SWEEP = ("rank", "down", "zone", "write_lost_share", "tenants_write_los
 def kind_spec(table: Table, kind: str, counted: str) -> Table:
     """Choose the columns of ``table`` that a kind of ring has. ``counted``: what loads count, which is then in their titles;
     empty where they are bytes per second."""
-    table = _with_units(_of_kind(table, kind), counted)
-    return table
+    return _with_units(_of_kind(table, kind), counted)
 
 
 def _with_units(table: Table, counted: str) -> Table:
@@ -147,25 +148,16 @@ def _losses_first(columns: Sequence[Column]) -> list[Column]:
     return [*first, *rest]
 
 
-def share_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a share of keys as percent."""
-    text = "" if cell.value is None else units.share(cell.value)
-    return [(f"{text:>{cell.width}}", "")]
+SHARE = number(units.share, none="")
+"""A share of keys in percent."""
 
 
 def held_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw the share of keys that a node holds, with a bar where there is room."""
     if cell.width < 16 or cell.value is None:
-        return share_cell(cell)
+        return SHARE(cell)
     text = bar(cell.value, cell.peak(cell.name), cell.width - 7, cell.glyphs)
     return [*fit_line([(text, "bar")], cell.width - 7), (f" {cell.value:>6.1%}", "")]
-
-
-def lost_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a share of keys that is lost."""
-    share = float(cell.value or 0)
-    text = units.share(share)
-    return [(f"{text:>{cell.width}}", "severe" if share > 0 else "")]
 
 
 @cache
@@ -175,7 +167,7 @@ def sweep_spec(table: Table, zones: bool) -> Table:
 
 
 def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:
-    """Make a renderer of a node's sign on the map and its ID, coloured by its fate; ``place`` returns number and fate by ID."""
+    """Return a renderer of a node's sign on the map and its ID, coloured by its fate; ``place`` returns number and fate by ID."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         name = str(cell.value)
@@ -196,18 +188,11 @@ def state_of(row: Mapping[str, Any]) -> Fragment:
     return text, style
 
 
-def state_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a node's state."""
-    return [state_of(cell.row)]
-
-
-def change_cell(mean: Callable[[], float | None]) -> Renderer:
-    """Make a renderer of the load before and after as a bar, with a mark at the ``mean``, and of the ratio to it."""
+def change_cell(mean: float | None) -> Renderer:
+    """Return a renderer of the load before and after as a bar, with a mark at the ``mean``, and of the ratio to it."""
     drawn = change_bar("load_before", "load_after", "capacity", mean)
 
     def render(cell: Cell) -> Sequence[Fragment]:
-        from engine.core import units
-
         down = cell.row.get("fate") in ("down", "gone")
         label = "-" if down else units.text("ratio", cell.value, 6) if cell.value is not None else ""
         style = "dim" if down else "critical" if cell.row.get("over_capacity") else ""
@@ -243,18 +228,42 @@ def names_cell(cell: Cell) -> Sequence[Fragment]:
     return [(text, "")]
 
 
-def drift_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw how an observed pair differs from the ring."""
-    return [(str(cell.value or ""), "severe" if cell.value else "")]
-
-
-def rejected_cell(counts: Callable[[], bool]) -> Renderer:
-    """Make a renderer of load that is rejected; ``counts``: whether the load counts things, not bytes per second."""
+def rejected_cell(kind: Kind) -> Renderer:
+    """Return a renderer of load that is rejected; ``kind``: as what the load is formatted."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
-        from engine.core import units
-
-        text = units.text("number" if counts() else "bytes_per_s", cell.value or 0, cell.width)
+        text = units.text(kind, cell.value or 0, cell.width)
         return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]
 
     return render
+
+
+RENDERERS: Mapping[str, Renderer] = {
+    **dict.fromkeys(
+        ("down", "candidates", "instances", "read_instances", "partitions", "read_partitions", "owners", "readers",
+         "replicas", "worst_pair"), names_cell,
+    ),
+    **dict.fromkeys(("pair_lost_share", "ownership", "share"), SHARE),
+    "write_lost_share": number(units.share, lambda cell: "severe" if cell.value > 0 else "", none=units.share(0.0)),
+    "replica_share": held_cell,
+    "drift": named({}, "severe"),
+}  # fmt: skip
+"""How the cells of the sections' tables are drawn."""
+
+
+def node_looks(result: Result) -> Looks:
+    """Return how the nodes of a result are drawn: their signs on its map, their fates, their load beside its mean."""
+    places = {node.id: (number, node.fate) for number, node in enumerate(result.detail.nodes)}
+
+    def style(row: Mapping[str, Any]) -> str:
+        if row.get("fate") in ("down", "gone"):
+            return "severe"
+        return "dim" if row.get("state") in ("LEFT", "UNHEALTHY") else ""
+
+    cells = {
+        **{name: cell for name, cell in RENDERERS.items() if name != "down"},  # a flag here, IDs in sweeps
+        "instance": node_cell(lambda name: places.get(name, (-1, ""))),
+        "state": lambda cell: [state_of(cell.row)],
+        "over_mean": change_cell(result.summary.get("mean_load")),
+    }
+    return Looks(cells, style)

@@ -1,15 +1,15 @@
-"""The shard map: a drawing of a ``ShardMapView``; for a ring with replicas the zones and their nodes."""
+"""The drawings of the ring placement tab: the time axis, the shard map, zones with their nodes, the matrix of pairs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from tui.views.ring_placement.replica_drawing import SIGNS, zone_lines
+from engine.core import units
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Line, cut_middle, harmless, join
+from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, cut_left, cut_middle, harmless, join
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.detail import ShardMapView
+    from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
 
 COLOURS = 7
 REJECTED, NOWHERE = "!", "-"
@@ -188,8 +188,6 @@ class ShardMap(Canvas):
         return cut_middle(harmless(node), 24, self.glyphs.ellipsis)
 
     def _legend(self, map_view: ShardMapView, total: int, shown: int, width: int) -> Line:
-        from engine.core import units
-
         each = "" if shown == total else f" (a cell stands for {total / shown:.1f})"
         line: Line = [(f"{total} shards{each}  ", "dim")]
         takers: dict[int, float] = {}
@@ -215,3 +213,209 @@ class ShardMap(Canvas):
         if len(line) == 1:
             line.append((f"{'a sign' if self.glyphs.ascii else 'sign and colour'} per owner, as in the table", "dim"))
         return line
+
+
+# -- rings with replicas ------------------------------------------------------------------------------------------------
+
+FATES = {
+    "": ("", "ok"),
+    "new": ("", "key"),
+    "back": ("", "key"),
+    "over": ("", "critical"),
+    "leaving": ("v", "moderate"),
+    "unhealthy": ("!", "severe"),
+    "gone": ("x", "severe"),
+    "down": ("x", "critical"),
+}
+"""Sign and style of a node by its fate, the worst last; without a sign of its own it has that of the table."""
+SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+"""One sign per node, in ring order, as in the table of nodes."""
+
+SHADES = ((0.2, "critical"), (0.05, "severe"), (0.01, "moderate"), (0.0, "low"))
+"""Least share of all keys that a pair loses, and its style."""
+DIGITS = ".123456789#"
+"""Signs of a pair by what it loses, relative to the worst pair; the first one stands for nothing."""
+
+
+def zone_lines(map_view: ShardMapView, width: int, height: int, ellipsis: str) -> list[Line]:
+    """Draw a line of nodes for each zone, as many zones as there is room for; the worst zones first where not all fit."""
+    zones: dict[str, list[tuple[int, NodeBar]]] = {}
+    for number, node in enumerate(map_view.nodes):
+        zones.setdefault(node.zone, []).append((number, node))
+    names = sorted(zones)
+    if not names:
+        return [[("no members", "dim")]]
+    if len(names) > height:
+        hurt = sorted(names, key=lambda z: (-sum(is_bad(n) for _, n in zones[z]), z))
+        names = sorted(hurt[: max(height - 1, 1)])
+    label = min(max(cells(harmless(name or "no zone")) for name in names), max(width // 4, 8))
+    lines = []
+    for name in names:
+        nodes = zones[name]
+        bad = sum(is_bad(node) for _, node in nodes)
+        tail = f" {len(nodes) - bad} of {len(nodes)} up"
+        room = max(width - label - 1 - cells(tail), 1)
+        text = cut(harmless(name or "no zone"), label, ellipsis)
+        line: Line = [(f"{text:<{label}} ", "severe" if bad == len(nodes) else "")]
+        line += _signs(nodes, room)
+        line.append((tail, "severe" if bad else "dim"))
+        lines.append(line)
+    if len(zones) > len(names):
+        lines.append([(f"and {len(zones) - len(names)} more zones", "dim")])
+    return lines
+
+
+def is_bad(node: NodeBar) -> bool:
+    """Whether a node is not up."""
+    return bool(FATES[node.fate][0])
+
+
+def _signs(nodes: list[tuple[int, NodeBar]], room: int) -> list[Fragment]:
+    """Return a sign for each node; where they do not fit, one stands for several and shows the worst."""
+    count = min(len(nodes), room)
+    out: list[Fragment] = []
+    order = list(FATES)
+    for k in range(count):
+        group = nodes[k * len(nodes) // count : max((k + 1) * len(nodes) // count, k * len(nodes) // count + 1)]
+        number, node = max(group, key=lambda each: order.index(each[1].fate))
+        sign, style = FATES[node.fate]
+        out.append((sign or SIGNS[number % len(SIGNS)], style))
+    return out
+
+
+class PairMatrix(Canvas, can_focus=True):
+    """What each pair of nodes loses together, nodes by zone: digits relative to the worst pair, the diagonal a node alone."""
+
+    SCOPED_CSS = False
+    DEFAULT_CSS = "PairMatrix { height: 1fr; padding: 0 1; }"
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._map_view: ShardMapView | None = None
+
+    def show(self, map_view: ShardMapView) -> None:
+        """Draw the matrix of another result."""
+        self._map_view = map_view
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """A legend, and a line per node or group of nodes."""
+        view = self._map_view
+        if view is None or not view.matrix:
+            return [[("no pairs: the ring has fewer than two nodes", "dim")]]
+        peak = max(max(row) for row in view.matrix)
+        size = len(view.matrix)
+        label = min(max(cells(harmless(name)) for name in view.matrix_nodes), max(width // 3, 10))
+        step = max(-(-size // max(height - 2, 1)), -(-size // max(width - label - 1, 1)), 1)
+        starts = range(0, size, step)
+        worst = units.share(peak)
+        each = len(view.nodes) / size * step
+        group = f"; a cell stands for {each:.1f} nodes and shows the worst pair" if each > 1 else ""
+        legend = (
+            f"share of all keys that cannot be written when both nodes fail: # is {worst}, 5 half of it, . none{group}"
+        )
+        lines: list[Line] = [[(cut(legend, width, self.glyphs.ellipsis), "dim")]]
+        if peak <= 0:
+            return [*lines, [("no pair of nodes loses any key", "ok")]]
+        for top in starts:
+            name = cut_left(harmless(view.matrix_nodes[top]), label, self.glyphs.ellipsis)
+            line: Line = [(f"{name:<{label}} ", "")]
+            for left in starts:
+                value = max(max(row[left : left + step]) for row in view.matrix[top : top + step])
+                style = "dim" if value <= 0 else next(s for least, s in SHADES if value >= least)
+                line.append((_digit(value, peak), style))
+            lines.append(line)
+        return lines[:height]
+
+
+def _digit(value: float, peak: float) -> str:
+    return DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]
+
+
+# -- the time axis ------------------------------------------------------------------------------------------------------
+
+MOMENTS = (
+    ("transient", "A", "not noticed yet, <60 s"),
+    ("left", "B", "gone, shards reassigned"),
+    ("returned", "C", "back"),
+)
+RING_MOMENTS = (
+    ("transient", "A", "errors, <60 s"),
+    ("unhealthy", "U", "unhealthy, registered"),
+    ("left", "B", "gone or forgotten"),
+    ("returned", "C", "back"),
+)
+"""Moments of segment writers, and of rings with replicas: regime, letter, and what is so then."""
+
+
+def moment_text(moment: RegimeTotals, width: int) -> str:
+    """Describe what a moment costs on a ring with replicas; in few words where four moments have little room."""
+    reads_ok = moment.reads_ok and not moment.tenants_read_lost
+    if width < 110 and reads_ok and not moment.write_lost_share and not moment.tenants_write_lost:
+        return "ok"
+    if moment.write_lost_share or moment.tenants_write_lost:
+        lost = units.share(moment.write_lost_share)
+        text = f"{lost} keys lost" if width >= 110 else f"{lost} lost"
+    else:
+        text = "writes ok"
+    if moment.tenants_read_lost:
+        plural = "s" if moment.tenants_read_lost > 1 else ""
+        text += f", {moment.tenants_read_lost} tenant{plural} no reads" if width >= 140 else ", reads fail"
+    elif not moment.reads_ok:
+        text += ", reads without a shard fail" if width >= 140 else ", reads fail"
+    else:
+        text += ", reads ok"
+    return text
+
+
+class TimeAxis(Canvas):
+    """The moments A, B and C of the failure with what each costs, and the steps of the scenario."""
+
+    DEFAULT_CSS = "TimeAxis { height: 2; padding: 0 1; }"
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._map_view: ShardMapView | None = None
+        self._steps: tuple[str, ...] = ()
+        self._undo = ""
+
+    def show(self, value: tuple[ShardMapView, tuple[str, ...], str]) -> None:
+        """Draw another result: the map, the steps of the scenario as text, and how they are undone."""
+        self._map_view, self._steps, self._undo = value
+        self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Two lines."""
+        map_view = self._map_view
+        if map_view is None:
+            return []
+        totals = {m.regime: m for m in map_view.timeline}
+        line: Line = []
+        if map_view.kind == "":
+            return [[("this ring is not placed: its notes say why", "severe")]]
+        names = MOMENTS if map_view.kind == "segment-writer" else RING_MOMENTS
+        for regime, letter, when in names:
+            chosen = regime == map_view.regime
+            moment = totals.get(regime)
+            text = f" {letter} "
+            if moment is None:
+                text += f"{when} "
+            elif map_view.kind != "segment-writer":
+                text += f"{moment_text(moment, width)} "
+            else:
+                text += f"{units.text('ratio', moment.max_over_mean, 6)} max/mean"
+                if moment.rejected_bytes:
+                    text += f", {units.text('bytes_per_s', moment.rejected_bytes, 10)} rejected"
+                elif moment.moved_bytes and width >= 100:
+                    text += f", {units.text('bytes_per_s', moment.moved_bytes, 10)} moved"
+                text += " "
+            style = "cursor" if chosen else "dim" if not map_view.down else ""
+            line += [(text, style), ("  " if self.glyphs.ascii else f"{self.glyphs.line}{self.glyphs.line}", "dim")]
+        second: Line = []
+        if self._steps:
+            room = width - cells(self._undo)
+            text = f" {self.glyphs.separator} ".join(self._steps)
+            second = [(cut(text, room, self.glyphs.ellipsis), "moderate"), (self._undo, "dim")]
+        else:
+            second = [("nothing fails: Space lets the node under the cursor fail, Z its zone", "dim")]
+        return [line[:-1], second]

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Container, Horizontal
 
-from engine.core.parameters import asks_what_if
+from engine.core.parameters import asks_what_if, no_what_if
 from tui.actions import bindings
-from tui.views.ring_placement import facts, replica_facts, scenario
-from tui.views.ring_placement.cells import (
-    change_cell,
-    drift_cell,
-    held_cell,
-    kind_spec,
-    lost_cell,
-    names_cell,
-    node_cell,
-    nodes_spec,
-    rejected_cell,
-    share_cell,
-    state_cell,
-    sweep_spec,
-)
-from tui.views.ring_placement.drawing import ShardMap
-from tui.views.ring_placement.map_section import Explained, MapSection
-from tui.views.ring_placement.replica_drawing import PairMatrix
-from tui.views.ring_placement.tables import BELOW, HINTS, KEY_HINTS, NUMBER, OTHER_KINDS, TABLES
-from tui.views.ring_placement.time_axis import TimeAxis
-from tui.widgets.drawing.canvas import glyphs_of
-from tui.widgets.facts import Fact, Facts
+from tui.views.ring_placement import cells, facts, scenario
+from tui.views.ring_placement.drawing import PairMatrix, ShardMap, TimeAxis
+from tui.views.shared.pane import ViewPane
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Part, Row, Section, Shown, TableOf
+from tui.widgets.drawing.canvas import Frame
+from tui.widgets.facts import Fact
 from tui.widgets.prompt import ask
-from tui.widgets.sections import Sections, TitleBar, focus_first
+from tui.widgets.sections import focus_first
 from tui.widgets.table.table import LiveTable
-from tui.widgets.table.window import Renderer
+from tui.widgets.table.window import Looks
 
 if TYPE_CHECKING:
     from engine.core.result import Result
@@ -45,49 +28,56 @@ if TYPE_CHECKING:
 
 LISTED = 5_000
 """Most rows of the section Keys."""
-
 FLOWS = 5
 """Most nodes listed that take over from one node."""
-
-RENDERERS: Mapping[str, Renderer] = {
-    "drift": drift_cell,
-    "down": names_cell,
-    "candidates": names_cell,
-    "instances": names_cell,
-    "read_instances": names_cell,
-    "partitions": names_cell,
-    "read_partitions": names_cell,
-    "owners": names_cell,
-    "readers": names_cell,
-    "replicas": names_cell,
-    "worst_pair": names_cell,
-    "write_lost_share": lost_cell,
-    "pair_lost_share": share_cell,
-    "ownership": share_cell,
-    "replica_share": held_cell,
-    "share": share_cell,
-}
-"""How cells of the sections' tables are drawn."""
+ABOVE = 12
+"""Lines of the screen that the tables of the first section cannot have."""
+LEAST = 6
+"""Lines that the last of these tables has at least."""
 
 
-class Pane(scenario.ScenarioPane):
+class NodesFirst(Fit):
+    """Nodes; below them the tenants and one table more, where the screen has room."""
+
+    def __init__(self, nodes: LiveTable, tenants: LiveTable, more: LiveTable) -> None:
+        self.table, self.tenants, self.more = nodes, tenants, more
+        Frame.__init__(self, nodes, tenants, more, id="ring-tables")
+
+    def fit(self) -> None:
+        """Give the nodes the lines they need, at most three fifths if the tenants need the rest; then the tenants theirs."""
+        windows = (table.window for table in (self.table, self.tenants, self.more))
+        nodes, tenants, more = (window.frame.height if window is not None else 0 for window in windows)
+        below = tenants > 0 and self.screen.has_class("-tall")
+        room = self.app.size.height - ABOVE
+        height = min(nodes + 2, max(room * 3 // 5, room - tenants - 1))
+        last = more > 0 and (
+            not nodes or (below and room - height - tenants - 2 >= LEAST)
+        )  # without a ring all there is
+        self.tenants.display, self.more.display = below, last
+        if not self.table.is_maximized:
+            self.table.styles.height = height if below or not nodes else "1fr"
+            self.tenants.styles.height = tenants + 2 if last else "1fr"
+
+
+class Pane(ViewPane):
     """The tab's content."""
 
     VIEW = "ring-placement"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("ring-placement")]
+    SECTIONS = "ring-sections"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #ring-map { height: 1fr; }
     #ring-body { height: 1fr; }
+    #ring-tables { width: 1fr; }
+    #ring-more { height: 1fr; }
+    #ring-explained > Facts { height: 4; padding: 0 1; }
     .-normal #ring-body DetailPanel { width: 40; }
     .-wide #ring-body DetailPanel { width: 52; }
     """
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self._places: dict[str, tuple[int, str]] = {}
-        self._drawn: dict[str, Any] = {}
-        self._moments: Sequence[int] = ()
+    _goto = ""
+    """Table of the section to show with the next result."""
+    _moments: Sequence[int] = ()
 
     def loaded(self, view: View, parameters: Any) -> None:
         """List fewer keys than a report does: a screen shows few, and each change lists them again."""
@@ -96,157 +86,142 @@ class Pane(scenario.ScenarioPane):
         rows = min(parameters.placement_rows, LISTED)
         super().loaded(view, msgspec.structs.replace(parameters, placement_rows=rows))
 
-    def compose_view(self) -> ComposeResult:
+    def sections(self) -> tuple[Section, ...]:
         """The map with the nodes first, then a section per table."""
-        nodes = LiveTable(
-            name="ring-placement/nodes",
-            id="ring-nodes",
-            renderers={
-                **{name: cell for name, cell in RENDERERS.items() if name != "down"},  # a flag here, IDs in sweeps
-                "instance": node_cell(self._place),
-                "state": state_cell,
-                "over_mean": change_cell(lambda: self.result.summary.get("mean_load") if self.result else None),
-            },
-            row_style=self._row_style,
+        tables = Box(
+            NodesFirst,
+            TableOf(
+                table="nodes", id="ring-nodes", rows=self._node_rows, looks=cells.node_looks,
+                open=lambda row: self.action_detail(),
+            ),
+            self._table("tenants", "ring-top-tenants"),
+            TableOf(table="more", id="ring-more", rows=self._more, cells=cells.RENDERERS),
+        )  # fmt: skip
+        first = Box(
+            Container,
+            Shown(TimeAxis, self._axis, "ring-time"),
+            Shown(ShardMap, lambda result: result.detail, "ring-shard-map"),
+            Box(
+                Horizontal,
+                tables,
+                Box(DetailPanel, FactsOf(self._facts, "ring-facts", of="ring-nodes")),
+                id="ring-body",
+            ),
+            id="ring-map",
         )
-        sections = Sections(id="ring-sections")
-        tenants = LiveTable(name="ring-placement/tenants", id="ring-top-tenants", renderers=RENDERERS)
-        more = LiveTable(name="ring-placement/more", id="ring-more", renderers=RENDERERS)
-        sections.add("Map", MapSection(nodes, tenants, more, id="ring-map"))
-        for title, table in TABLES:
-            if table == "pairs":
-                sections.add(title, PairMatrix(id="ring-pairs"))
-                continue
-            content = LiveTable(
-                name=f"ring-placement/{table}",
-                id=f"ring-{table}",
-                renderers={**RENDERERS, "rejected_bytes": rejected_cell(lambda: self._counts)},
-            )
-            sections.add(title, Explained(content, id="ring-explained") if table == "explain" else content)
-        yield sections
+        return (Section("Map", first), *(self._section(title, table) for title, table in scenario.TABLES))
+
+    def _section(self, title: str, table: str) -> Section:
+        content: Part = self._table(table, f"ring-{table}")
+        if table == "pairs":
+            content = Shown(PairMatrix, lambda result: result.detail, "ring-pairs")
+        elif table == "explain":
+            content = Box(Container, content, FactsOf(_step, "ring-step", of="ring-explain"), id="ring-explained")
+        return Section(
+            title,
+            content,
+            mark=(lambda result: (self.parameters.sweep, "")) if table == "sweep" else None,
+            hidden=lambda result: table in scenario.OTHER_KINDS[result.detail.kind],
+            hint=scenario.HINTS.get(table, ""),
+        )
+
+    def _table(self, table: str, id: str) -> TableOf:
+        def rows(result: Result) -> Any:
+            spec = cells.kind_spec(self.spec(table), result.detail.kind, _counted(result))
+            if table == "sweep":
+                spec = cells.sweep_spec(spec, self.parameters.sweep == "zones")
+            return result.tables.get(table, spec.empty()), spec
+
+        def looks(result: Result) -> Looks:
+            rejected = cells.rejected_cell("number" if _counts(result) else "bytes_per_s")
+            return Looks({**cells.RENDERERS, "rejected_bytes": rejected})
+
+        opens = {"sweep": self.open_scenario, "placements": self.explain_row, "tenants": self.explain_row}
+        name = id.removeprefix("ring-").replace("top-tenants", "tenants")
+        return TableOf(table=table, id=id, name=name, rows=rows, looks=looks, open=opens.get(table))
+
+    # -- drawing ------------------------------------------------------------------------------------------------------
+
+    def show(self, result: Result) -> None:
+        """Note the moments that the files hold; go to the section that was asked for."""
+        if result.at_ms is None:
+            self._moments = result.detail.moments
+        if self._goto:
+            wanted, self._goto = self._goto, ""
+            self._open(wanted)
 
     def steps(self) -> Sequence[int]:
         """Return the times of the rings that the files hold and of the versions seen before they were overwritten."""
         return self._moments
 
-    # -- drawing ------------------------------------------------------------------------------------------------------
+    def _axis(self, result: Result) -> tuple[ShardMapView, tuple[str, ...], str]:
+        """Return the map, the steps of the scenario in words, and how they are undone."""
+        steps, undo = scenario.steps(self.parameters), ""
+        if steps and self.undo_depth:
+            clears = "; 9 clears" if asks_what_if(self.parameters) else ""
+            undo = f" (u undoes, {self.undo_depth} step{'s' if self.undo_depth != 1 else ''}{clears})"
+        return result.detail, steps, undo
 
-    def show(self, result: Result) -> None:
-        """Draw what is on screen; the other sections when they are shown."""
-        map_view: ShardMapView = result.detail
-        if result.at_ms is None:
-            self._moments = map_view.moments
-        self._places = {node.id: (number, node.fate) for number, node in enumerate(map_view.nodes)}
-        steps = self.scenario_steps()
-        clears = self.parameters is not None and asks_what_if(self.parameters)
-        self.query_one(TimeAxis).show(map_view, steps, self.undo_depth if steps else 0, clears)
-        self.query_one(ShardMap).show(map_view)
-        self._show_map(result, bool(steps))
-        hidden = frozenset(NUMBER[name] for name in OTHER_KINDS[map_view.kind])
-        self.query_one("#ring-sections", Sections).hide(hidden)
-        self._show_section(result)
-        bar = self.query_one("#ring-sections > TitleBar", TitleBar)
-        bar.mark(NUMBER["sweep"], self.parameters.sweep if self.parameters else "")
-        self.refresh_detail()
-        if self._goto:
-            wanted, self._goto = self._goto, ""
-            self._open(wanted)
-
-    def _show_map(self, result: Result, changed: bool) -> None:
-        """Show nodes and tenants; ``changed``: whether there is a scenario."""
+    def _node_rows(self, result: Result) -> Any:
         view: ShardMapView = result.detail
         limited = any(node.capacity is not None for node in view.nodes)
         longest = max((len(node.id) for node in view.nodes), default=0)
         loaded = bool(result.summary.get("load_source" if view.kind == "segment-writer" else "load_total"))
-        nodes = kind_spec(self.spec("nodes"), view.kind, self._counted)
-        spec = nodes_spec(nodes, limited, changed, longest, loaded)
-        tenants = kind_spec(self.spec("tenants"), view.kind, self._counted)
-        name = next((name for name in BELOW if name in result.tables and result.tables[name].height), BELOW[-1])
-        more = kind_spec(self.spec(name), view.kind, self._counted)
-        self.query_one("#ring-map", MapSection).show(
-            (result.tables["nodes"], spec), (result.tables.get("tenants"), tenants), (result.tables.get(name), more)
-        )
+        spec = cells.kind_spec(self.spec("nodes"), view.kind, _counted(result))
+        changed = bool(scenario.steps(self.parameters))
+        return result.tables["nodes"], cells.nodes_spec(spec, limited, changed, longest, loaded)
 
-    def _show_section(self, result: Result) -> None:
-        sections = self.query_one("#ring-sections", Sections)
-        if sections.chosen == 0:
-            return
-        name = TABLES[sections.chosen - 1][1]
-        if name == "pairs":
-            self.query_one(PairMatrix).show(result.detail)
-            return
-        frame = result.tables.get(name)
-        if self._drawn.get(name) is not frame or frame is None:
-            self._drawn[name] = frame
-            if name == "sweep" and frame is not None:
-                zones = bool(self.parameters) and self.parameters.sweep == "zones"
-                spec = kind_spec(self.spec("sweep"), result.detail.kind, self._counted)
-                self.query_one("#ring-sweep", LiveTable).show(frame, sweep_spec(spec, zones))
-            else:
-                spec = kind_spec(self.spec(name), result.detail.kind, self._counted)
-                self.query_one(f"#ring-{name}", LiveTable).show(spec.empty() if frame is None else frame, spec)
-            if name == "explain":
-                self.explain_step()
+    def _more(self, result: Result) -> Any:
+        """Return the first table of ``BELOW`` that has rows."""
+        full = (name for name in scenario.BELOW if name in result.tables and result.tables[name].height)
+        name = next(full, scenario.BELOW[-1])
+        spec = cells.kind_spec(self.spec(name), result.detail.kind, _counted(result))
+        return result.tables.get(name, spec.empty()), spec
 
-    @on(Sections.Shown, "#ring-sections")
-    def _section_shown(self) -> None:
-        if self.result is not None:
-            self._show_section(self.result)
-            self._ask_for_section()
-
-    def _ask_for_section(self) -> None:
-        """Sections whose table is only computed on demand say how to get it."""
-        sections = self.query_one("#ring-sections", Sections)
-        name = TABLES[sections.chosen - 1][1] if sections.chosen else ""
-        if self.result is not None and name in HINTS and name not in self.result.tables:
-            self.notify(HINTS[name], timeout=3, markup=False)
-
-    def _place(self, name: str) -> tuple[int, str]:
-        """Number on the map and fate of the node ``name``; -1 where it is not on it."""
-        return self._places.get(name, (-1, ""))
-
-    def _row_style(self, row: Mapping[str, Any]) -> str:
-        if row.get("fate") in ("down", "gone"):
-            return "severe"
-        return "dim" if row.get("state") in ("LEFT", "UNHEALTHY") else ""
-
-    @on(LiveTable.Highlighted, "#ring-nodes")
-    def refresh_detail(self) -> None:
-        """Totals, and the node under the cursor."""
-        if self.result is None:
-            return
-        row = self.query_one("#ring-nodes", LiveTable).row
-        if self._kind == "segment-writer":
-            shown = [*facts.node_facts(row), *self._flows(str(row["instance"])), ("", " ", "")] if row else []
-            self.query_one("#ring-facts", Facts).show([*shown, *facts.totals(self.result.summary)])
-        else:
-            shown = replica_facts.node_facts(row, self._counts) if row else []
-            self.query_one("#ring-facts", Facts).show([*shown, *replica_facts.totals(self.result.summary)])
-
-    def _flows(self, name: str) -> list[Fact]:
-        """Who takes over from the node ``name``, as far as there is room."""
-        number, _fate = self._place(name)
-        if self._map_view is None or number < 0:
-            return []
+    def _facts(self, result: Result, row: Row | None) -> list[Fact]:
+        """Return what is known of the node under the cursor, who takes over from it, and the totals."""
+        if result.detail.kind != "segment-writer":
+            shown = facts.replica_node_facts(row, _counts(result)) if row else []
+            return [*shown, *facts.replica_totals(result.summary)]
+        if row is None:
+            return facts.totals(result.summary)
+        number = next((k for k, node in enumerate(result.detail.nodes) if node.id == row["instance"]), -1)
         most = FLOWS if self.screen.has_class("-tall") else 2
         room = 15 if self.screen.has_class("-normal") else 30
-        return facts.flow_facts(self._map_view, number, most, room, glyphs_of(self.app).ellipsis)
+        flows = facts.flow_facts(result.detail, number, most, room, self.glyphs.ellipsis) if number >= 0 else []
+        return [*facts.node_facts(row), *flows, ("", " ", ""), *facts.totals(result.summary)]
 
-    # -- sections ------------------------------------------------------------------------------------------------------
+    # -- sections -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _map_view(self) -> ShardMapView | None:
+        """The ring on screen."""
+        return self.result.detail if self.result is not None else None
+
+    @property
+    def _kind(self) -> str:
+        """Kind of the ring on screen."""
+        return self._map_view.kind if self._map_view is not None else "segment-writer"
+
+    def _open(self, table: str) -> None:
+        """Show the section of a table, or the map."""
+        root = self.levels[0]
+        root.choose(scenario.TITLES.get(table, "Map"))
+        current = root.holder.current if root.holder is not None else None
+        if current is not None and current.focusable:
+            current.focus(scroll_visible=False)
+        elif current is not None:
+            focus_first(current)
 
     def action_sweep(self) -> None:
         """Show the sweep; on its section, run the next kind."""
         if self.parameters is None or not self.levels:
             self.notify("nothing is read yet", timeout=2)
-            return
-        sections = self.query_one("#ring-sections", Sections)
-        shown = sections.chosen and TABLES[sections.chosen - 1][1] == "sweep"
-        current = self.parameters.sweep
-        if current and not shown:
+        elif self.parameters.sweep and self.levels[0].section != scenario.TITLES["sweep"]:
             self._open("sweep")
-            return
-        self._goto = "sweep"
-        self.change(sweep=scenario.following(scenario.SWEEPS, current))
+        else:
+            self._goto = "sweep"
+            self.change(sweep=scenario.following(scenario.SWEEPS, self.parameters.sweep))
 
     async def action_explain(self) -> None:
         """Ask for a key and follow it."""
@@ -254,73 +229,135 @@ class Pane(scenario.ScenarioPane):
             return
 
         def done(text: str | None) -> None:
-            if text is None:
-                return
-            self._goto = "explain"
-            if not self.change(explain=text.strip() or None):
-                self._open("explain")
+            if text is not None:
+                self._explain(text.strip() or None)
 
-        origin = self.app.focused or self
-        hint = KEY_HINTS["segments" if self._kind == "segment-writer" else "replicas"]
-        await ask(origin, "explain ", self.parameters.explain or self._key_under_cursor(), hint, done=done)
-
-    def _key_under_cursor(self) -> str:
-        current = self.query_one("#ring-sections", Sections).current
+        hint = scenario.KEY_HINTS["segments" if self._kind == "segment-writer" else "replicas"]
+        current = self.levels[0].holder.current if self.levels[0].holder is not None else None
         row = current.row if isinstance(current, LiveTable) else None
-        return scenario.key_of(row, self._kind) if row else ""
+        known = self.parameters.explain or (scenario.key_of(row, self._kind) if row else "")
+        await ask(self.app.focused or self, "explain ", known, hint, done=done)
 
-    def _open(self, table: str) -> None:
-        sections = self.query_one("#ring-sections", Sections)
-        number = NUMBER.get(table, 0)
-        sections.choose(number)
-        if self.result is not None:
-            self._show_section(self.result)
-        if sections.current is not None:
-            current = sections.current
-            if current.focusable:
-                current.focus(scroll_visible=False)
-            else:
-                focus_first(current)
+    def _explain(self, key: str | None) -> None:
+        """Follow a key, and show its section."""
+        self._goto = "explain"
+        if not self.change(explain=key):
+            self._open("explain")
 
-    @on(LiveTable.Selected, "#ring-sweep")
-    def open_scenario(self, event: LiveTable.Selected) -> None:
-        """Enter on a sweep's row: that set fails on the map."""
-        row = event.table.row
-        if row is None:
-            return
+    def open_scenario(self, row: Row) -> None:
+        """Let the set of a sweep's row fail, and show the map."""
         down = tuple(row["down"])
-        if self.parameters is not None and self.parameters.sweep == "leaving":
+        if self.parameters.sweep == "leaving":
             self.change(leaving=down, fail=())
-        elif row.get("zone"):
-            self.change(fail=(f"zone:{row['zone']}",))
         else:
-            self.change(fail=down)
+            self.change(fail=(f"zone:{row['zone']}",) if row.get("zone") else down)
         self._open("")
 
-    @on(LiveTable.Selected, "#ring-placements")
-    @on(LiveTable.Selected, "#ring-tenants")
-    @on(LiveTable.Selected, "#ring-top-tenants")
-    def explain_row(self, event: LiveTable.Selected) -> None:
-        """Enter on a key or tenant: follow it; on a tenant of segment writers: its keys."""
-        row = event.table.row or {}
+    def explain_row(self, row: Row) -> None:
+        """Follow a key or tenant; of a tenant of segment writers show its keys."""
         text = scenario.key_of(row, self._kind)
-        if not text and row.get("tenant") is not None:
+        if text:
+            self._explain(text)
+        elif row.get("tenant") is not None:
             self._open("placements")
             self.query_one("#ring-placements", LiveTable).choose(filter=f"tenant={row['tenant']}")
+
+    # -- the scenario -------------------------------------------------------------------------------------------------
+
+    def _node(self) -> tuple[str, str] | None:
+        """Return ID and zone of the node under the cursor, on the map or in another section; say so if there is none."""
+        row = None
+        if self.levels and self.parameters is not None:
+            holder = self.levels[0].holder
+            on_map = holder is None or not holder.chosen
+            table = self.query_one("#ring-nodes") if on_map or holder is None else holder.current
+            row = table.row if isinstance(table, LiveTable) else None
+        if not row or not row.get("instance"):
+            self.notify("put the cursor on a node first", timeout=2)
+            return None
+        name, nodes = str(row["instance"]), self.result.detail.nodes if self.result is not None else ()
+        zone = row["zone"] if "zone" in row else next((node.zone for node in nodes if node.id == name), "")
+        return name, str(zone)
+
+    async def action_back(self) -> None:
+        """Stop a sweep that is under way, else as everywhere."""
+        if self.host.working(self.VIEW) and self._undo and self._undo[-1].sweep != self.parameters.sweep:
+            self.action_undo()
+            self.notify("the sweep is stopped", timeout=2)
             return
-        if text and self.parameters is not None:
-            self._goto = "explain"
-            if not self.change(explain=text):
-                self._open("explain")
+        await super().action_back()
 
-    @on(LiveTable.Highlighted, "#ring-explain")
-    def explain_step(self) -> None:
-        """The step under the cursor in full."""
-        row = self.query_one("#ring-explain", LiveTable).row
-        step = [(f"{row['what']} {row['name']}", str(row["value"]), ""), ("", str(row["note"]), "dim")] if row else []
-        self.query_one("#ring-step", Facts).show(step)
+    def action_toggle_node(self) -> None:
+        """The node under the cursor fails, or not any more."""
+        if node := self._node():
+            self.change(fail=scenario.node_toggled(self.parameters.fail, *node, self._map_view))
 
-    @on(LiveTable.Selected, "#ring-nodes")
-    def node_chosen(self) -> None:
-        """Enter on a node: its detail."""
-        self.action_detail()
+    def action_toggle_zone(self) -> None:
+        """Its whole zone fails, or not any more."""
+        if node := self._node():
+            self.change(fail=scenario.zone_toggled(self.parameters.fail, node[1], self._map_view))
+
+    def action_toggle_leaving(self) -> None:
+        """The node under the cursor is LEAVING, or not any more."""
+        if node := self._node():
+            others = tuple(name for name in self.parameters.leaving if name != node[0])
+            self.change(leaving=others if node[0] in self.parameters.leaving else (*others, node[0]))
+
+    def action_regime(self) -> None:
+        """Go to the next moment on the time axis."""
+        if self.parameters is not None:
+            moments = scenario.REGIMES if self._kind == "segment-writer" else scenario.RING_REGIMES
+            self.change(regime=scenario.following(moments, self.parameters.regime))
+
+    def action_ring(self) -> None:
+        """Show the next ring of the files."""
+        if self.parameters is None or self.result is None:
+            return
+        rings, now = self.result.summary.get("rings", []), self.result.summary.get("ring", "")
+        if len(rings) < 2:
+            self.notify("the files hold one ring only", timeout=2)
+            return
+        plain = no_what_if(type(self.parameters))
+        self.change(ring=scenario.following(rings, now), sweep="", explain=None, **plain)
+
+    def action_scale(self, by: int) -> None:
+        """Add nodes to the ring, or take some away."""
+        if self.parameters is None or self.result is None:
+            return
+        there = self.result.summary["healthy"]
+        wanted = max((self.parameters.scale or there) + by, 1)
+        # As many as there are is no change, and nothing to be cleared.
+        self.change(scale=None if wanted == there else wanted)
+
+    def action_cascade(self) -> None:
+        """Switch the cascade on or off."""
+        p = self.parameters
+        if p is not None and not p.cascade and not p.capacity and p.cores is None:
+            self.notify("a cascade needs a capacity: w, then capacity or cores", timeout=3)
+        self.action_next("cascade")
+
+    def action_what_if(self) -> None:
+        """Open the panel of what-if choices."""
+        from tui.screens.parameters import ParametersScreen
+
+        if self.view is None or self.parameters is None:
+            self.notify("this view is not loaded yet", timeout=2)
+        else:
+            self.app.push_screen(ParametersScreen(self, heading="What if", fields=scenario.WHAT_IF_PANEL))
+
+
+def _counts(result: Result) -> bool:
+    """Return whether the load counts series or the like, not bytes per second."""
+    return bool(result.summary.get("load_is_count"))
+
+
+def _counted(result: Result) -> str:
+    """Return what the load counts, in a word or two; empty where it is bytes per second."""
+    if not _counts(result):
+        return ""
+    return next((word for word in scenario.COUNTED if word in str(result.summary["load_unit"])), "load")
+
+
+def _step(result: Result, row: Row | None) -> list[Fact]:
+    """Return the step of a key that is under the cursor in full."""
+    return [(f"{row['what']} {row['name']}", str(row["value"]), ""), ("", str(row["note"]), "dim")] if row else []

@@ -1,14 +1,9 @@
-"""The scenario of the ring placement tab: how key presses change the parameters, and the scenario in words."""
+"""The scenario of the ring placement tab: how keys change it, the scenario in words, and which tables a ring has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from engine.core.parameters import no_what_if
-from tui.views.shared.pane import ViewPane
-from tui.widgets.sections import Sections
-from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.ring_placement.parameters import RingParameters
@@ -25,6 +20,59 @@ COUNTED = ("series", "streams", "samples", "spans")
 
 SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 """The kinds of a sweep, in the order in which a key steps through them."""
+
+WHAT_IF_PANEL = (
+    "scale", "scale_ids", "tokens", "tenant_shards", "dataset_shards", "home_zone", "capacity", "cores", "cascade",
+    "cascade_factor", "regime", "fail", "leaving", "random_size", "draws", "load", "now",
+    "strategy", "ring", "replication_factor", "zone_awareness", "operation", "read_operation", "lookback", "safe_loss",
+)  # fmt: skip
+"""Options of the panel of what-if choices, in its order."""
+
+TABLES: tuple[tuple[str, str], ...] = (
+    ("Tenants", "tenants"),
+    ("Partitions", "partitions"),
+    ("Pairs", "pairs"),
+    ("Shards", "shards"),
+    ("Sweep", "sweep"),
+    ("Restart", "restart"),
+    ("Keys", "placements"),
+    ("Explain", "explain"),
+    ("Sizes", "sizes"),
+    ("Drift", "observed"),
+    ("Strategy", "strategy"),
+)
+"""Sections beside the map, and the result table each shows; Pairs is a drawing."""
+
+BELOW = ("sweep", "shards", "observed")
+"""Tables of which the first with rows stands below nodes and tenants on a large screen."""
+
+OTHER_KINDS: Mapping[str, frozenset[str]] = {
+    "segment-writer": frozenset({"partitions", "pairs", "restart", "sizes"}),
+    "token-ring": frozenset({"partitions", "shards", "strategy"}),
+    "partition-ring": frozenset({"pairs", "shards", "sizes", "strategy"}),
+    "": frozenset(name for _, name in TABLES),
+}
+"""Sections that a kind of ring does not have."""
+
+TITLES = {name: title for title, name in TABLES}
+"""Title of the section of each table."""
+
+HINTS = {
+    "sweep": "x runs a sweep; again: the next kind",
+    "restart": "x until the sweep is of nodes LEAVING: a rolling restart, step by step",
+    "sizes": "v and a tenant shows its shard at other sizes",
+    "explain": "v asks for a key",
+    "placements": "needs a CSV of keys: tenant,token or tenant,series or tenant,stream or tenant,trace_id",
+    "observed": "needs metrics: what writers or ingesters really have",
+    "strategy": "needs placement_stats.binpb",
+}
+"""How to get a table that is only made on demand."""
+
+KEY_HINTS = {
+    "segments": 'tenant/dataset, tenant/dataset@fingerprint or tenant{service_name="x", ...}',
+    "replicas": 'tenant, tenant@token, tenant/series{label="x", ...} or tenant{stream label="x", ...}',
+}
+"""Forms of a key that can be explained, by what a ring places."""
 
 
 def steps(p: RingParameters) -> tuple[str, ...]:
@@ -99,145 +147,3 @@ def key_of(row: Mapping[str, Any], kind: str) -> str:
         return ""
     mark = f"@{row['fingerprint']}" if row.get("fingerprint") else ""
     return f"{row['tenant']}/{row['dataset']}{mark}"
-
-
-class ScenarioPane(ViewPane):
-    """A tab whose keys change the scenario of a ring."""
-
-    _goto = ""
-    """Table of the section to show with the next result."""
-
-    def scenario_steps(self) -> tuple[str, ...]:
-        """The scenario in words, one per change."""
-        return () if self.parameters is None else steps(self.parameters)
-
-    def _node(self) -> tuple[str, str] | None:
-        """ID and zone of the node under the cursor, on the map or in another section; a notice where there is none."""
-        row = None
-        if self.levels and self.parameters is not None:
-            sections = self.query_one("#ring-sections", Sections)
-            table = sections.current if sections.chosen else self.query_one("#ring-nodes", LiveTable)
-            row = table.row if isinstance(table, LiveTable) else None
-        if not row or not row.get("instance"):
-            self.notify("put the cursor on a node first", timeout=2)
-            return None
-        name = str(row["instance"])
-        zone = row["zone"] if "zone" in row else self._zone_of(name)
-        return name, str(zone)
-
-    @property
-    def _counts(self) -> bool:
-        """Whether the load counts series or the like, not bytes per second."""
-        return bool(self.result and self.result.summary.get("load_is_count"))
-
-    @property
-    def _counted(self) -> str:
-        """What the load counts, in a word or two; empty where it is bytes per second."""
-        if not self._counts:
-            return ""
-        unit = str(self.result.summary["load_unit"]) if self.result else ""
-        words = [word for word in COUNTED if word in unit]
-        return words[0] if words else "load"
-
-    @property
-    def _kind(self) -> str:
-        """Kind of the ring on screen."""
-        return self._map_view.kind if self._map_view is not None else "segment-writer"
-
-    @property
-    def _map_view(self) -> ShardMapView | None:
-        """What the newest result draws."""
-        return self.result.detail if self.result else None
-
-    def _zone_of(self, name: str) -> str:
-        map_view = self._map_view
-        return next((n.zone for n in map_view.nodes if n.id == name), "") if map_view else ""
-
-    async def action_back(self) -> None:
-        """Stop a sweep that is under way, else as everywhere."""
-        working = getattr(self.app, "working", None)
-        if (
-            working is not None
-            and working(self.VIEW)
-            and self._undo
-            and getattr(self._undo[-1], "sweep", "") != getattr(self.parameters, "sweep", "")
-        ):
-            self.action_undo()
-            self.notify("the sweep is stopped", timeout=2)
-            return
-        await super().action_back()
-
-    def action_toggle_node(self) -> None:
-        """The node under the cursor fails, or not any more."""
-        if node := self._node():
-            self.change(fail=node_toggled(self.parameters.fail, *node, self._map_view))
-
-    def action_toggle_zone(self) -> None:
-        """Its whole zone fails, or not any more."""
-        if node := self._node():
-            self.change(fail=zone_toggled(self.parameters.fail, node[1], self._map_view))
-
-    def action_toggle_leaving(self) -> None:
-        """The node under the cursor is LEAVING, or not any more."""
-        if node := self._node():
-            others = tuple(name for name in self.parameters.leaving if name != node[0])
-            self.change(leaving=others if node[0] in self.parameters.leaving else (*others, node[0]))
-
-    def action_regime(self) -> None:
-        """The next moment on the time axis."""
-        if self.parameters is not None:
-            moments = REGIMES if self._kind == "segment-writer" else RING_REGIMES
-            self.change(regime=following(moments, self.parameters.regime))
-
-    def action_ring(self) -> None:
-        """The next ring of the files."""
-        if self.parameters is None or self.result is None:
-            return
-        rings, now = self.result.summary.get("rings", []), self.result.summary.get("ring", "")
-        if len(rings) < 2:
-            self.notify("the files hold one ring only", timeout=2)
-            return
-        self.change(ring=following(rings, now), sweep="", explain=None, **no_what_if(type(self.parameters)))
-
-    def action_clear(self) -> None:
-        """Nothing fails, nothing is changed."""
-        if self.parameters is not None and not self.change(**no_what_if(type(self.parameters))):
-            self.notify("there is no scenario to clear", timeout=2)
-
-    def _scale(self, by: int) -> None:
-        if self.parameters is None or self.result is None:
-            return
-        there = self.result.summary["healthy"]
-        wanted = max((self.parameters.scale or there) + by, 1)
-        # As many as there are is no change, and nothing to be cleared.
-        self.change(scale=None if wanted == there else wanted)
-
-    def action_more(self) -> None:
-        """One node more."""
-        self._scale(1)
-
-    def action_fewer(self) -> None:
-        """One node fewer."""
-        self._scale(-1)
-
-    def action_padded(self) -> None:
-        """IDs padded or plain."""
-        if self.parameters is not None:
-            self.change(scale_ids="plain" if self.parameters.scale_ids == "padded" else "padded")
-
-    def action_cascade(self) -> None:
-        """Cascade on or off."""
-        if self.parameters is None:
-            return
-        if not self.parameters.cascade and not self.parameters.capacity and self.parameters.cores is None:
-            self.notify("a cascade needs a capacity: w, then capacity or cores", timeout=3)
-        self.change(cascade=not self.parameters.cascade)
-
-    def action_what_if(self) -> None:
-        """The what-if panel."""
-        from tui.views.ring_placement.whatif import WhatIf
-
-        if self.view is None or self.parameters is None:
-            self.notify("this view is not loaded yet", timeout=2)
-            return
-        self.app.push_screen(WhatIf(self))

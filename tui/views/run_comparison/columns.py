@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tui.views.run_comparison.cells import named
+from tui.views.run_comparison.drawing import named
 
 if TYPE_CHECKING:
     import polars as pl

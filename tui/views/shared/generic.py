@@ -6,14 +6,10 @@ import importlib
 import logging
 from typing import TYPE_CHECKING
 
-from textual.app import ComposeResult
-
 from tui.views.shared.pane import ViewPane
-from tui.widgets.sections import Sections
-from tui.widgets.table.table import LiveTable
+from tui.views.shared.sections import Section, TableOf
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
     from engine.views import Entry
 
 log = logging.getLogger("loadlens.pane")
@@ -22,26 +18,17 @@ log = logging.getLogger("loadlens.pane")
 class GenericPane(ViewPane):
     """The tab of a view without a pane of its own: every result table in a section."""
 
-    def compose_view(self) -> ComposeResult:
-        """Yield a section per table."""
-        tables = self.view.tables if self.view is not None else ()
-        sections = Sections(id="tables")
-        for table in tables:
-            sections.add(
+    SECTIONS = "tables"
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return a section per table; a table that a result does not have is empty."""
+        return tuple(
+            Section(
                 table.title or table.name.replace("_", " "),
-                LiveTable(table, name=f"{self.entry.name}/{table.name}", id=_widget_id(table.name)),
+                TableOf(table=table.name, id=f"table-{table.name.replace('_', '-')}"),
             )
-        yield sections
-
-    def show(self, result: Result) -> None:
-        """Draw every table; one that the result does not have is empty."""
-        for table in self.view.tables if self.view is not None else ():
-            self.show_table(f"#{_widget_id(table.name)}", result, table.name)
-
-
-def _widget_id(table: str) -> str:
-    """Return the id of the widget that shows ``table``."""
-    return f"table-{table.replace('_', '-')}"
+            for table in (self.view.tables if self.view is not None else ())
+        )
 
 
 def make_pane(entry: Entry, *, id: str | None = None) -> ViewPane:

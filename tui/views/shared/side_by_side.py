@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import ComposeResult
 
 from engine.core import units
-from tui.views.shared.pane import Level
+from tui.views.shared.sections import Level
 from tui.widgets.facts import TextPanel
 from tui.widgets.table.table import LiveTable
 

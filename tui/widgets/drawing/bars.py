@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ def share_bar(peak: float | None = None, text: Kind | None = None) -> Renderer:
     return render
 
 
-def change_bar(before: str, after: str, limit: str, mean: Callable[[], float | None] = lambda: None) -> Renderer:
+def change_bar(before: str, after: str, limit: str, mean: float | None = None) -> Renderer:
     """Return a cell renderer for before→after: the common part of both values plain, added and removed parts apart.
 
     ``before``, ``after`` and ``limit`` (a mark at the capacity) are column names; the scale is the larger peak of the
@@ -79,7 +79,7 @@ def change_bar(before: str, after: str, limit: str, mean: Callable[[], float | N
             ((mark if grown else cell.glyphs.gap) * max(min(reach, steps) - common, 0), "bar2" if grown else "dim"),
             (" " * max(steps - reach, 0), ""),
         ]
-        capacity, average = finite(cell.row.get(limit)), finite(mean())
+        capacity, average = finite(cell.row.get(limit)), finite(mean)
         marks: dict[int, Fragment] = {}
         if average is not None and average > 0:
             marks[min(round(average / top * steps), steps - 1)] = (":" if cell.glyphs.ascii else "╎", "title")

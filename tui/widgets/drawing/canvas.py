@@ -111,8 +111,8 @@ class Canvas(Painter, NeverScrolls):
 
     DEFAULT_CSS = "Canvas { height: 1; }" + CSS_BY_COMPONENT.format(name="Canvas")
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes, markup=False)
+    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes, markup=False)
         self._lines: list[Line] = []
         self._painted: tuple[int, int] = (-1, -1)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,8 +26,8 @@ from tui.textual_internals import set_virtual_size
 from tui.widgets.drawing.canvas import COMPONENTS, Painter
 from tui.widgets.drawing.fragments import Line, fit_line, plain
 from tui.widgets.table import window as windows
-from tui.widgets.table.layout import Layout
-from tui.widgets.table.window import Choice, Key, Renderer, Window
+from tui.widgets.table.layout import Layout, layout
+from tui.widgets.table.window import Choice, Key, Looks, Window
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,9 +42,6 @@ STRUCK = Style(strike=True)
 """Added to the cursor on what a scenario took down."""
 SORTING_AFTER_S = 0.3
 """Seconds before sorting is mentioned: quick sorting would flicker with every change of the data."""
-
-RowStyle = Callable[[Mapping[str, Any]], str]
-"""Returns for a row the style of the whole line (empty: none)."""
 
 
 class Grid(ScrollView, Painter):
@@ -84,8 +80,6 @@ class Grid(ScrollView, Painter):
         spec: Table | None = None,
         *,
         name: str | None = None,
-        renderers: Mapping[str, Renderer] | None = None,
-        row_style: RowStyle | None = None,
         choice: Choice | None = None,
         empty: str = "no rows",
         id: str | None = None,
@@ -93,8 +87,7 @@ class Grid(ScrollView, Painter):
         super().__init__(name=name, id=id)
         self.empty = empty  # what stands in the place of rows where there are none
         self.spec = spec
-        self.renderers: dict[str, Renderer] = dict(renderers or {})
-        self.row_style = row_style
+        self._looks = windows.PLAIN
         self.choice = choice or Choice()
         self.window: Window | None = None
         self.cursor = 0
@@ -120,10 +113,11 @@ class Grid(ScrollView, Painter):
 
     # -- data ---------------------------------------------------------------------------------------------------
 
-    def show(self, frame: pl.DataFrame, spec: Table | None = None) -> None:
-        """Show ``frame``, by the declaration ``spec`` from now on. An equal frame draws nothing."""
-        if spec is not None and spec is not self.spec:
+    def show(self, frame: pl.DataFrame, spec: Table | None = None, looks: Looks = windows.PLAIN) -> None:
+        """Show ``frame`` by the declaration ``spec`` (None: that of before) and with ``looks``. An equal frame draws nothing."""
+        if spec is not None and spec != self.spec:
             self.spec, self._width = spec, -1
+        self._looks = looks
         if self.spec is None:
             raise ValueError("a table needs its declaration: show(frame, spec)")
         self._frame = frame
@@ -131,22 +125,22 @@ class Grid(ScrollView, Painter):
 
     def _build(self) -> None:
         """Sort and filter ``_frame`` by ``choice``: at once if small, else in a thread; the newest wins."""
-        frame, spec, choice = self._frame, self.spec, self.choice
+        frame, spec, choice, looks = self._frame, self.spec, self.choice, self._looks
         if frame is None or spec is None:
             return
         self._generation += 1
         if frame.height <= INLINE_ROWS or not (choice.sort or choice.filter):  # the declared order is there already
-            self._take(windows.build(spec, frame, choice, self.window))
+            self._take(windows.build(spec, frame, choice, self.window, looks))
             return
         generation, previous = self._generation, self.window
         self._building_since = self._building_since or time.monotonic()
 
         def build_window() -> None:
             try:
-                built = windows.build(spec, frame, choice, previous)
+                built = windows.build(spec, frame, choice, previous, looks)
             except BaseException:  # a panic of Polars too: rows that stay the old ones for ever would be wrong
                 log.exception("sorting and filtering %s failed", self.name)
-                built = windows.unsorted(spec, frame, choice)
+                built = windows.unsorted(spec, frame, choice, looks)
             if self.is_attached:
                 self.post_message(self.Built(built, generation))
 
@@ -230,7 +224,7 @@ class Grid(ScrollView, Painter):
             return
         self._width = max(self.scrollable_content_region.width, 1)
         hidden = self._layout.hidden
-        self._layout = windows.arranged(window, self._width, self._offset, self.glyphs, self.renderers)
+        self._layout = layout(window.columns, self._width, self._offset, windows.needs(window, self.glyphs))
         if hidden != self._layout.hidden:  # the caption says so
             self.post_message(self.Highlighted(self, self.cursor_key))
         names = [slot.column.name for slot in self._layout.slots]
@@ -300,12 +294,7 @@ class Grid(ScrollView, Painter):
             return fit_line([(why, "dim")] if row == 0 else [], self._width)
         start = row
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
-        made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
-        if self.row_style is not None:
-            for index, values in enumerate(window.rows(start, stop)):
-                style = self.row_style(values)
-                if style:
-                    made[index] = [(text, own or style) for text, own in made[index]]
+        made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs)
         if len(self._cache) > 2_000:
             self._cache.clear()
         for index, line in enumerate(made):
@@ -343,7 +332,7 @@ class Grid(ScrollView, Painter):
         window = self.window
         if window is None:
             return ""
-        rows = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
+        rows = windows.lines(window, start, stop, self._layout, self._width, self.glyphs)
         titles = windows.header(window, self._layout, self._width, self.glyphs)
         return "".join(self.spell(plain(line)).rstrip() + "\n" for line in (titles, *rows))
 
@@ -367,7 +356,7 @@ class Grid(ScrollView, Painter):
             self._into_view()
         self.post_message(self.Highlighted(self, self.cursor_key))
 
-    def move_to_key(self, key: Key) -> bool:
+    def move_to_key(self, key: Key | None) -> bool:
         """Put the cursor on the row with ``key``; return False if it is not shown."""
         position = self.window.locate(key) if self.window is not None else None
         if position is None:

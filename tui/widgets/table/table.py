@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class LiveTable(Grid, can_focus=True):
     """A virtual table.
 
-    ``spec`` declares the columns; ``renderers`` draw the cells of some columns (by name); ``row_style`` may style whole
-    rows; the operator's choices are remembered under ``name`` (view/table). ``show(frame)`` shows new data.
+    ``spec`` declares the columns; the operator's choices are remembered under ``name`` (view/table). ``show`` shows new data
+    together with how they are drawn.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]

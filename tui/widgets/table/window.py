@@ -8,7 +8,7 @@ rows on screen into fragments. Polars is imported when the first frame arrives, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core import units
@@ -26,7 +26,7 @@ from tui.widgets.drawing.fragments import (
     plain,
 )
 from tui.widgets.table.filters import FilterError, matching, ranks
-from tui.widgets.table.layout import FLEXIBLE, GAP, Layout, layout
+from tui.widgets.table.layout import FLEXIBLE, GAP, Layout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,6 +69,22 @@ class Cell:
 
 Renderer = Callable[[Cell], Sequence[Fragment]]
 """Draws one cell; its fragments are cut or padded to the cell's width."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How rows are drawn. It is shown and kept together with its rows, so that no cell is drawn from another result.
+
+    ``cells`` draw the cells of some columns (by name), ``style`` returns the style of a whole row (empty: none); ``source``
+    is the result that the rows are of.
+    """
+
+    cells: Mapping[str, Renderer] = field(default_factory=dict)
+    style: Callable[[Mapping[str, Any]], str] | None = None
+    source: Any = None
+
+
+PLAIN = Looks()
 
 PATHS: frozenset[str] = frozenset({"path", "file"})
 """Columns that are cut on the left like ids: the end of an id or a path distinguishes it from its neighbours."""
@@ -139,6 +155,7 @@ class Window:
     order: pl.Series
     columns: tuple[Column, ...]
     error: str = ""
+    looks: Looks = PLAIN
     _peaks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -222,12 +239,14 @@ class Window:
         return self.frame[self.order].select([column.name for column in self.columns])
 
 
-def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | None = None) -> Window:
+def build(
+    spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | None = None, looks: Looks = PLAIN
+) -> Window:
     """Sort and filter. A filter that is not valid filters nothing; ``error`` of the window says why."""
     import polars as pl
 
     if previous is not None and previous.frame is frame and previous.choice == choice and previous.spec is spec:
-        return previous
+        return replace(previous, looks=looks)
     error = ""
     mask: pl.Series | None = None
     if choice.filter:
@@ -248,16 +267,16 @@ def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | N
             )
     elif choice.descending and not choice.sort:
         rows = rows.reverse()
-    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
+    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error, looks)
 
 
-def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice) -> Window:
+def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice, looks: Looks) -> Window:
     """Return a window on all rows in the order of ``frame``, for where ``build`` fails by a bug; its ``error`` says so."""
     import polars as pl
 
     rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
     error = "neither sorted nor filtered, by a mistake of ours: see the log (L)"
-    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
+    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error, looks)
 
 
 def default_cell(column: Column, cell: Cell) -> list[Fragment]:
@@ -287,10 +306,9 @@ def lines(
     places: Layout,
     width: int,
     glyphs: Glyphs = BRAILLE,
-    renderers: Mapping[str, Renderer] | None = None,
 ) -> list[Line]:
     """Return the rows ``start`` to ``stop`` as lines of exactly ``width`` cells."""
-    renderers = renderers or {}
+    renderers, row_style = window.looks.cells, window.looks.style
     end = max((slot.x + slot.width for slot in places.slots), default=0)
     out: list[Line] = []
     for row in window.rows(start, stop):
@@ -308,11 +326,14 @@ def lines(
             else:
                 line += fit_line(list(fragments), slot.width, glyphs.ellipsis)
         line.append((" " * (width - end), ""))
+        whole = row_style(row) if row_style is not None else ""
+        if whole:
+            line = [(text, style or whole) for text, style in line]
         out.append(join(line) if end <= width else fit_line(line, width, glyphs.ellipsis))
     return out
 
 
-def needs(window: Window, glyphs: Glyphs = BRAILLE, renderers: Mapping[str, Renderer] | None = None) -> dict[str, int]:
+def needs(window: Window, glyphs: Glyphs = BRAILLE) -> dict[str, int]:
     """Return how many cells the longest text, or else the title, of each text column takes, by name of the column."""
     import polars as pl
 
@@ -324,7 +345,7 @@ def needs(window: Window, glyphs: Glyphs = BRAILLE, renderers: Mapping[str, Rend
         found[column.name] = cells(column.header)
         values = window.frame.get_column(column.name).head(MEASURED_ROWS)
         values = values.cast(pl.String) if values.dtype == pl.Categorical else values
-        if column.name in (renderers or {}) or values.dtype != pl.String:
+        if column.name in window.looks.cells or values.dtype != pl.String:
             drawn.append(column)
             continue
         size = values.str.len_bytes().max()
@@ -335,17 +356,10 @@ def needs(window: Window, glyphs: Glyphs = BRAILLE, renderers: Mapping[str, Rend
     for row in window.rows(0, DRAWN_ROWS) if drawn else ():
         for column in drawn:
             cell = Cell(column.name, row.get(column.name), row, column.grow or WIDEST, glyphs, window.peak)
-            renderer = (renderers or {}).get(column.name)
+            renderer = window.looks.cells.get(column.name)
             fragments = default_cell(column, cell) if renderer is None else renderer(cell)
             found[column.name] = max(found[column.name], cells(harmless(plain(fragments)).rstrip()))
     return found
-
-
-def arranged(
-    window: Window, width: int, offset: int, glyphs: Glyphs, renderers: Mapping[str, Renderer] | None = None
-) -> Layout:
-    """Fit the shown columns to ``width`` cells, see ``layout``."""
-    return layout(window.columns, width, offset, needs(window, glyphs, renderers))
 
 
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:

@@ -1,0 +1,188 @@
+"""What the panels of the broker load tab say and draw: brokers, the regression, the what-if."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.core import units
+from engine.core.parameters import asks_what_if
+from tui.widgets.drawing.plot import Draw, Mark, Series, plot
+from tui.widgets.facts import Fact
+
+if TYPE_CHECKING:
+    from engine.broker_load.parameters import BrokerLoadParameters
+    from engine.broker_load.result.regression_tables import Detail
+    from engine.core.result import Result
+
+PAGES = (
+    ("who takes over", "failover_brokers", "failover_leaders"),
+    ("partitions under min.insync.replicas", "failover_min_isr", ""),
+    ("after demotion or reassignment", "scenario_brokers", "scenario_moves"),
+    ("bounds with more brokers", "add_brokers", ""),
+)
+"""What the section can show: title, table, table below it."""
+
+
+def number(value: Any, unit: str = "") -> str:
+    """Return a number with its unit, or a dash."""
+    return "–" if value is None else f"{units.text('number', value)} {unit}".rstrip()
+
+
+def percent(value: Any) -> str:
+    """Return a percentage, or a dash."""
+    return "–" if value is None else units.text("percent", value)
+
+
+def between(row: dict[str, Any], name: str, low: str, high: str, unit: str) -> str:
+    """Return a number with the bounds that an even split leaves open."""
+    text = number(row[name], unit)
+    if row[low] is None or row[high] is None or row[low] == row[high]:
+        return text
+    return f"{text}, anything from {number(row[low])} to {number(row[high], unit)}"
+
+
+# -- brokers ------------------------------------------------------------------------------------------------------------
+
+
+def broker_facts(row: dict[str, Any]) -> list[Fact]:
+    """Return what is known about one broker."""
+    facts: list[Fact] = [
+        (f"broker {row['broker']}", "", "title"),
+        ("host", str(row["host"] or "?"), ""),
+        ("rack", str(row["rack"] or "none"), ""),
+        ("state", str(row["state"] or "?"), "ok" if row["state"] == "ALIVE" else "severe"),
+        ("cores", number(row["cores"]), ""),
+        ("CPU modelled", percent(row["cpu_pct"]), ""),
+        ("CPU measured", percent(row["measured_cpu_pct"]), ""),
+        ("residual", percent(row["residual_cpu_pct"]), ""),
+    ]
+    if row["residual_reason"]:
+        facts.append(("because", str(row["residual_reason"]), "dim"))
+    # In Cruise Control's model a dead broker has no capacity.
+    size = f" of {number(row['disk_cap_mb'], 'MB')}, {percent(row['disk_pct'])}" if row["disk_cap_mb"] else ""
+    facts += [
+        ("disk", f"{number(row['disk_mb'], 'MB')}{size}", ""),
+        ("leader in", number(row["leader_nw_in_kbs"], "KB/s"), ""),
+        ("follower in", number(row["follower_nw_in_kbs"], "KB/s"), ""),
+        ("in capacity", number(row["nw_in_cap_kbs"], "KB/s"), ""),
+        ("out", number(row["nw_out_kbs"], "KB/s"), ""),
+        ("potential out", number(row["pnw_out_kbs"], "KB/s"), ""),
+        ("out capacity", number(row["nw_out_cap_kbs"], "KB/s"), ""),
+        ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""),
+    ]
+    if row["capacity_estimated"]:
+        facts.append(("capacity", "from the default entry or assumed", "moderate"))
+    if row["source"] != "model":
+        facts.append(("source", str(row["source"]), "moderate"))
+    return facts
+
+
+def group_facts(row: dict[str, Any]) -> list[Fact]:
+    """Return what is known about one host or rack."""
+    note = "percentages of CPU add up, as in Cruise Control" if row.get("host") else "of the live capacity"
+    return [
+        (str(row.get("host") or row.get("rack") or ""), "", "title"),
+        ("CPU", percent(row["cpu_pct"]), ""),
+        ("disk", percent(row["disk_pct"]), ""),
+        ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""),
+        ("note", note, "dim"),
+    ]
+
+
+def cpu_history(row: dict[str, Any], detail: Detail | None, threshold: float) -> Draw | None:
+    """Return what draws the measured CPU of broker ``row`` in % by window, with its capacity threshold (0 to 1); None without
+    a history."""
+    trend = row.get("cpu_trend") or ()
+    if detail is None or len(trend) < 2 or len(detail.trend_ends) < len(trend):
+        return None
+    ends = detail.trend_ends[-len(trend) :]
+    line = Series(ends, trend, f"CPU of broker {row['broker']} in % by window", "bar")
+    limit = Mark(100.0 * threshold, "capacity threshold", "severe")
+    return lambda width, height, glyphs: plot(
+        [line], width, height, glyphs, x_kind="time_ms", y_kind="percent", rules=(limit,)
+    )
+
+
+# -- the regression -----------------------------------------------------------------------------------------------------
+
+
+def regression_facts(result: Result, parameters: BrokerLoadParameters) -> list[Fact]:
+    """Return the verdict, how good the fit is, and which weights are in force."""
+    rows = result.tables["regression"]
+    row = rows.row(0, named=True) if rows.height else {}
+    summary = result.summary
+    fit = [f"{summary.get('observations', 0)} observations"]
+    if row.get("held_out_error") is not None:
+        fit.append(f"held-out error {number(row['held_out_error'], '% CPU')}")
+    done = percent(100.0 * summary.get("regression_completeness", 0.0))
+    fit.append("trained" if row.get("trained") else f"Cruise Control's training at {done}")
+    usable = any("fitted weights a=" in note for note in result.notes)
+    if parameters.weights == "static":
+        weights = f"a {parameters.a:g}, b {parameters.b:g}, c {parameters.c:g} as given (w: as fitted)"
+    else:
+        weights = "as fitted (w: as given)" if usable else "as given: the fitted ones cannot be used"
+    verdict = str(row.get("verdict", "")).partition("; Cruise Control")[0]
+    return [("verdict", verdict, "title"), ("weights", weights, "key"), ("fit", ", ".join(fit), "")]
+
+
+def regression_chart(detail: Detail) -> Draw | None:
+    """Return what draws predicted against measured CPU in %; None without observations."""
+    if not detail.observed:
+        return None
+
+    def points(used: bool, name: str, style: str, shape: str) -> Series:
+        places = [place for place, each in enumerate(detail.used) if each == used]
+        measured: Sequence[float] = [detail.observed[place] for place in places]
+        return Series(measured, [detail.predicted[place] for place in places], name, style, points=True, shape=shape)
+
+    top = max(*detail.observed, *detail.predicted, 1.0)
+    lines = [points(True, "predicted by measured CPU %", "bar", "o")]
+    if not all(detail.used):
+        lines.append(points(False, "held out", "bar2", "+"))
+    lines.append(Series([0.0, top], [0.0, top], "equal", "dim", dashed=True))
+    return lambda width, height, glyphs: plot(lines, width, height, glyphs, x_span=(0.0, top), y_span=(0.0, top))
+
+
+# -- the what-if --------------------------------------------------------------------------------------------------------
+
+
+def is_dead(result: Result, word: str | None) -> bool:
+    """Return whether ``word`` of the parameter ``fail`` is the id of a broker that is dead already."""
+    rows = result.tables.get("brokers")
+    return rows is not None and any(str(broker) == word for broker in rows.filter(rows["state"] == "DEAD")["broker"])
+
+
+def page(result: Result, number: int) -> tuple[tuple[str, str, str], int, int]:
+    """Return the page to show, counted modulo those that have a table, its place from 1 and how many there are."""
+    pages = [one for one in PAGES if one[1] in result.tables] or [PAGES[0]]
+    return pages[number % len(pages)], number % len(pages) + 1, len(pages)
+
+
+def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact]:
+    """Return the active what-if and its outcome, or the keys that start one."""
+    if not asks_what_if(parameters):
+        return [("Space kills the broker under the cursor, i demotes, v applies a plan, a adds.", "", "dim")]
+    shown: list[Fact] = []
+    if parameters.fail:
+        shown.append(("dead", ", ".join(parameters.fail), "critical"))
+    if parameters.demote:
+        shown.append(("demoted", ", ".join(parameters.demote), "moderate"))
+    if parameters.apply_plan or parameters.reassignment is not None:
+        shown.append(("plan", "the proposed reassignment is applied", "moderate"))
+    if parameters.add_brokers:
+        count = parameters.add_brokers
+        words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
+        shown.append(("added", words, "ok"))
+    if result.outcome is not None:
+        shown.append(("outcome", result.summary["failover"], result.outcome.level))
+    return shown
+
+
+def worst_failure(result: Result) -> list[Fact]:
+    """Return the worst single failure in words, coloured as in the headline."""
+    worst = result.summary.get("worst_single_failure")
+    if not worst:
+        return []
+    level = next(one.level for one in result.headline if one.label == "single failure")
+    return [("worst loss", worst, level)]

@@ -1,0 +1,351 @@
+"""One Spark application in full: its sections, stages and executors over time, tasks of a stage, plans of SQL executions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.containers import Horizontal, Vertical
+
+from engine.core import units
+from tui.glyphs import Glyphs
+from tui.views.job_heuristics import drawing
+from tui.views.job_heuristics.drawing import facts, heading, level, paragraph
+from tui.views.job_heuristics.level import USE, Knob, OpenJob
+from tui.views.shared.sections import Box, LinesOf, Row, Section, TableOf
+from tui.widgets.drawing.bars import Lane, Span, lanes
+from tui.widgets.drawing.fragments import Line, cut, harmless
+from tui.widgets.drawing.plot import Draw, spark
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from engine.core.result import Result
+    from engine.job_heuristics.spark.model.app import Stage
+    from engine.job_heuristics.spark.result import AppDetail, AppVerdict
+
+_AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
+
+
+class SparkLevel(OpenJob):
+    """The open application. Its sections draw from ``Result.detail.app`` and the tables of that application."""
+
+    PREFIX = "app"
+    TAKES: ClassVar = {
+        "spark.executor.instances": "executors",
+        "spark.dynamicAllocation.maxExecutors": "executors",
+        "spark.executor.cores": "executor_cores",
+        "spark.executor.memory": "executor_mb",
+        "spark.sql.shuffle.partitions": "shuffle_partitions",
+        "spark.default.parallelism": "shuffle_partitions",
+    }
+    ADVISING: ClassVar = {"advice": "app-advice", "insights": "app-insights"}
+    SCOPED_CSS = False
+    DEFAULT_CSS = """
+    SparkLevel { layout: vertical; }
+    SparkLevel #app-head { height: 2; padding: 0 1; }
+    SparkLevel Drawing { padding: 0 1; }
+    SparkLevel .app-both > LiveTable { height: 45%; }
+    SparkLevel .app-both > Drawing { height: 1fr; border-top: hkey $panel; }
+    .-ascii SparkLevel .app-both > Drawing { border-top: ascii $panel; }
+    SparkLevel #job-runs { height: 45%; }
+    SparkLevel #app-scenario { height: 1fr; }
+    SparkLevel #app-controls { width: 46%; height: 1fr; }
+    SparkLevel #app-model { height: auto; max-height: 4; }
+    .-narrow SparkLevel #app-scenario { layout: vertical; }
+    .-narrow SparkLevel .-predicted #app-model, .-narrow SparkLevel .-predicted #app-scale { display: none; }
+    .-narrow SparkLevel #app-controls { width: 1fr; height: 6; }
+    """
+
+    def sections(self) -> tuple[Section, ...]:
+        """What is wrong with the application, how it ran, what would help."""
+        model = Box(Vertical, self.effects("app-what-if"), self.drawn("app-model", self._model))
+        what_if = Box(
+            Vertical,
+            Box(Horizontal, self.controls("app-controls"), model, id="app-scenario"),
+            TableOf(table="other_executors", id="app-scale"),
+            id="app-what",
+        )
+        history = Box(Vertical, self.history(), TableOf(table="conf_changes", id="app-changes"))
+        return (
+            self._both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self._verdict),
+            self._both("insights", TableOf(table="insights", id="app-insights"), self._finding),
+            self._both("stages", TableOf(table="stages", id="app-stages"), self._stage),
+            Section("timeline", LinesOf(self._timeline, "app-timeline")),
+            self._both("executors", TableOf(table="executors", id="app-executors"), self._executors),
+            self._both("sql", TableOf(table="sql", id="app-sql"), self._plan),
+            self._both("advice", self.advice("app-advice"), self._finding),
+            Section("what if", what_if),
+            Section("history", history),
+            Section("notes", self.drawn("app-notes", self._notes)),
+        )
+
+    def _both(self, title: str, table: TableOf, draw: Any) -> Section:
+        """Return a section with a table over what ``draw`` draws of the row under its cursor."""
+        panel = LinesOf(draw, f"{table.id}-panel", of=table.id)
+        return Section(title, Box(Vertical, table, panel, classes="app-both"))
+
+    def shown(self, result: Result) -> AppDetail | None:
+        """Return the detail of the application."""
+        app: AppDetail | None = result.detail.app if result.detail is not None else None
+        return app if app is not None and app.app.app_id == self.job_id else None
+
+    def rules(self) -> Any:
+        """Return Dr. Elephant's heuristics for Spark."""
+        from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
+
+        return HEURISTICS
+
+    def knobs(self, shown: AppDetail) -> list[Knob]:
+        """Return the numbers of the scenario."""
+        from engine.job_heuristics.spark.insight.advice import DEFAULT_PARTITIONS
+        from engine.job_heuristics.spark.insight.resources import MB, heap_bytes, partitions_key
+
+        app, held = shown.app, shown.held
+        return [
+            Knob("executors", "executors", max(1, held.count), 1, max(100, 4 * held.count)),
+            Knob("executor_cores", "cores of each", max((one.cores for one in held.held), default=1), 1, 32),
+            Knob("executor_mb", "memory of each MB", max(256, heap_bytes(app) // MB), 256, 65536, 512),
+            Knob("shuffle_partitions", "shuffle partitions",
+                 max(1, app.number(partitions_key(app), DEFAULT_PARTITIONS)), 1, 10_000),
+        ]  # fmt: skip
+
+    def draw(self) -> None:
+        """Draw the section on screen; on a narrow one the prediction takes the place of the model's words."""
+        super().draw()
+        result = self.pane.result
+        shown = self.shown(result) if result is not None else None
+        predicted = shown is not None and shown.prediction is not None
+        self.query("#app-what").set_class(predicted, "-predicted")
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return name, severity and letters; user, size and times."""
+        shown = self.shown(result)
+        if shown is None:
+            text = "reading it" if self.pane.dirty else "not in the data any more"
+            return [[(f"{self.job_id}: {text}", "title")]]
+        row, app = result.detail.listed(self.job_id), shown.app
+        version = f" {app.attempts[0].version}" if app.attempts and app.attempts[0].version else ""
+        text = (
+            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, Spark{version}, {len(app.jobs):,} jobs, "
+            f"{len(app.stages):,} stages, {shown.held.count:,} executors of {max((h.cores for h in shown.held.held), default=0)} "
+            f"cores, started {units.text('time_ms', app.start_ms, 16)}, ran {units.text('ms', app.runtime_ms)}"
+        )
+        return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
+
+    def _verdict(self, result: Result, row: Row | None) -> Draw | None:
+        shown = self.shown(result)
+        verdicts = shown.verdicts if shown is not None and row is not None else ()
+        found = next((verdict for verdict in verdicts if row and verdict.heuristic == row["heuristic"]), None)
+        return (lambda width, height, glyphs: app_verdict(found, width, glyphs)) if found is not None else None
+
+    def _timeline(self, result: Result) -> Draw | None:
+        shown = self.shown(result)
+        return partial(gantt, shown) if shown is not None else None
+
+    def _stage(self, result: Result, row: Row | None) -> Draw | None:
+        shown = self.shown(result)
+        return partial(stage_tasks, shown, row) if shown is not None and row is not None else None
+
+    def _executors(self, result: Result, row: Row | None) -> Draw | None:
+        shown = self.shown(result)
+        return partial(executors, shown) if shown is not None else None
+
+    def _plan(self, result: Result, row: Row | None) -> Draw | None:
+        if row is None:
+            return None
+        plans = result.tables["plan_nodes"]
+        nodes = plans.filter(plans["execution"] == row["execution"]).to_dicts()
+        return lambda width, height, glyphs: plan(nodes, width, glyphs)
+
+    def _finding(self, result: Result, row: Row | None) -> Draw | None:
+        """Return what draws an insight or an advice in full."""
+        return (lambda width, height, glyphs: _finding_lines(row, width)) if row is not None else None
+
+    def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        shown = self.shown(result)
+        return paragraph(shown.assumed if shown is not None and shown.prediction else USE, width, "dim")
+
+    def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        found = result.detail.rows("jobs", self.job_id)
+        row: Row = found.row(0, named=True) if found.height else {}
+        out: list[Line] = [heading("assumptions"), *paragraph(row.get("notes") or "none", width)]
+        if row.get("upstream_says"):
+            out += [
+                [],
+                heading("Dr. Elephant would show nothing because"),
+                *paragraph(row["upstream_says"], width, "dim"),
+            ]
+        problems = drawing.problems_of(result, self.job_id)
+        if problems:
+            out += [[], heading("problems of its files")]
+            for text in problems:
+                out += paragraph(text, width, "moderate")
+        return out
+
+
+def _finding_lines(row: Row, width: int) -> list[Line]:
+    """Return an insight or an advice in full, and whether the scenario can take it."""
+    out = drawing.paragraph(str(row.get("reason") or row.get("text") or ""), width)
+    if row.get("status") in _AS_OF_NOW:
+        out += drawing.paragraph(
+            f"As of now: the application runs, and this {_AS_OF_NOW[row['status']]}.", width, "key"
+        )
+    if row.get("key"):
+        key, setting = str(row["key"]), str(row.get("setting") or row.get("value") or "")
+        hint = (
+            "   key t takes it into the what-if scenario" if key in SparkLevel.TAKES and setting[:1].isdecimal() else ""
+        )
+        out += [[], [(f"{key}={setting}" if setting != "more" else f"{key}: more", "ok"), (hint, "dim")]]
+    return out
+
+
+_STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
+
+
+MOST_WAVES = 200
+"""More waves of a stage than this cannot be told apart."""
+
+
+def gantt(shown: AppDetail, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw the stages over time, each in the waves of its tasks, and below them how many tasks ran at once."""
+    app = shown.app
+    stages = [stage for stage in reversed(app.stages) if stage.submit_ms is not None]
+    if not stages or app.start_ms is None:
+        return paragraph("no stage was submitted", width, "dim")
+    begin, end = app.start_ms, max(app.end_ms or 0, app.start_ms + 1)
+    most = max(4, height - 8)
+    rows = [_stage_lane(stage, shown.waves.get(stage.key, ()), begin, glyphs) for stage in stages[-most:]]
+    first, second = _waves_signs(glyphs)
+    out = [[*heading(f"stages{f' (the last {most} of {len(stages)})' if len(stages) > most else ''}"),
+            (f"  each {first} {second} a wave: as many tasks as there are slots, {shown.held.slots:,}", "dim")]]  # fmt: skip
+    out += lanes(rows, width, glyphs, span=(0, end - begin), kind="ms")
+    running = _at_once(app.tasks, begin, end, max(10, width - 20))
+    out += [[], [("tasks at once  ", "dim"), (spark(running, max(10, width - 24), glyphs, low=0), "mark"),
+                 (f" {max(running, default=0):,.0f}", "dim")]]  # fmt: skip
+    return out
+
+
+def _waves_signs(glyphs: Glyphs) -> tuple[str, str]:
+    """Signs of every other wave: they differ without colour."""
+    return ("#", "=") if glyphs.ascii else ("█", "▓")
+
+
+def _stage_lane(stage: Stage, starts: Sequence[int], begin: int, glyphs: Glyphs) -> Lane:
+    end = None if stage.finish_ms is None else stage.finish_ms - begin
+    style = _STYLES.get(stage.status, "bar")
+    signs = ("x", "x") if stage.status == "FAILED" else _waves_signs(glyphs)
+    moments = [stage.submit_ms or begin, *starts[1:MOST_WAVES]]
+    spans = [
+        Span(moment - begin, end, style, signs[k % 2]) for k, moment in enumerate(moments)
+    ]  # each over the one before
+    label = f"{stage.stage}.{stage.attempt} {stage.name}"
+    count = f" in {len(starts):,} waves" if len(starts) > 1 else ""
+    return Lane(cut(harmless(label), 28, glyphs.ellipsis), spans, f"{stage.tasks:,} tasks{count}")
+
+
+def _at_once(tasks: pl.DataFrame, begin: int, end: int, points: int) -> list[float]:
+    """Return how many tasks ran at moments between begin and end."""
+    import numpy as np
+
+    starts, ends = np.sort(tasks["launch_ms"].to_numpy()), np.sort(tasks["finish_ms"].to_numpy())
+    moments = np.linspace(begin, end, points)
+    counts = np.searchsorted(starts, moments, "right") - np.searchsorted(ends, moments, "right")
+    return [float(value) for value in counts.tolist()]
+
+
+def executors(shown: AppDetail, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw the executors over time."""
+    app, held = shown.app, shown.held.held
+    if not held or app.start_ms is None:
+        return paragraph("no executor is known", width, "dim")
+    begin, end = app.start_ms, max(app.end_ms or 0, app.start_ms + 1)
+    most = max(4, height - 4)
+    sign = "#" if glyphs.ascii else "█"
+    rows = []
+    for one in sorted(held, key=lambda one: (one.begin_ms, one.executor.name))[:most]:
+        gone = one.executor.remove_ms is not None
+        room = one.slots * one.life_ms
+        busy = f"{one.executor.task_ms / room:.0%} busy" if room else ""
+        busy += ", removed" if gone else ""
+        span = Span(one.begin_ms - begin, one.end_ms - begin, "severe" if gone else "bar", sign)
+        rows.append(Lane(cut(harmless(f"{one.executor.name} {one.executor.host}"), 20, glyphs.ellipsis), [span], busy))
+    more = f" (the first {most} of {len(held):,})" if len(held) > most else ""
+    return [
+        heading(f"executors{more}"),
+        *lanes(rows, width, glyphs, span=(0, end - begin), kind="ms"),
+    ]
+
+
+def stage_tasks(shown: AppDetail, row: dict[str, Any], width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw the tasks of one stage: how long they took, the longest with their hosts."""
+    import polars as pl
+
+    tasks = shown.app.tasks.filter(
+        (pl.col("stage_id") == row["stage_id"]) & (pl.col("stage_attempt") == row["attempt"])
+    ).with_columns(took=(pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0))
+    out = [heading(f"stage {row['stage_id']}.{row['attempt']}: {tasks.height:,} ended tasks")]
+    if not tasks.height:
+        return [*out, *paragraph("none of its tasks is in the log", width, "dim")]
+    ordered = tasks["took"].sort().to_list()  # drawn thinned to the width
+    out.append(
+        [("times, sorted  ", "dim"), (spark([float(t) for t in ordered], max(10, width - 16), glyphs, low=0), "mark")]
+    )
+    for host, count, median, longest in (
+        tasks.group_by("host").agg(pl.len(), pl.col("took").median().alias("m"), pl.col("took").max().alias("x"))
+        .sort("m", "host", descending=[True, False]).head(4).iter_rows()
+    ):  # fmt: skip
+        text = f"{count:,} tasks, median {units.duration(median)}, longest {units.duration(longest)}"
+        out.append([(f"{cut(harmless(host), 24, glyphs.ellipsis)}  ", ""), (text, "dim")])
+    longest_tasks = tasks.sort("took", "task_id", descending=[True, False]).head(max(3, height - len(out) - 2))
+    out += [[], heading("longest tasks")]
+    for one in longest_tasks.iter_rows(named=True):
+        read = one["input_bytes"] + one["remote_bytes"] + one["local_bytes"]
+        error = f", {harmless(one['error'])}" if one["error"] else ""
+        text = f"{units.duration(one['took']):>9}  #{one['index']} on {harmless(one['host'])}, read {units.size(read)}{error}"
+        out.append([(cut(text, width, glyphs.ellipsis), "severe" if one["reason"] != "Success" else "")])
+    return out
+
+
+def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
+    """Draw the tree of one plan: each node with its time, rows and size; a costly one is marked, and says by what."""
+    if not rows:
+        return paragraph("no plan in the log", width, "dim")
+    mark = glyphs.severity["moderate"]
+    most = max(row["depth"] for row in rows)
+    step = max(1, min(2, (width // 3) // max(1, most)))  # deep plans stay readable
+    out: list[Line] = [[("plan  ", "title"), (f"{mark} costly by its own time, its rows or its bytes", "dim")]]
+    for row in rows:
+        indent = " " * min(step * row["depth"], width // 3)
+        costly = [part for part in str(row["costly"]).split(", ") if part]
+        numbers: list[tuple[str, str]] = []
+        for what, text in (
+            ("time", units.duration(row["time_ms"]) if row["time_ms"] else ""),
+            ("rows", f"{row['rows']:,} rows" if row["rows"] is not None else ""),
+            ("bytes", units.size(row["bytes"]) if row["bytes"] else ""),
+        ):
+            if text:
+                share = f" ({row['share']:.0f}% of all)" if what == "time" and what in costly else ""
+                numbers += [(text + share, "moderate" if what in costly else "dim"), (", ", "dim")]
+        sign = (f"{mark} ", "moderate") if costly else ("  ", "")
+        name = cut(harmless(row["name"]), max(8, width - len(indent) - 32), glyphs.ellipsis)
+        out.append([(indent, ""), sign, (f"{name}  ", "moderate" if costly else ""), *numbers[:-1]])
+    return out
+
+
+def app_verdict(found: AppVerdict | None, width: int, glyphs: Glyphs) -> list[Line]:
+    """Draw one verdict: why, how far to the next level, Dr. Elephant's labels, what to do."""
+    if found is None:
+        return []
+    style = level(found.severity)
+    out: list[Line] = [[(f"{glyphs.severity[style]} {found.severity}  ", style), (found.heuristic, "title")]]
+    if found.why is not None:
+        out += paragraph(found.why.reason, width)
+        out += facts([("worse", found.why.worse, ""), ("better", found.why.better, "")], width)
+    out += [[], *paragraph(found.advice, width, "title")]
+    if found.details:
+        out += [[], heading("Dr. Elephant's details"), *facts([(k, v, "") for k, v in found.details], width)]
+    return out
