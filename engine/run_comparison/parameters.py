@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
 from engine.core.parameters import Parameters, option
+from engine.formats.timestamps import instant_ms
 
 MODES = ("statistical", "published", "upstream")
 """Whose rules decide: our statistics, the published description's, or those of perf-tests' benchmark tool."""
@@ -136,10 +136,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
 
 def parse_now(text: str) -> int:
     """Convert an ISO 8601 time (UTC without an offset) to epoch ms. Raises ValueError."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError(f"now: {text!r} is no ISO 8601 time such as 2026-07-26T12:00:00Z") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    now_ms = instant_ms(text)
+    if now_ms is None:
+        raise ValueError(f"now: {text!r} is no ISO 8601 time such as 2026-07-26T12:00:00Z")
+    return now_ms

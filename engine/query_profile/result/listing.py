@@ -193,7 +193,13 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
         "class",
         labelled(classes, names),
         (pl.col("y_share") * PERCENT).alias("cpu_share"),
-        *(_share_of(f"y_{end}").alias(f"cpu_share_{end}") for end in ("low", "high")),
+        # null for classes without CPU
+        *(
+            pl.when(pl.col("y_total") > 0)
+            .then(pl.col(f"y_{end}") / pl.col("y_total") * pl.col("y_share") * PERCENT)
+            .alias(f"cpu_share_{end}")
+            for end in ("low", "high")
+        ),
         (pl.col("y_total") * US).alias("cpu_s"),
         "active_cpus",
         (pl.col("x_total") * US).alias("time_s"),
@@ -219,11 +225,6 @@ def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mappin
         )
     ]
     return frame.drop(bare)
-
-
-def _share_of(name: str) -> pl.Expr:
-    """Return a column in % of everything measured; null for classes without CPU."""
-    return pl.when(pl.col("y_total") > 0).then(pl.col(name) / pl.col("y_total") * pl.col("y_share") * PERCENT)
 
 
 def _range(low: pl.Expr, high: pl.Expr) -> pl.Expr:

@@ -12,7 +12,7 @@ from engine.core.result import Finding, Headline, Level
 from engine.formats.sql_text import label
 from engine.output.exposition import US, Gauge
 from engine.query_profile.estimators.attribution import Attribution
-from engine.query_profile.insight.all_methods import UNTESTED, Trust
+from engine.query_profile.insight.all_methods import UNTESTED
 from engine.query_profile.insight.prediction import Predictions
 from engine.query_profile.insight.profile import Profile
 from engine.query_profile.reading.mysql import CATCH_ALL
@@ -121,6 +121,8 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
     count, rows = int(profile.used.sum()), len(profile.used)
     left = rows - count
     items = []
+    levels: dict[str, Level] = {"good": "ok", "fair": "moderate"}
+    level = "" if trust is UNTESTED else levels.get(trust.grade, "severe")
     if profile.attributable:
         share = profile.attributed / measured * 100 if measured > 0 else math.nan
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
@@ -133,7 +135,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
             Headline("attributed", explained, short=("attr.", explained)),
             Headline("unattributed", rest, short=("unattr.", rest)),
             Headline(
-                "trust", f"{trust.grade}: {TRUST[trust.grade]}", "; ".join(trust.reasons[:3]), _level(trust),
+                "trust", f"{trust.grade}: {TRUST[trust.grade]}", "; ".join(trust.reasons[:3]), level,
                 short=("trust", trust.grade),
             ),
         ]  # fmt: skip
@@ -146,19 +148,12 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
             Headline("CPU", "not known: ranked by time", level="low", short=("CPU", "not known")),
         ]
     left_out = f"{left} left out" if left else ""
-    level: Level = "low" if left else ""
     used = f"{count} of {rows}"
-    items.append(Headline("intervals", used, left_out, level, short=("intervals", used)))
+    items.append(Headline("intervals", used, left_out, "low" if left else "", short=("intervals", used)))
     if profile.attributable:
         items.append(Headline("method", profile.method))
     items.append(Headline("source", work.label))
     return tuple(items)
-
-
-def _level(trust: Trust) -> Level:
-    if trust is UNTESTED:
-        return ""
-    return "ok" if trust.grade == "good" else "moderate" if trust.grade == "fair" else "severe"
 
 
 def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
