@@ -15,7 +15,6 @@ import polars as pl
 
 from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.view import Context
-from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.scenarios.replica_sweeps import PairSums
@@ -24,6 +23,7 @@ from engine.ring_placement.scenarios.segment_sweeps import every_node, every_pai
 from engine.ring_placement.view import VIEW
 from tests.bench.line import Line, best
 
+INPUTS = {table.name: table for kind in VIEW.kinds for table in kind.tables}.values()
 NODES = 200
 KEYS = 1_000_000
 LISTED = 5_000
@@ -70,7 +70,7 @@ def generate(keys: int = KEYS, nodes: int = NODES, seed: int = 11) -> Inputs:
     given = {"loads": loads, "members": members, "rules": limits, "rings": rings}
     frames = {
         t.name: t.frame(given.get(t.name, t.empty())).with_columns(pl.lit(1, dtype=pl.UInt32).alias(FILE))
-        for t in tables.INPUTS
+        for t in INPUTS
     }
     info = FileInfo(1, "ring.json", "ring.json", "ring-page", 1, 1, 1)
     return Inputs(1, {1: info}, (), frames.__getitem__)
@@ -113,7 +113,7 @@ def generate_tokens(keys: int, tenants: int = 0) -> Inputs:
     given = {"members": members, "keys": rows, "overrides": limits, "rings": rings}
     frames = {
         t.name: t.frame(given.get(t.name, t.empty())).with_columns(pl.lit(1, dtype=pl.UInt32).alias(FILE))
-        for t in tables.INPUTS
+        for t in INPUTS
     }
     info = FileInfo(1, "ring.json", "ring.json", "memberlist-json", 1, 1, 1)
     return Inputs(1, {1: info}, (), frames.__getitem__)
