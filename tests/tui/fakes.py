@@ -10,8 +10,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -320,6 +320,47 @@ def parsed_once() -> AbstractContextManager[Any]:
     return patch.object(Stylesheet, "_parse_rules", rules)
 
 
+async def _all_wait(pilot: Pilot[Any], timeout: float = 30.0) -> bool:
+    """Wait until every widget on screen waits for its next message; Textual sends each of them one more to find out."""
+    end = time.monotonic() + timeout
+    app = pilot.app
+    while app._exception is None and time.monotonic() < end:
+        pumps = (app, *app.screen.walk_children(with_self=True))
+        queues = [pump._message_queue for pump in pumps if pump.is_running]
+        if all(queue.empty() and queue.ready_event._waiters for queue in queues):
+            return True
+        await asyncio.sleep(0.001)
+    return False
+
+
+async def _threads_rest(min_sleep: float = 0, max_sleep: float = 1) -> None:
+    """Wait until no thread computes; looks four times as often as Textual does."""
+    end = time.monotonic() + max_sleep
+    busy = True
+    while busy and time.monotonic() < end:
+        spent = time.process_time()
+        await asyncio.sleep(0.005)
+        busy = time.process_time() - spent > 0.0005
+
+
+async def _pause(pilot: Pilot[Any], delay: float | None = None) -> None:
+    """Wait until nothing happens any more, then draw what is due and wait for what follows from it."""
+    await _all_wait(pilot)
+    await (_threads_rest() if delay is None else asyncio.sleep(delay))
+    pilot.app.screen._on_timer_update()
+    await _all_wait(pilot)
+
+
+@contextmanager
+def quick_waits() -> Iterator[None]:
+    """Wait for the screen with fewer messages and shorter sleeps: half of the time of most screen tests was waiting."""
+    with ExitStack() as patches:
+        for name, wait in (("_wait_for_screen", _all_wait), ("pause", _pause)):
+            patches.enter_context(patch.object(Pilot, name, wait))
+        patches.enter_context(patch("textual.app.wait_for_idle", _threads_rest))
+        yield
+
+
 @asynccontextmanager
 async def stage(
     tmp_path: Path,
@@ -353,7 +394,7 @@ async def stage(
         clock=lambda: NOW,
     )
     app.theme = f"loadlens-{theme}" if theme in ("dark", "light") else theme  # whatever the terminal of the tests
-    with parsed_once(), nullcontext() if painted else unseen():
+    with parsed_once(), quick_waits(), nullcontext() if painted else unseen():
         async with app.run_test(size=size, notifications=True) as pilot:
             running = Stage(app, made, pilot)
             if ready:
