@@ -52,7 +52,7 @@ _loadlens() {
 
 complete -o bashdefault -F _loadlens loadlens
 """
-"""Completion of what depends on the view; all else is left to the function that shtab has made."""
+"""Completes what depends on the view; shtab's function does the rest."""
 
 ZSH = r"""
 _loadlens_offer() {

@@ -57,14 +57,14 @@ async def dashboard(folder: Path, view: str, size: tuple[int, int]) -> AsyncIter
 
 
 async def settled(app: Dashboard, pilot: Pilot[None]) -> None:
-    """Wait until what was asked for is on screen, and no notification."""
+    """Wait until the requested result is on screen without notifications."""
     while app.client.wanted or (app.pane is not None and app.pane.result is None):
         await pilot.pause(0.05)
     await pilot.pause(0.5)
     app.clear_notifications()
     newest = app.pane.result.newest_ms if app.pane is not None and app.pane.result is not None else None
     if newest is not None:
-        app.status.clock = lambda: newest / 1000 + 2  # drawn again, an equal screen is an equal picture
+        app.status.clock = lambda: newest / 1000 + 2  # so that equal screens give equal pictures
     app.update_status()
     await pilot.pause(0.2)
 
@@ -75,7 +75,7 @@ def picture(app: Dashboard, title: str) -> str:
 
 
 def feed(view: str, folder: Path) -> None:
-    """Write the sample data of a view, some changes included."""
+    """Write the sample data of a view and play some changes."""
     folder.mkdir(exist_ok=True)
     steps = importlib.import_module(f"sample_data.{view.replace('-', '_')}.live").steps(folder)
     for _ in range(4):
@@ -125,7 +125,7 @@ def animated(scenes: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Draw all of them."""
+    """Draw all pictures and the tour."""
     from engine.views import VIEWS
 
     names = [entry.name for entry in VIEWS]
@@ -139,4 +139,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # threads of five sessions may still compute; taking the interpreter down under them can crash
+    os._exit(0)  # threads of five sessions may still compute, and an ordinary exit could crash them

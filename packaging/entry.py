@@ -1,4 +1,4 @@
-"""Where the program built into one folder begins."""
+"""Entry point of the program built into one folder."""
 
 from tui.start import run
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 PACKAGES = ("engine", "tui", "sample_data")
-"""Packages whose modules are imported by name, so that nothing shows the builder which are needed."""
+"""Packages whose modules are imported by name, which the builder cannot see."""
 
 
 def main() -> int:

@@ -90,7 +90,7 @@ class Feeder(threading.Thread):
             heapq.heappush(self._due, (time.monotonic() + max(pause / self.speed, 0.02), order, name))
 
     def stop(self) -> None:
-        """Nothing is written from now on; waits for a step under way."""
+        """Stop writing; wait for the current step."""
         self._stop_asked.set()
         if self._lock.acquire(timeout=5):
             self._lock.release()

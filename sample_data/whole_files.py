@@ -1,4 +1,4 @@
-"""Writing as a careful program does: no reader sees a part of a file."""
+"""Atomic writes: no reader sees a part of a file."""
 
 from __future__ import annotations
 

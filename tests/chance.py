@@ -1,4 +1,4 @@
-"""How many random inputs a property test tries: a few in every run, always the same; other and more ones for a search."""
+"""How many random inputs a property test tries: a few, always the same, in an ordinary run; more and others in a search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 TIMES = float(os.environ.get("LOADLENS_EXAMPLES", "1"))
-"""``LOADLENS_EXAMPLES=20`` tries twenty times as many inputs everywhere, other ones in every run."""
+"""``LOADLENS_EXAMPLES=20`` tries twenty times as many inputs, different ones in every run."""
 
 # Hypothesis also tries constants that it finds in the sources of all modules that are imported so far. Which those are depends on
 # the tests before, and so would the inputs; and every process of a fresh checkout would parse the whole repository for them.

@@ -16,12 +16,12 @@ from tests.chance import tries
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 os.environ.setdefault("TEXTUAL_FPS", "15")  # as over SSH; 60 frames a second are a tenth of the screen tests
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
-    # Read by Polars when it is imported. More threads than processors take a sixth more of their time; the other half of the
-    # processes shows whether an order of rows depends on the threads.
+    # Read by Polars when it is imported. More threads than processors cost a sixth more time; the other half of
+    # the workers shows whether row order depends on the number of threads.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 if sys.dont_write_bytecode:
-    # No bytecode beside the sources, then; but compiling Textual and Polars again in every worker and in every program under
-    # test is a fifth of the suite. Workers and programs take this over from the environment.
+    # Keep bytecode in a folder of its own: compiling Textual and Polars in every worker and in every program under test
+    # is a fifth of the suite. Workers and programs inherit this from the environment.
     sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
@@ -36,15 +36,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Screen tests first: they are the longest files, and with short ones at the end all processes are done together."""
+    """Run screen tests first: they are the longest files, and short ones at the end let all workers finish together."""
     items.sort(key=lambda item: not item.nodeid.startswith("tests/tui/"))
 
 
-gc.disable()  # importing all tests makes half a million objects that stay
+gc.disable()  # importing all tests makes half a million permanent objects
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of garbage collection, and collect seldom: a third of the screen tests was collecting."""
+    """Keep imported objects out of garbage collection and collect rarely: it was a third of the screen tests."""
     gc.freeze()
     gc.set_threshold(200_000, 20)
     gc.enable()

@@ -1,4 +1,4 @@
-"""A disk that is full soon, without one."""
+"""Simulate a disk that is full soon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where upstream's own results lie, for tests that compare against them."""
+"""Find the real systems' own results, for tests that compare with them."""
 
 from __future__ import annotations
 

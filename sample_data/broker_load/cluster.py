@@ -85,7 +85,7 @@ class Simulation:
         self.now_s += seconds
         for topic in self.mood:
             self.mood[topic] = min(2.0, max(0.4, self.mood[topic] * math.exp(self.random.gauss(0, 0.2))))
-            # How much is read back has a life of its own, so that the regression can separate in from out.
+            # Reads vary independently of writes, so that the regression can tell them apart.
             self.readers[topic] = min(2.5, max(0.1, self.readers[topic] * math.exp(self.random.gauss(0, 0.5))))
         for part in self.partitions:
             count, _, _, _, gigabytes, _ = TOPICS[part.topic]

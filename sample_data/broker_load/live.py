@@ -12,7 +12,7 @@ from sample_data.whole_files import put
 STEP_S = 20.0
 """Seconds between two scrapes."""
 KEEP = 30
-"""Scrapes kept of each exporter: three hours of the story."""
+"""Scrapes kept of each exporter: three hours of cluster time."""
 DIES, RETURNS, ROUND = 4, 9, 15
 """Steps at which a broker dies and returns, and the length of the story."""
 VICTIM = 3

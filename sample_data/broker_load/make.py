@@ -26,7 +26,7 @@ def history(simulation: Simulation) -> str:
 
 
 def write(target: Path) -> Simulation:
-    """Write the whole sample below ``target``; returns the simulation as it is at the end."""
+    """Write the whole sample below ``target``; return the simulation in its final state."""
     simulation = Simulation()
     put({target / "history" / "metrics.csv": history(simulation)})
     put_documents(simulation, target)

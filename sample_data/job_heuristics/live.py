@@ -15,7 +15,7 @@ from sample_data.job_heuristics.shapes import HISTORY, LIVE, SPARK_FINISHED, SPA
 
 SEED = 23
 STEP_S = 10.0
-"""Seconds between two looks at what happened."""
+"""Seconds between two updates."""
 AT_ONCE = 2
 """Jobs that run at the same time."""
 KEPT = 20
@@ -44,7 +44,7 @@ class _Running:
         return not self.events
 
     def finish(self) -> None:
-        """The history server takes the finished job over."""
+        """Move the finished job to the done folder, as the history server does."""
         put_done(self.root, self.job, binary=self.binary)
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -15,7 +15,7 @@ CLUSTER = 1760000000000
 
 @dataclass(frozen=True)
 class Shape:
-    """What distinguishes one kind of job from another."""
+    """The characteristics of a kind of job."""
 
     name: str
     user: str
@@ -117,7 +117,7 @@ def _counters(
 
 
 class _Slots:
-    """Containers that free up: the next task starts where one is free first."""
+    """A pool of containers: the next task starts in the first free one."""
 
     def __init__(self, count: int, since: int) -> None:
         self.free = [since] * count
@@ -195,7 +195,7 @@ def make(shape: Shape, sequence: int, submit_ms: int, seed: int, pace: float = 1
 
 
 def _failed(shape: Shape, sequence: int, submit: int, launch: int, end: int, maps: list[Task]) -> Job:
-    """The job stops when one map has failed for good: others that ran are killed, the rest never started."""
+    """Stop the job when a map has failed for good: kill running tasks, never start the rest."""
     kept = []
     for task in maps:
         if task.state == "FAILED":

@@ -11,7 +11,7 @@ from typing import Any
 
 MB = 2**20
 Event = tuple[int, dict[str, Any]]
-"""When an event is written (epoch ms), and its fields."""
+"""The time of an event (epoch ms) and its fields."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def steps(target: Path) -> Iterator[float]:
 
 
 def _append(path: Path, line: str) -> None:
-    """Append to a log; what is older than twice the snapshots goes."""
+    """Append to a log; drop what is older than twice the snapshots."""
     with path.open("a", encoding="utf-8") as file:
         file.write(line)
     head, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -1,5 +1,5 @@
-"""Plays the sample as running write paths: rates change, a writer of Pyroscope restarts and another is lost and comes back; of
-a Mimir cluster beside it zones restart one after the other, and an ingester crashes."""
+"""Play the sample as running write paths: rates change, a Pyroscope writer restarts, another is lost and comes back; in a
+Mimir cluster beside it zones restart one after the other, and an ingester crashes."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Cluster:
         return json.dumps({"shards": shards, "now": _rfc3339(self.now_s)}, indent=1).encode() + b"\n"
 
     def ring(self) -> Ring:
-        """Lay out the ring as the distributors see it now."""
+        """Lay out the ring as distributors see it."""
         return Ring.of(m.at(self.now_s * 10**9, 60) for m in self.members)
 
     def placement(self) -> tuple[Rules, DistributionStats]:

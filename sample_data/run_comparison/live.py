@@ -15,7 +15,7 @@ from sample_data.run_comparison.make import FIRST, JOBS, START, STEP, Mood, fini
 from sample_data.whole_files import put
 
 KEEP = 16
-"""Runs per job on disk: older ones are deleted, as a CI deletes them."""
+"""Runs per job on disk; older ones are deleted, as by a CI."""
 SLOW = range(14, 20)
 """Days of the regression, of each round of ``ROUND``."""
 ROUND = 30

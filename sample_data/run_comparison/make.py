@@ -36,14 +36,14 @@ PHASES = {"create_to_schedule": 40.0, "schedule_to_run": 1300.0, "run_to_watch":
 
 @dataclass(frozen=True)
 class Mood:
-    """What is special about a run: a factor on every latency, and whether the run fails."""
+    """Exceptional runs: a factor on every latency, and whether the run fails."""
 
     factor: float = 1.0
     result: str | None = "SUCCESS"
 
 
 def stamp(seconds: int) -> str:
-    """Format a time as ClusterLoader2 has it in file names."""
+    """Format a time as in ClusterLoader2's file names."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

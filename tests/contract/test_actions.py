@@ -1,4 +1,4 @@
-"""Rules of the screen: each action is complete and does something, a new view has a tab, nothing hostile gets out."""
+"""Rules of the screen: every action works, a new view has a tab, hostile text is harmless."""
 
 from __future__ import annotations
 

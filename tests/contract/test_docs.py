@@ -1,4 +1,4 @@
-"""The documentation says what the code does, names what exists, and stays short where it must."""
+"""The documentation agrees with the code, its links exist, and pages stay short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for each of the five views, checked on its own sample data."""
+"""Contracts of every view, checked on its own sample data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports as Prometheus text: what the textfile collector takes, for every view; and files that are written as a whole."""
+"""Reports as Prometheus text that the textfile collector accepts, for every view; files written as a whole; feeding commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reader of every view takes time that grows with the length of its input only, whatever the input is.
+"""Every reader takes time linear in the length of its input, whatever the input is.
 
 Processor time is compared between an input and a longer one of the same shape, and only where the short one is not cheap at
 once: other work on the machine, or a machine that stands still, changes nothing.
@@ -20,7 +20,7 @@ KINDS = [(name, kind) for name in FED for kind in view(name).kinds]
 every_kind = pytest.mark.parametrize(("view_name", "kind"), KINDS, ids=[f"{name}-{kind.id}" for name, kind in KINDS])
 
 SIZE, CHEAP_S = 1 << 12, 0.02
-"""Bytes that are repeated, and seconds of processor time in which no square of so many steps is done."""
+"""Length of the repeated part, and seconds of processor time that suffice for no quadratic pass over it."""
 
 LONG, CHEAP_LONG_S = 1 << 16, 0.12
 """The same for lines, of which each may cost a copy of all before it."""
@@ -55,7 +55,7 @@ def growths(
     *,
     behind: bool = False,
 ) -> list[tuple[bytes, int, float]]:
-    """Pattern, place and growth of what does not grow with the length only; ``behind``: only behind the ``file``, else each
+    """Pattern, place and growth of what is not linear; ``behind``: only behind the ``file``, else each
     pattern at one of the two places, at the other one for the file of another kind."""
     name, seed = file
     found = []

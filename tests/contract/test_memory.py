@@ -1,4 +1,4 @@
-"""Where memory does not do for all files, the oldest are left out, and a note says so: the last resort of three views."""
+"""Three views leave out their oldest files, with a note, where memory is short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT_OUT = "to stay within memory-mb"
 
 
 def computed(session: Session, memory: int) -> Result:
-    """The result of what the session of one view has read."""
+    """Return the result of one view over what its session has read."""
     (chosen,) = session.views.values()
     return chosen.compute(session.inputs(chosen.name), chosen.parameters(), Context(NOW, memory=memory))
 

@@ -1,4 +1,4 @@
-"""The program built into one folder does what the program does: without Python, with an empty PATH and HOME."""
+"""The program built into one folder works like the ordinary one, without Python and with an empty PATH and HOME."""
 
 from __future__ import annotations
 

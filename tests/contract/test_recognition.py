@@ -1,4 +1,4 @@
-"""Every reader takes a file of its own kind, and no reader takes another's unless it is known to."""
+"""Every reader takes a file of its own kind, and no other reader takes it, except for the known cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROMETHEUS = {
     ("ring-placement", "placement-metrics"),
 }
 ALSO: dict[tuple[str, str], set[tuple[str, str]]] = {
-    # What is wanted of a scrape may stand far behind its first bytes, so that each view looks into all of it.
+    # The series that a view needs may come late in a scrape, so each view reads all of it.
     **dict.fromkeys(PROMETHEUS, PROMETHEUS),
     # A line that begins with a word and a number looks like one of an exposition.
     ("query-profile", "proc-stat"): PROMETHEUS,

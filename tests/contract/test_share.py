@@ -1,4 +1,4 @@
-"""What a package brings beside the program: completions and a man page made from the parser, version and commit."""
+"""Completions and man page made from the parser; version and commit."""
 
 from __future__ import annotations
 

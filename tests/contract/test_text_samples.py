@@ -1,4 +1,4 @@
-"""What a shell does to the text of a benchmark tool, a lost line or a killed run before the next, never gives wrong rows."""
+"""A lost line, or a killed run before the next in one file, never gives wrong rows of a benchmark tool."""
 
 from __future__ import annotations
 

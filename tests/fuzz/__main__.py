@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: damage sample files of every reader kind and look what their readers do.
+"""``python -m tests.fuzz``: damage sample files of every reader kind and check what their readers do.
 
 Inputs follow from seed, view, kind and number alone, so that ``--kind K --seed S --only N`` repeats one of them. What failed is
 saved below ``--save``, the smallest input for each mistake. The exit code is 1 if anything failed.

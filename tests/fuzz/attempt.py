@@ -1,4 +1,4 @@
-"""One input given to one reader, and what must hold for any bytes."""
+"""Give one input to one reader and check what must hold for any bytes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ NAMES = (
 TIMES = (1_700_000_000_000, 1_700_000_000_000, 0, -1, 253_402_300_800_000, 2**62)
 """Modification times, epoch ms."""
 DIRTY = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-"""What no text may hold that comes out of a reader."""
+"""Characters that no text from a reader may contain."""
 BATCH = 32
-"""Inputs whose rows become frames together."""
+"""Number of inputs whose rows are made into frames together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Failure:
 
 
 class Broken(Exception):
-    """A reader that does not hold what it must."""
+    """A reader that breaks its contract."""
 
     def __init__(self, sort: str, what: str) -> None:
         super().__init__(what)
@@ -159,7 +159,7 @@ class Attempts:
         self._kind, self._samples, self._seed = kind, samples, seed
         self._tables = {table.name: table for table in kind.tables}
         self._gathered: list[tuple[int, Input, dict[str, Any]]] = []
-        # What joins the parts of a key is in the rows of good files, too.
+        # Separators of keys are in the rows of good files, too.
         self._joints: dict[tuple[str, str], set[str]] = {}
         for sample in samples:
             for rows, _ in read(kind, Input(*sample)):

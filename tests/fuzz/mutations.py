@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MAX_BYTES = 256 << 10
-"""Bytes that an input has at most."""
+"""Maximum bytes of an input."""
 Mutation = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
 """Damages bytes; the last argument are samples of the same kind."""
 
@@ -19,19 +19,19 @@ NUMBERS = (
     b"9" * 40, b"9" * 400, b"1" + b"0" * 5000, b"0.1" + b"0" * 400 + b"1", b"+7", b"007", b"0x10", b"1_000", b"1,5", b"",
     b"null", b"true", b'"1"', b" 1 ", "١٢٣".encode(), "²".encode(), b"1.7976931348623159e308", b"253402300800000",
 )  # fmt: skip
-"""What may stand in the place of a number."""
+"""Replacements for a number."""
 TEXTS = (
     b"\x1b[31m\x1b]0;x\x07", b"[bold]x[/]", "\u202e\u2066".encode(), b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80",
     b"(a+)+$", b"(?:", b"\\", b"\\u0000", b"\\ud800", b"%s%n", b"${x}", b"=1+1", b"'", b'"', b"`", b"\r", b"\r\n", b"\t",
     b"\x0b", "\u2028\u0085".encode(), b"\xef\xbb\xbf", b"&x;", b"<!--", b"]]>", b"<![CDATA[", b"#", b"---\n", b"*a", b"&a [*a]",
     b"!!python/object:os.system",
 )  # fmt: skip
-"""Text that means something somewhere."""
+"""Text with a meaning in some syntax."""
 SHAPES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1e308, 2**63, 2**64, 10**40, float("nan"), float("inf"), "", "x", "1", "NaN", [], {}, [[]], [None],
     {"": None}, {"a": {"a": []}}, [1, "a", None, {}], "\u0000", "\ud800",
 )  # fmt: skip
-"""What may stand in the place of a JSON value."""
+"""Replacements for a JSON value."""
 
 
 def mutate(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -44,7 +44,7 @@ def mutate(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def structured(data: bytes) -> tuple[Mutation, ...]:
-    """Return the mutations that know the structure which ``data`` seem to have."""
+    """Return the mutations for the structure that ``data`` seems to have."""
     start = data.lstrip(b"\xef\xbb\xbf \r\n\t")[:1]
     first = data.split(b"\n", 1)[0]
     if start in (b"{", b"["):
@@ -80,13 +80,13 @@ def truncate(rng: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
 
 
 def delete(rng: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
-    """Leave a stretch out."""
+    """Remove a range."""
     begin, end = _span(rng, data, 2000)
     return data[:begin] + data[end:]
 
 
 def double(rng: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
-    """Repeat a stretch, or the whole."""
+    """Repeat a range or everything."""
     if rng.random() < 0.1:
         return data + data
     begin, end = _span(rng, data)
@@ -94,7 +94,7 @@ def double(rng: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
 
 
 def splice(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """Go on with another sample of the kind."""
+    """Continue with another sample of the kind."""
     other = rng.choice(others)
     return data[: rng.randrange(len(data) + 1)] + other[rng.randrange(len(other) + 1) :]
 
@@ -126,7 +126,7 @@ def length(rng: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
 
 
 def number(rng: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
-    """Put extremes in the place of numbers."""
+    """Replace numbers by extremes."""
     found = list(re.finditer(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", data))
     chosen = {match.start(): match for match in (rng.sample(found, min(len(found), rng.choice((1, 1, 3, 30)))))}
     out, at = [], 0
@@ -189,7 +189,7 @@ def line_order(rng: random.Random, data: bytes, others: Sequence[bytes]) -> byte
 
 
 def json_value(rng: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
-    """Put a value of another type in the place of one of a JSON document (or of one of its lines)."""
+    """Replace a value of a JSON document (or of one of its lines) by one of another type."""
 
     def change(document: Any) -> Any:
         places = list(_places(document))

@@ -1,4 +1,4 @@
-"""Rows in a form that does not depend on the pieces in which a growing file was read."""
+"""Normalise rows so that they do not depend on the pieces in which a growing file was read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaging one record changes only what that record says: the rows of all others are as they are without it."""
+"""Damaging one record must not change the rows of the others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.fuzz.mutations import SHAPES
 from tests.fuzz.samples import Sample
 
 GARBAGE = (b"!!! damaged !!!", b"\xff\xfe\x00\x01", b"%%%", b"damaged")
-"""Lines that say nothing in any format."""
+"""Lines without meaning in any format."""
 PLACES = frozenset({"line", "number", "row", "order", "place", "part", "seq", "start_seq", "index", "position"})
-"""Columns that say where a record stands."""
+"""Columns with the position of a record."""
 OF_ALL = frozenset({"refused", "members"})
-"""Columns that say something of all records of a file: that another program refuses it, how many there are."""
+"""Columns about the whole file, such as the number of its records."""
 NOT_BY_LINE = {
     "block": "one checksum covers all",
     "config-page": "YAML",
@@ -31,14 +31,14 @@ NOT_BY_LINE = {
     "overrides": "YAML",
     "slow-log": "a statement may have any number of lines",
 }
-"""Kinds of which a line is no record, and why."""
+"""Kinds in which a line is not a record, and why."""
 OVER_ALL = "all-nodes"
 """What rows that sum up all records are called: as in perfdash, an empty record counts in a mean."""
 _VALUES = tuple(shape for shape in SHAPES if json.dumps(shape) not in ("NaN", "Infinity", '"\\ud800"'))
 
 
 def damaged(kind: FileKind, samples: Sequence[Sample], rng: random.Random, index: int) -> Failure | None:
-    """Damage one record of an undamaged sample: the rows that are there without it must all be there."""
+    """Damage one record of a good sample; all rows that exist without it must still be there."""
     name, data = rng.choice(samples)
     pair = _json_pair(rng, data) or (_line_pair(rng, data) if kind.id not in NOT_BY_LINE else None)
     if pair is None:

@@ -1,4 +1,4 @@
-"""Trying many inputs: each kind in a process of its own with bounded time and memory; one that is ended is a failure, too."""
+"""Try many inputs: each kind in a process of its own with bounded time and memory; a killed process is a failure, too."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CPU_S = 10.0
 MEMORY = 1 << 30
 """Bytes that a process may take beyond what it has loaded."""
 EVERY_GROWN, EVERY_RECORD, EVERY_SPLIT = 500, 50, 5
-"""One input in so many grows, has one record damaged, or (a log) is read in parts and at once: 200 to 5 times the cost."""
+"""Of how many inputs one also grows, has one record damaged, or (a log) is read in parts: 5 to 200 times the cost."""
 
 
 @dataclass
 class Tried:
-    """What came of the inputs of one kind."""
+    """The outcome of the inputs of one kind."""
 
     view: str
     kind: str
@@ -73,7 +73,7 @@ def _is_one_in(many: int, index: int) -> bool:
 
 
 def tried(view: str, kind: str, samples: Sequence[Sample], seed: str, indexes: range) -> Tried:
-    """Try all inputs of one kind, in as many processes as they end."""
+    """Try all inputs of one kind; start another process whenever one is killed."""
     found = Tried(view, kind, len(indexes))
     spawn = multiprocessing.get_context("spawn")
     begin = indexes.start

@@ -1,4 +1,4 @@
-"""A few small files of every kind: from the sample data, written here, and from the reference data where they are."""
+"""A few small files of every kind, from the sample data, from here, and from the reference data if present."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.contract.file_samples import SAMPLES
 Sample = tuple[str, bytes]
 """A file's name and content."""
 SMALL = 12 << 10
-"""Bytes of a sample at most, if it can be cut."""
+"""Maximum bytes of a sample that can be cut."""
 EACH = 24
-"""Samples of one kind at most."""
+"""Maximum number of samples of one kind."""
 
 _TASK = {"id": "task_1700000000000_0007_m_000001", "type": "MAP", "state": "SUCCEEDED", "startTime": 1700000001000,
          "finishTime": 1700000009000, "elapsedTime": 8000, "progress": 100.0}  # fmt: skip
@@ -233,7 +233,7 @@ def _played(view: str) -> list[Sample]:
     """The files of a view's sample data."""
     with tempfile.TemporaryDirectory(prefix="loadlens-fuzz-") as folder:
         steps = importlib.import_module(f"sample_data.{view.replace('-', '_')}.live").steps(Path(folder))
-        with patch.object(time, "time", lambda: 1_790_000_000.0):  # the same files every day
+        with patch.object(time, "time", lambda: 1_790_000_000.0):  # the same files in every run
             for _ in range(3):
                 next(steps)
         return list(_files(Path(folder), 60))

@@ -1,4 +1,4 @@
-"""``python -m tests.mutants ROOM``: make small mistakes in a room of the engine, one at a time, and see whether its tests notice.
+"""``python -m tests.mutants ROOM``: make small mistakes in a folder of the engine, one at a time, and see which its tests miss.
 
 A mutation tester of our own because Polars starts threads, which a fork does not survive: here all forks are made by one
 process that has imported everything, collected the tests and computed nothing. A pass over the tests finds which modules of them
@@ -43,7 +43,7 @@ OURS = ("engine", "sample_data", "tests", "tui")
 PATIENCE = 10
 """How many times the processor time of the unchanged code a mutant may take."""
 STUCK_S = 300
-"""Seconds after which a mutant that waits for something is given up."""
+"""Seconds after which a waiting mutant is given up."""
 
 
 class Mutant:
@@ -72,7 +72,7 @@ class Quick:
 
 
 class Loop(Quick):
-    """Instead of running the collected tests once: run those that matter once for each mutant."""
+    """Run the relevant tests once for each mutant, instead of all tests once."""
 
     def __init__(self, room: Path, count: int, seed: int, only: list[int]) -> None:
         self.room, self.only = room, only

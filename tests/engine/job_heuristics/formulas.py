@@ -1,6 +1,6 @@
 """Dr. Elephant's rules once more, as plainly as docs/models/job-heuristics.md states them: one job, one number at a time.
 
-Nothing of the engine is used here. Whole numbers are Python's, wrapped to 64 bit where Java's would.
+The engine is not used here. Whole numbers are Python's, wrapped to 64 bit where Java's would.
 """
 
 from __future__ import annotations
