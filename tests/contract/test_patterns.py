@@ -33,7 +33,6 @@ ALLOWED = {
     ),
     ("engine/live/files/scan.py", "pattern"): "made of the shell patterns of a setting",
     ("engine/job_heuristics/mapreduce/model/job_conf.py", "pattern"): "from a table in the code",
-    ("engine/job_heuristics/mapreduce/reading/history_binary.py", "divide"): "made of lengths",
     ("engine/formats/prometheus/text.py", "sure"): "its one variable part is escaped, and Rust's engine is linear",
     ("engine/formats/prometheus/text.py", "names"): "callers give constants, and Rust's engine is linear",
     ("engine/formats/prometheus/series.py", "names"): "the same",
