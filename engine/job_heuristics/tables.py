@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +49,12 @@ def percent(name: str, meaning: str, **hints: Any) -> Column:
 def mb_s(name: str, meaning: str, dtype: Any = pl.Int64, **hints: Any) -> Column:
     """Make a column of container memory x time, MB s."""
     return Column(name, dtype, meaning, unit="MB s", kind="mb_s", **hints)
+
+
+def of_rows(table: Table, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
+    """Return the frame of rows that hold a table's columns in their order."""
+    cells = list(rows)
+    return table.frame({name: [row[k] for row in cells] for k, name in enumerate(table.schema)})
 
 
 SEQ = count("seq", "place of the record in its file, growing: line number or byte")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
-from engine.job_heuristics.tables import RECOMMENDATIONS, SEVERITIES
+from engine.job_heuristics.tables import RECOMMENDATIONS, SEVERITIES, of_rows
 
 STEP_MB = 128
 """Memory is set in multiples of this many MB."""
@@ -36,14 +35,13 @@ class Advice:
 def frame_of(advised: Iterable[tuple[str, float, Sequence[Advice]]]) -> pl.DataFrame:
     """Return the rows of ``RECOMMENDATIONS``, ranked within each job as given: per job its id, the MB s that it used (0: not
     known) and its recommendations."""
-    columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
-    for job, used, found in advised:
-        for rank, one in enumerate(found, 1):
-            cells = (
-                job, rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
-                100 * one.saving_mb_s / used if used else None, one.wait_change_ms, one.heuristic,
-                SEVERITIES[one.now], SEVERITIES[one.after], one.text,
-            )  # fmt: skip
-            for column, cell in zip(columns.values(), cells, strict=True):
-                column.append(cell)
-    return RECOMMENDATIONS.frame(columns)
+    return of_rows(
+        RECOMMENDATIONS,
+        (
+            (job, rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
+             100 * one.saving_mb_s / used if used else None, one.wait_change_ms, one.heuristic,
+             SEVERITIES[one.now], SEVERITIES[one.after], one.text)
+            for job, used, found in advised
+            for rank, one in enumerate(found, 1)
+        ),
+    )  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables import EXPLAINED, SEVERITIES, WHAT_IF, of_rows
 
 ALL_TASKS = "number of tasks"
 """Label of a gate whose value is the number of tasks."""
@@ -204,3 +206,61 @@ def change(now: float, then: float) -> tuple[float | None, str]:
     """Return by how many percent a figure of which less is better changes (None from 0), and ``better``, ``worse``, ``same``."""
     word = "same" if now == then else "better" if then < now else "worse"
     return (100 * (then / now - 1) if now else None), word
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictDetail:
+    """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
+
+    ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
+
+    heuristic: str
+    severity: str
+    score: int
+    details: tuple[tuple[str, str], ...]
+    why: Why | None
+    outlook: Outlook | None
+    advice: str
+    predicted: int | None
+
+
+def explained(job_id: str, verdicts: Iterable[VerdictDetail]) -> pl.DataFrame:
+    """Return EXPLAINED rows of one job."""
+    rows = []
+    for v in verdicts:
+        deciding = [limit for branch in v.why.branches for limit in branch if limit.decides] if v.why else []
+        margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
+        drawn = v.outlook if v.outlook and any(v.outlook.chance) else None
+        rows.append(
+            (
+                job_id, v.heuristic, v.severity,
+                "; ".join(d.phrase for d in deciding), "; ".join(d.limits_text for d in deciding),
+                _reason_of(v), v.why.worse if v.why else "", v.why.better if v.why else "", margin,
+                v.outlook.status if v.outlook else "", SEVERITIES[drawn.likely] if drawn else None,
+                100 * drawn.chance[drawn.likely] if drawn else None,
+                SEVERITIES[v.predicted] if v.predicted is not None else None, v.advice,
+            )
+        )  # fmt: skip
+    return of_rows(EXPLAINED, rows)
+
+
+def _reason_of(v: VerdictDetail) -> str:
+    if v.why is None:
+        return ""
+    word = SEVERITIES[v.why.level]
+    return v.why.reason if word == v.severity else f"By Dr. Elephant's code it would be {word}: {v.why.reason}"
+
+
+def what_if(
+    metrics: Iterable[tuple[str, float | None, float | None, Callable[[float], str]]],
+    verdicts: Iterable[VerdictDetail],
+) -> pl.DataFrame:
+    """Return WHAT_IF rows: each metric (name, now, predicted, how to write it) that has both values, then the verdicts."""
+    rows: list[tuple[str, str, str, float | None, str]] = [
+        (what, write(a), write(b), *change(a, b)) for what, a, b, write in metrics if a is not None and b is not None
+    ]
+    for v in verdicts:
+        if v.predicted is not None and v.severity in SEVERITIES:
+            _, word = change(SEVERITIES.index(v.severity), v.predicted)
+            rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
+    return of_rows(WHAT_IF, rows)

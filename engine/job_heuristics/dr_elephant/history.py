@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.core.text import clean
-from engine.job_heuristics.tables import CONF_CHANGES, HISTORY
+from engine.job_heuristics.tables import CONF_CHANGES, HISTORY, of_rows
 
 SCALE = 1.4826
 """Median absolute deviation to standard deviation of a normal sample."""
@@ -170,5 +170,4 @@ _RUN_ID = re.compile(
 
 def conf_changes(before: Mapping[str, str | None], after: Mapping[str, str | None], other: str) -> pl.DataFrame:
     """Make CONF_CHANGES of two configurations; ``other``: the job that ``before`` belongs to."""
-    rows = [(*difference, other) for difference in conf_difference(before, after)]
-    return CONF_CHANGES.frame({name: [row[k] for row in rows] for k, name in enumerate(CONF_CHANGES.schema)})
+    return of_rows(CONF_CHANGES, ((*difference, other) for difference in conf_difference(before, after)))

@@ -272,7 +272,10 @@ def _frames(
     frames = [slim(LISTING.empty().select(_LISTED), 0)]
     tables = [StoredTable(result, LISTING) for result in results]
     height = 0
-    read = deque(pool.submit(_slim_frames, table, number) for number, table in enumerate(tables))
+    read = deque(
+        pool.submit(lambda table, number: [slim(frame, number) for frame in table.whole(_LISTED)], table, number)
+        for number, table in enumerate(tables)
+    )
     for number in range(len(tables)):
         check(0.7 * number / len(tables))
         for frame in read.popleft().result():
@@ -288,10 +291,6 @@ def _frames(
 
 
 _LISTED = tuple(name for name in LISTING.schema if name not in NOT_LISTED)
-
-
-def _slim_frames(table: StoredTable, number: int) -> list[pl.DataFrame]:
-    return [slim(frame, number) for frame in table.whole(_LISTED)]
 
 
 def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:

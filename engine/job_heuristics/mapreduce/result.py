@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,22 +29,6 @@ SLOT_POINTS = 240
 """Points of the series of containers in use."""
 LANES = 400
 """Most lanes of attempts that are drawn."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictDetail:
-    """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
-
-    ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
-
-    heuristic: str
-    severity: str
-    score: int
-    details: tuple[tuple[str, str], ...]
-    why: decision.Why | None
-    outlook: decision.Outlook | None
-    advice: str
-    predicted: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +108,7 @@ class JobDetail:
 
     stamp: tuple[Any, ...]
     facts: JobFacts = field(compare=False, repr=False)
-    verdicts: tuple[VerdictDetail, ...] = field(compare=False)
+    verdicts: tuple[decision.VerdictDetail, ...] = field(compare=False)
     differences: tuple[dict[str, Any], ...] = field(compare=False)
     arrival: certainty.Arrival = field(compare=False)
     before: whatif.Metrics = field(compare=False)
@@ -132,8 +116,10 @@ class JobDetail:
     prediction: whatif.Prediction | None = field(compare=False)
 
 
-def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -> JobFacts:
-    """Return everything of a job that parameters do not change."""
+def facts_of(part: Model) -> JobFacts:
+    """Return what parameters do not change of the one job in ``part``."""
+    job = job_arrays.job(part)
+    assert job is not None
     a, row = job.attempts, job.row
     path = phases.critical_path(a, row["launch_ms"])
     return JobFacts(
@@ -141,12 +127,12 @@ def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -
         phases.waterfall(a, row["submit_ms"], row["am_start_ms"], row["launch_ms"], row["finish_ms"]),
         path,
         _chart(a, path, row),
-        tuple(_side(s, attempts) for s in job.sides if len(s.total)),
-        _errors(attempts, tasks),
+        tuple(_side(s, part.attempts) for s in job.sides if len(s.total)),
+        _errors(part.attempts),
     )
 
 
-def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int], ...]:
+def _errors(attempts: pl.DataFrame) -> tuple[tuple[str, int], ...]:
     """Return error texts (their first line) of attempts, most frequent first, at most 20."""
     counted = (
         attempts.filter(pl.col("error").fill_null("") != "")
@@ -242,7 +228,7 @@ def job_detail(
         level = SEVERITIES.index(row["severity"]) if row["severity"] in SEVERITIES else 0
         advice = advices[name](level, job) if name in advices else NO_DATA_ADVICE if name == NO_DATA else ""
         details.append(
-            VerdictDetail(
+            decision.VerdictDetail(
                 name,
                 row["severity"],
                 int(row["score"] or 0),
@@ -269,7 +255,7 @@ def of_job(
     """Make the detail of one job, and its tables by name. ``rules``: those in force, and those of the scenario."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     revision = (job_id, times, model.revisions[job_id])
-    facts = memo.value("job facts", revision, lambda: _facts(model.only((job_id,))))
+    facts = memo.value("job facts", revision, lambda: facts_of(model.only((job_id,))))
     scenario = whatif.Scenario(
         parameters.map_mb, parameters.reduce_mb, parameters.split_size, parameters.reduces, parameters.slow_start
     )
@@ -288,46 +274,23 @@ def of_job(
     made = job_detail(facts, mine, differing, *rules, scenario, ahead, stamp)
     runs = memo.value("runs like job", (job_id, times, verdicts.version), lambda: _runs(model, verdicts.jobs, job_id))
     tables = {
-        EXPLAINED.name: _explained(made),
+        EXPLAINED.name: decision.explained(job_id, made.verdicts),
         PHASES.name: _phases(made),
         HISTORY.name: runs,
         CONF_CHANGES.name: _conf_changes(model, parameters.compare or history.run_before(runs, job_id), job_id),
     }
     if made.prediction is not None:
-        tables[WHAT_IF.name] = _what_if(made)
+        before, after = made.before, made.prediction.metrics
+        tables[WHAT_IF.name] = decision.what_if(
+            (
+                ("used", before.used_mb_s, after.used_mb_s, units.mb_seconds),
+                ("wasted", before.wasted_mb_s, after.wasted_mb_s, units.mb_seconds),
+                ("wait", before.wait_ms, after.wait_ms, units.duration),
+                ("run time", before.runtime_ms, after.runtime_ms, units.duration),
+            ),
+            made.verdicts,
+        )
     return made, tables
-
-
-def _facts(part: Model) -> JobFacts:
-    """Return all of one job that does not depend on parameters; ``part`` holds that job alone."""
-    job = job_arrays.job(part)
-    assert job is not None
-    return facts_of(job, part.attempts, part.tasks)
-
-
-def _explained(job_detail: JobDetail) -> pl.DataFrame:
-    rows: dict[str, list[Any]] = {name: [] for name in EXPLAINED.schema}
-    for v in job_detail.verdicts:
-        deciding = [limit for branch in v.why.branches for limit in branch if limit.decides] if v.why else []
-        margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
-        cells = (
-            job_detail.facts.job.id, v.heuristic, v.severity,
-            "; ".join(d.phrase for d in deciding), "; ".join(d.limits_text for d in deciding),
-            _reason(v), v.why.worse if v.why else "", v.why.better if v.why else "", margin,
-            v.outlook.status if v.outlook else "", SEVERITIES[v.outlook.likely] if v.outlook else None,
-            100 * v.outlook.chance[v.outlook.likely] if v.outlook else None,
-            SEVERITIES[v.predicted] if v.predicted is not None else None, v.advice,
-        )  # fmt: skip
-        for name, cell in zip(rows, cells, strict=True):
-            rows[name].append(cell)
-    return EXPLAINED.frame(rows)
-
-
-def _reason(v: VerdictDetail) -> str:
-    if v.why is None:
-        return ""
-    word = SEVERITIES[v.why.level]
-    return v.why.reason if word == v.severity else f"By Dr. Elephant's code it would be {word}: {v.why.reason}"
 
 
 def _phases(job_detail: JobDetail) -> pl.DataFrame:
@@ -364,24 +327,3 @@ def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
         dict(conf.filter(pl.col("job_id") == job).select("key", "value").iter_rows()) for job in (other, job_id)
     )
     return history.conf_changes(before, after, other)
-
-
-def _what_if(job_detail: JobDetail) -> pl.DataFrame:
-    assert job_detail.prediction is not None
-    before, after = job_detail.before, job_detail.prediction.metrics
-    metrics: tuple[tuple[str, int | None, int | None, Callable[[float], str]], ...] = (
-        ("used", before.used_mb_s, after.used_mb_s, units.mb_seconds),
-        ("wasted", before.wasted_mb_s, after.wasted_mb_s, units.mb_seconds),
-        ("wait", before.wait_ms, after.wait_ms, units.duration),
-        ("run time", before.runtime_ms, after.runtime_ms, units.duration),
-    )
-    rows: list[tuple[str, str, str, float | None, str]] = [
-        (what, write(a), write(b), *decision.change(a, b))
-        for what, a, b, write in metrics
-        if a is not None and b is not None
-    ]
-    for v in job_detail.verdicts:
-        if v.predicted is not None and v.severity in SEVERITIES:
-            _, word = decision.change(SEVERITIES.index(v.severity), v.predicted)
-            rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
-    return WHAT_IF.frame({name: [row[k] for row in rows] for k, name in enumerate(WHAT_IF.schema)})

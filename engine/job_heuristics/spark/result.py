@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from engine.core import units
-from engine.core.tables import Table
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision, history
-from engine.job_heuristics.dr_elephant.decision import Outlook, change, explain_tree
+from engine.job_heuristics.dr_elephant.decision import Outlook, VerdictDetail, explain_tree
 from engine.job_heuristics.dr_elephant.display import labels
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.parameters import JobParameters
@@ -29,21 +28,7 @@ from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
 from engine.job_heuristics.spark.rules.verdict_tables import TYPE
 from engine.job_heuristics.spark.tables import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
-from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF
-
-
-@dataclass(frozen=True, slots=True)
-class AppVerdict:
-    """One verdict: severity, Dr. Elephant's labels and values, why, what to do, and the level (0-4) under the what-if
-    scenario, None without one."""
-
-    heuristic: str
-    severity: str
-    details: tuple[tuple[str, str], ...]
-    why: decision.Why | None
-    advice: str
-    predicted: int | None
-    status: str
+from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF, of_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +39,7 @@ class AppDetail:
     stamp: tuple[Any, ...]
     app: App = field(compare=False, repr=False)
     held: Resources = field(compare=False, repr=False)
-    verdicts: tuple[AppVerdict, ...] = field(compare=False)
+    verdicts: tuple[VerdictDetail, ...] = field(compare=False)
     insights: tuple[Insight, ...] = field(compare=False)
     before: Numbers = field(compare=False)
     scenario: Scenario = field(compare=False)
@@ -97,13 +82,22 @@ def of_app(
         "runs like application", (*revision, verdicts.version), lambda: _runs(apps, verdicts.jobs, app_id)
     )
     tables = {
-        EXPLAINED.name: _explained(detail),
+        EXPLAINED.name: decision.explained(app_id, detail.verdicts),
         HISTORY.name: runs,
         CONF_CHANGES.name: _conf_changes(apps, parameters.compare or history.run_before(runs, app_id), app_id),
         **facts.tables,
     }
     if detail.prediction is not None:
-        tables[WHAT_IF.name] = _what_if(detail)
+        now, then = detail.before, detail.prediction.numbers
+        tables[WHAT_IF.name] = decision.what_if(
+            (
+                ("used", now.used_mb_s, then.used_mb_s, units.mb_seconds),
+                ("wasted", now.wasted_mb_s, then.wasted_mb_s, units.mb_seconds),
+                ("true cost", now.cost_mb_s, then.cost_mb_s, units.mb_seconds),
+                ("run time", now.runtime_ms, then.runtime_ms, units.duration),
+            ),
+            detail.verdicts,
+        )
     return detail, tables
 
 
@@ -122,25 +116,20 @@ class _Facts:
             EXECUTORS.name: _executors(app, self.held),
             SQL.name: _sql(app, self.plans),
             PLAN.name: _plans(self.plans),
-            INSIGHTS.name: INSIGHTS.frame(
-                _columns(
-                    INSIGHTS,
-                    (
-                        (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting,
-                         i.status, i.reason)
-                        for i in self.insights
-                    ),
-                )
+            INSIGHTS.name: of_rows(
+                INSIGHTS,
+                (
+                    (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting, i.status, i.reason)
+                    for i in self.insights
+                ),
             ),
             SCALE.name: _scale(self.schedule, self.held),
-            SPARK_TASK_LIST.name: SPARK_TASK_LIST.frame(_tasks(app)),
+            SPARK_TASK_LIST.name: SPARK_TASK_LIST.frame(
+                app.tasks.with_columns(pl.when(pl.col("getting_ms") > 0).then("getting_ms").alias("getting_ms")).select(
+                    SPARK_TASK_LIST.schema.names()
+                )
+            ),
         }  # fmt: skip
-
-
-def _columns(table: Table, rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    """Return rows of a table as columns."""
-    cells = list(rows)
-    return {name: [row[k] for row in cells] for k, name in enumerate(table.schema)}
 
 
 def _detail(
@@ -156,33 +145,17 @@ def _detail(
     made = []
     for name, severity, details in verdicts.select("heuristic", "severity", "details").iter_rows():
         rule = by_name.get(name)
-        why, advice, status = None, "", ""
+        why, advice, outlook = None, "", None
         level = SEVERITIES.index(severity)
         if rule is not None:
             why = explain_tree(name, "", tree_of(rule, [app]), level)
             advice = rule.heuristic.advise(level, app)
             if not app.ended:
-                status = Outlook(name, level, *surely(rule, app, level)).status
+                outlook = Outlook(name, level, *surely(rule, app, level))
         predicted = prediction.levels.get(name) if prediction is not None else None
-        made.append(AppVerdict(name, severity, labels(details), why, advice, predicted, status))
+        made.append(VerdictDetail(name, severity, 0, labels(details), why, outlook, advice, predicted))
     before = numbers(app, facts.held)
     return AppDetail(stamp, app, facts.held, tuple(made), facts.insights, before, scenario, facts.waves, prediction)
-
-
-def _explained(detail: AppDetail) -> pl.DataFrame:
-    rows = []
-    for v in detail.verdicts:
-        deciding = [limit for branch in v.why.branches for limit in branch if limit.decides] if v.why else []
-        margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
-        rows.append(
-            (
-                detail.app.app_id, v.heuristic, v.severity, "; ".join(d.phrase for d in deciding),
-                "; ".join(d.limits_text for d in deciding), v.why.reason if v.why else "", v.why.worse if v.why else "",
-                v.why.better if v.why else "", margin, v.status, None, None,
-                SEVERITIES[v.predicted] if v.predicted is not None else None, v.advice,
-            )
-        )  # fmt: skip
-    return EXPLAINED.frame(_columns(EXPLAINED, rows))
 
 
 def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources) -> pl.DataFrame:
@@ -203,7 +176,7 @@ def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources)
                 sums["disk_spilled"], sums["fetch_wait_ms"], stage.failure or "",
             )
         )  # fmt: skip
-    return STAGES.frame(_columns(STAGES, rows))
+    return of_rows(STAGES, rows)
 
 
 def _executors(app: App, held: Resources) -> pl.DataFrame:
@@ -220,7 +193,7 @@ def _executors(app: App, held: Resources) -> pl.DataFrame:
                 e.peaks["heap"] or None, e.reason or "",
             )
         )  # fmt: skip
-    return EXECUTORS.frame(_columns(EXECUTORS, rows))
+    return of_rows(EXECUTORS, rows)
 
 
 def _sql(app: App, plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
@@ -246,7 +219,7 @@ def _sql(app: App, plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
                 sum(node.metrics.get("size of files read", 0) for node in scans), one.error or "",
             )
         )  # fmt: skip
-    return SQL.frame(_columns(SQL, rows))
+    return of_rows(SQL, rows)
 
 
 def _sql_state(one: SqlExecution) -> str:
@@ -270,7 +243,7 @@ def _plans(plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
                 (number, place, node.depth, node.name, node.time_ms or None, node.rows, node.bytes, share, marks, node.text,
                  json.dumps(node.metrics))
             )  # fmt: skip
-    return PLAN.frame(_columns(PLAN, rows))
+    return of_rows(PLAN, rows)
 
 
 def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
@@ -288,7 +261,7 @@ def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
             (count, 100 * count / now, ms, 100 * (ms - base) / base if base else None, 100 * plan.utilisation(count),
              count * each * ms / 3.6e6, mark)
         )  # fmt: skip
-    return SCALE.frame(_columns(SCALE, rows))
+    return of_rows(SCALE, rows)
 
 
 def _runs(apps: Apps, jobs: pl.DataFrame, app_id: str) -> pl.DataFrame:
@@ -304,27 +277,3 @@ def _conf_changes(apps: Apps, other: str | None, app_id: str) -> pl.DataFrame:
     if not other or other == app_id or other not in apps.apps:
         return CONF_CHANGES.empty()
     return history.conf_changes(apps.apps[other].properties, apps.apps[app_id].properties, other)
-
-
-def _what_if(detail: AppDetail) -> pl.DataFrame:
-    assert detail.prediction is not None
-    now, then = detail.before, detail.prediction.numbers
-    metrics: tuple[tuple[str, float, float, Callable[[float], str]], ...] = (
-        ("used", now.used_mb_s, then.used_mb_s, units.mb_seconds),
-        ("wasted", now.wasted_mb_s, then.wasted_mb_s, units.mb_seconds),
-        ("true cost", now.cost_mb_s, then.cost_mb_s, units.mb_seconds),
-        ("run time", now.runtime_ms, then.runtime_ms, units.duration),
-    )
-    rows: list[tuple[str, str, str, float | None, str]] = [
-        (what, write(a), write(b), *change(a, b)) for what, a, b, write in metrics
-    ]
-    for v in detail.verdicts:
-        if v.predicted is not None:
-            _, word = change(SEVERITIES.index(v.severity), v.predicted)
-            rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
-    return WHAT_IF.frame(_columns(WHAT_IF, rows))
-
-
-def _tasks(app: App) -> pl.DataFrame:
-    getting = pl.when(pl.col("getting_ms") > 0).then("getting_ms").alias("getting_ms")
-    return app.tasks.with_columns(getting).select(SPARK_TASK_LIST.schema.names())

@@ -15,7 +15,8 @@ from tui.widgets.drawing.plot import Mark, histogram, spark
 
 if TYPE_CHECKING:
     from engine.core.result import Result
-    from engine.job_heuristics.mapreduce.result import Chart, JobDetail, SideDetail, VerdictDetail
+    from engine.job_heuristics.dr_elephant.decision import VerdictDetail
+    from engine.job_heuristics.mapreduce.result import Chart, JobDetail, SideDetail
 
 DR_ELEPHANT = "Dr. Elephant"
 LETTERS = {".": "ok", "L": "low", "M": "moderate", "S": "severe", "C": "critical"}

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from engine.core.result import Result
     from engine.job_heuristics.spark.model.app import Stage
-    from engine.job_heuristics.spark.result import AppDetail, AppVerdict
+    from engine.job_heuristics.dr_elephant.decision import VerdictDetail
+    from engine.job_heuristics.spark.result import AppDetail
 
 _AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
 
@@ -336,7 +337,7 @@ def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
     return out
 
 
-def app_verdict(found: AppVerdict | None, width: int, glyphs: Glyphs) -> list[Line]:
+def app_verdict(found: VerdictDetail | None, width: int, glyphs: Glyphs) -> list[Line]:
     """Draw one verdict: why, how far to the next level, Dr. Elephant's labels, what to do."""
     if found is None:
         return []

@@ -122,7 +122,11 @@ def run(
 
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "64")
     spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 10))
-    listed = _packed(spark, order.paths) if order.packed else _listed(spark, order.paths)
+    listed = (
+        _packed(spark, order.paths)
+        if order.packed
+        else spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(order.paths))
+    )
     size = F.length("content") if order.packed else F.col("length")
     large = F.lit(None) if order.packed else F.collect_list(F.when(size > LARGE, F.struct(*_place())))
     on_disk = F.coalesce(F.bool_and(F.col("path").startswith("file:")), F.lit(False))
@@ -159,11 +163,6 @@ def run(
     finally:
         for frame in kept:
             frame.unpersist()
-
-
-def _listed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-    return reader.load(list(paths))
 
 
 def _packed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:

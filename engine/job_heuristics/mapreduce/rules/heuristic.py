@@ -90,10 +90,6 @@ def unscored(given: Array, severity: Array, details: PerJob) -> Verdict:
     return Verdict(given, severity, np.zeros(len(severity), dtype=np.int64), details)
 
 
-def _no_error(jobs: Jobs) -> Mapping[int, str]:
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MapReduceHeuristic(Heuristic):
     """A heuristic of MapReduce jobs. Most are judged by gates over measures of one ``side`` (``map`` or ``reduce``); the
@@ -121,7 +117,7 @@ class MapReduceHeuristic(Heuristic):
     details: Callable[[Subject], Mapping[str, list[str]]] | None = None
     judge: Callable[[Jobs, MapReduceRule], Verdict] | None = None
     advice: Callable[[int, Job], str]
-    error: Callable[[Jobs], Mapping[int, str]] = _no_error
+    error: Callable[[Jobs], Mapping[int, str]] = lambda jobs: {}
 
     @property
     def same_in_both(self) -> bool:

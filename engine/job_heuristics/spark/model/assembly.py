@@ -94,16 +94,11 @@ def _updated(inputs: Inputs, context: Context, times: str) -> Apps:
     apps: Partials[str, App | None] = memo.state(f"spark applications {times}", Partials)
 
     def compute(wanted: Collection[str]) -> Mapping[str, App | None]:
-        return _assembled(inputs, {app: attempts[app] for app in wanted}, context.at_ms)
+        rows = _Rows(inputs, {file for app in wanted for log in attempts[app] for file in log.files})
+        return {app: _app(rows, app, attempts[app], context.at_ms, inputs) for app in wanted}
 
     apps.update(stamps, compute, key=context.at_ms)
     return Apps({app: made for app, made in apps.items() if made is not None}, apps.revisions, apps.version)
-
-
-def _assembled(inputs: Inputs, attempts: Mapping[str, list[Log]], at_ms: int | None) -> Mapping[str, App | None]:
-    """Assemble applications from their logs; None for those that had not begun at ``at_ms``."""
-    rows = _Rows(inputs, {file for logs in attempts.values() for log in logs for file in log.files})
-    return {app: _app(rows, app, logs, at_ms, inputs) for app, logs in attempts.items()}
 
 
 class _Rows:
@@ -166,10 +161,11 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
     first_conf = conf.filter(pl.col("seq") == conf["seq"].min()) if conf.height else conf
     properties = dict(first_conf.select("key", "value").iter_rows())
     profiles = events.filter(pl.col("event") == "PROFILE").select("number", "cpus")
+    sums = frames["spark_sql_metrics"].group_by("accumulator").agg(pl.col("value").sum())
     return App(
         app_id, start["name"] or "", start["user"] or "", state, attempts, attempts[0].start_ms, end, properties,
         bool(conf.height), summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
-        _sql(frames["spark_sql"]), _sums(frames["spark_sql_metrics"]), frames["spark_batches"],
+        _sql(frames["spark_sql"]), dict(sums.iter_rows()), frames["spark_batches"],
         {number: cpus for number, cpus in profiles.iter_rows() if number is not None},
         summary.stored, _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
     )  # fmt: skip
@@ -246,10 +242,6 @@ def _sql(frame: pl.DataFrame) -> tuple[SqlExecution, ...]:
         )
         for number, one in sorted(found.items())
     )  # fmt: skip
-
-
-def _sums(frame: pl.DataFrame) -> dict[int, int]:
-    return dict(frame.group_by("accumulator").agg(pl.col("value").sum()).iter_rows())
 
 
 def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inputs) -> str:

@@ -147,12 +147,11 @@ def attempts_by_app(logs: Iterable[Log]) -> dict[str, list[Log]]:
         other = attempts.get(log.attempt)
         if other is None or _rank(log) > _rank(other):
             attempts[log.attempt] = log
-    return {app: sorted(attempts.values(), key=_newest_first) for app, attempts in by_app.items()}
+    return {
+        app: sorted(attempts.values(), key=lambda log: (-(log.start_ms or 0), log.attempt or ""))
+        for app, attempts in by_app.items()
+    }
 
 
 def _rank(log: Log) -> tuple[object, ...]:
     return (log.ended, not log.gap, log.mtime_ms, *(-file for file, _ in log.parts))
-
-
-def _newest_first(log: Log) -> tuple[object, ...]:
-    return (-(log.start_ms or 0), log.attempt or "")
