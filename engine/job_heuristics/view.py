@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from engine.job_heuristics.dr_elephant.heuristic import Heuristic
     from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 
-# What computes and what reads is imported when it is needed: who only asks what the view is does not wait for it.
+# Computing and reading code is imported on first use, so that listing the views stays fast.
 
 _DEFAULT_BLOCK = JobParameters().block_size
 _OF_ALL_JOBS = ("jobs", "heuristics", "recommendations", "costs", "differences")
-"""Tables that hold every job also where option job chooses one."""
+"""Tables that hold every job even if option job chooses one."""
 
 MEMORY_PER_BYTE = 0.7
-"""Bytes of memory for each byte of a history, measured (docs/sizes.md)."""
+"""Bytes of memory per byte of history, measured (docs/sizes.md)."""
 
 
 class JobHeuristics:
@@ -58,16 +58,16 @@ class JobHeuristics:
         return (*OF_MAPREDUCE, *OF_SPARK, MANIFEST)
 
     def load(self) -> None:
-        """Load what ``compute`` needs, before it is needed."""
+        """Import what ``compute`` needs ahead of time."""
         from engine.job_heuristics.mapreduce.model import incremental_assembly  # noqa: F401
         from engine.job_heuristics.mapreduce.rules import verdict_tables  # noqa: F401
         from engine.job_heuristics.result import all_jobs as fleet_tables  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
-        """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``.
+        """Compute metrics, verdicts and further insights of all jobs in ``inputs`` as of ``context.at_ms``.
 
-        The jobs of fleet results are taken from their tables, which are read from disk: those of a result never change, for
-        one that is written again has another manifest.
+        Jobs of fleet results are read from the tables on disk. These do not change under one manifest: writing a
+        result again writes a new one.
         """
         if inputs.table(FLEET_RESULTS.name).is_empty():
             return self._of_histories(inputs, parameters, context)
@@ -81,7 +81,7 @@ class JobHeuristics:
         return replace(result, headline=_headline(result.summary), trend=_trend(result.detail.listing))
 
     def _of_histories(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
-        """Compute all of it on the histories among ``inputs``. Raises NoInput."""
+        """Compute the result of the histories among ``inputs``. Raises NoInput."""
         from engine.job_heuristics.dr_elephant.judged import together
         from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
         from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic

@@ -1,4 +1,4 @@
-"""One recommendation, and the rows of ``RECOMMENDATIONS`` for those of many jobs of either kind."""
+"""A recommendation, and the RECOMMENDATIONS rows of many jobs of any kind."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LEAST_MB = 512
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One recommendation of one job (columns of ``RECOMMENDATIONS``); severities 0-4 of the heuristic that it aims at, now
-    and after it. ``wait_change_ms``: None where it cannot be told."""
+    """One recommendation for one job (columns of ``RECOMMENDATIONS``). ``now`` and ``after``: severity 0-4 of the
+    heuristic it targets, before and after the change. ``wait_change_ms``: None if unknown."""
 
     topic: str
     key: str
@@ -33,8 +33,8 @@ class Advice:
 
 
 def frame_of(advised: Iterable[tuple[str, float, Sequence[Advice]]]) -> pl.DataFrame:
-    """Return the rows of ``RECOMMENDATIONS``, ranked within each job as given: per job its id, the MB s that it used (0: not
-    known) and its recommendations."""
+    """Return RECOMMENDATIONS rows, ranked within each job in the given order. ``advised``: job id, MB s used (0:
+    unknown) and recommendations of each job."""
     return of_rows(
         RECOMMENDATIONS,
         (

@@ -1,4 +1,4 @@
-"""Why a verdict is what it is, and how far it is from the next level, in words with the job's own numbers."""
+"""Explain a verdict in words: which limits decide it, how far the next level is, and how it may end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ALL_TASKS = "number of tasks"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One gate of a verdict: its value beside its limits, the ``level`` it would give alone, and whether it ``decides``
-    (is the one that keeps the verdict where it is)."""
+    """One gate of a verdict: its value and limits, the ``level`` it would give alone, and whether it ``decides`` the
+    verdict."""
 
     reading: Reading
     level: int
@@ -42,7 +42,7 @@ class Limit:
 
     @property
     def phrase(self) -> str:
-        """Value and what it is: ``160 tasks``, ``0.3 min average run time``, ``factor ... 3``."""
+        """The value with its label: ``160 tasks``, ``0.3 min average run time``, ``factor ... 3``."""
         label, unit = self.gate.label, self.gate.unit
         if unit == "tasks":
             return self.value_text if label == ALL_TASKS else f"{self.value_text} {label.removeprefix('tasks ')}"
@@ -54,9 +54,9 @@ Branches = tuple[tuple[Limit, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """One verdict explained: ``level`` 0-4, its limits branch by branch, which decides and what one level up (worse)
-    and down (better) would take. ``margin`` is the smallest relative move that changes the verdict, infinite if no
-    single move can."""
+    """One verdict explained: ``level`` 0-4, its limits by branch, the deciding reason, and what it takes to get one
+    level worse or better. ``margin``: smallest relative change that alters the verdict, infinite if no single change
+    can."""
 
     heuristic: str
     side: str
@@ -69,15 +69,15 @@ class Why:
 
 
 def _step(reading: Reading, level: int, worse: bool) -> tuple[float, float] | None:
-    """Return how far a gate is from giving at least ``level`` (``worse``) or less than ``level``: (gap, limit). None if
-    no finite move of it does."""
+    """Return how far a gate is from reaching ``level`` (``worse``) or from falling below it: (gap, limit). None if no
+    finite change suffices."""
     value, limit = reading.value, reading.scale[level - 1]
     gap = limit - value if reading.gate.rising == worse else value - limit
     return (max(0.0, gap), limit) if worse or np.isfinite(gap) else None
 
 
 def _move(gate: Gate, gap: float, worse: bool) -> str:
-    """Return the move of a gate's value by ``gap`` in words."""
+    """Describe a change of a gate's value by ``gap``."""
     grows = gate.rising == worse
     if gate.unit == "tasks":
         # Below a limit means one less than it.
@@ -97,7 +97,7 @@ def _relative(gap: float, limit: float, value: float) -> float:
 
 
 def explain_tree(name: str, side: str, tree: Tree, level: int, *, explained: bool = True) -> Why:
-    """Return the explanation of a verdict from the readings of its gates; ``explained`` False: there is nothing to judge."""
+    """Return the explanation of a verdict from the readings of its gates; ``explained`` False: nothing to judge."""
     levels = [[int(reading.levels()[0]) for reading in branch] for branch in tree.branches]
     deciding_level = max(map(min, levels))
     branches = tuple(
@@ -175,8 +175,9 @@ Chances = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """One verdict of a running job: ``level`` over the finished tasks, the hard bounds ``floor`` and ``ceiling`` of the
-    final one if the job succeeds, and ``chance`` 0-1 of each of the five severities (zeros: not asked for)."""
+    """How one verdict of a running job may end: ``level`` over the finished tasks, hard bounds ``floor`` and
+    ``ceiling`` of the final level if the job succeeds, and ``chance`` 0-1 of each of the five severities (zeros: not
+    estimated)."""
 
     heuristic: str
     level: int
@@ -203,7 +204,8 @@ class Outlook:
 
 
 def change(now: float, then: float) -> tuple[float | None, str]:
-    """Return by how many percent a figure of which less is better changes (None from 0), and ``better``, ``worse``, ``same``."""
+    """Return the change in percent of a figure where less is better (None if it was 0), and ``better``, ``worse`` or
+    ``same``."""
     word = "same" if now == then else "better" if then < now else "worse"
     return (100 * (then / now - 1) if now else None), word
 

@@ -91,19 +91,19 @@ def duration(ms: int) -> str:
 
 
 def plain(values: Array) -> list[str]:
-    """Write whole numbers as they are."""
+    """Write whole numbers in plain digits."""
     return list(map(str, values.tolist()))
 
 
 def each(write: Callable[[Any], str], values: Array) -> list[str]:
-    """Write each value by ``write``, equal ones once."""
+    """Apply ``write`` to each value, once per distinct value."""
     listed = values.tolist()
     texts = {value: write(value) for value in set(listed)}
     return list(map(texts.__getitem__, listed))
 
 
 MOST_LABEL, MOST_VALUE, MOST_DETAILS = 128, 255, 65535
-"""Characters of a detail that Dr. Elephant stores: of its label, its value, and its long text."""
+"""Most characters of a detail's label, value and long text in Dr. Elephant's database."""
 
 
 def details_json(details: Mapping[str, Any]) -> str:
@@ -140,7 +140,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,4000}")
 
 
 def integer(value: str | None) -> int | None:
-    """A Java ``Long.parseLong``: None where it would throw."""
+    """Parse a whole number like Java's ``Long.parseLong``; None where that throws."""
     if value is None or not _WHOLE.fullmatch(value):
         return None
     number = int(value)

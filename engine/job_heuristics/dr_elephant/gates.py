@@ -1,7 +1,7 @@
-"""How a severity comes about: the worst of some branches, each held by its mildest gate, over named measures.
+"""Severity from gates: a heuristic is as severe as its worst branch, a branch as its mildest gate.
 
-A *measure* is one number per judged thing (a job, or a copy of one job with other weights), so that the same gates judge
-all jobs at once and explain a single one. See docs/models/job-heuristics.md, "Severity".
+Gates look at named *measures*: arrays with one number per job (or per weighted copy of one job), so that the same
+gates judge all jobs at once and explain a single one. See docs/models/job-heuristics.md, "Severity".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MB = 2**20
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
     """What gates look at: ``measures`` by name, and the ``limits`` and whole ``numbers`` in force by parameter name.
-    ``published``: whether the published description's rules are asked for instead of Dr. Elephant's code."""
+    ``published``: apply the published description instead of Dr. Elephant's code."""
 
     measures: Mapping[str, Array]
     limits: Mapping[str, Limits]
@@ -45,7 +45,7 @@ class Subject:
 
 
 class Final(Enum):
-    """What is certain about a gate's final value while the job still runs."""
+    """What is known about a gate's final value while the job still runs."""
 
     OPEN = "nothing"
     TASKS = "it is the number of tasks, which is planned"
@@ -58,9 +58,9 @@ class Final(Enum):
 class Gate:
     """One limit of a heuristic.
 
-    ``value`` gives the values to compare, ``limits`` names the parameter with the four limits, ``scale`` is what they are
-    multiplied by to be in the unit of the values. ``rising``: larger values are worse. ``unit`` is ``ms``, ``bytes``,
-    ``bytes/s``, ``tasks``, ``10000`` (a ratio times that) or empty (a ratio).
+    ``value`` computes the values, ``limits`` names the parameter with the four limits, ``scale`` converts them to the
+    unit of the values. ``rising``: larger values are worse. ``unit`` is ``ms``, ``bytes``, ``bytes/s``, ``tasks``,
+    ``10000`` (a ratio times that) or empty (a ratio).
     """
 
     key: str
@@ -73,7 +73,7 @@ class Gate:
     final: Final = Final.OPEN
 
     def read(self, subject: Subject) -> Reading:
-        """Return the gate's values for ``subject`` beside its limits in their unit."""
+        """Return the gate's values for ``subject`` and its limits, in the same unit."""
         scale = self.scale(subject) if callable(self.scale) else self.scale
         a, b, c, d = subject.limits[self.limits]
         return Reading(self, self.value(subject), (a * scale, b * scale, c * scale, d * scale))
@@ -81,7 +81,8 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """A gate with its ``values`` and its ``limits`` LOW to CRITICAL in their unit (numbers, or arrays where they differ)."""
+    """A gate's ``values`` and its ``limits`` from LOW to CRITICAL in the same unit (numbers, or arrays where they
+    differ)."""
 
     gate: Gate
     values: Array
@@ -107,7 +108,7 @@ class Reading:
 
 
 def severities(values: Array, limits: tuple[Any, ...], *, rising: bool) -> Array:
-    """Return severities 0-4: the worst level whose limit is reached, both ends inclusive; NaN gives 0."""
+    """Return severities 0-4: the worst level whose limit is reached (inclusive); NaN gives 0."""
     values = np.asarray(values)
     met = [values >= limit if rising else values <= limit for limit in limits]
     # ``numpy.select`` gives the same three times slower.

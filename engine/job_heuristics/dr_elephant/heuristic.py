@@ -13,14 +13,13 @@ from engine.job_heuristics.dr_elephant.gates import Array, Branch, Limits, Subje
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Heuristic:
-    """One heuristic; each kind of job adds what its own are judged by.
+    """One heuristic. Each kind of job has a subclass with what it judges by.
 
-    Identity: ``class_name`` is what HeuristicConf.xml calls it, ``name`` what is shown, ``application`` its type there,
-    ``order`` its place among all heuristics (a strip of letters reads in this order), ``default`` whether Dr. Elephant
-    ships it switched on.
+    Identity: ``class_name`` and ``application`` as in HeuristicConf.xml, ``name`` for display, ``order`` in lists and
+    strips, ``default``: enabled as shipped.
 
-    Judging: ``limits``, ``numbers`` and ``texts`` are the defaults of its parameters by name; ``branches`` are its gates.
-    ``unread``: beginning of parameter names that Dr. Elephant's own configuration file uses and its code does not read.
+    Judging: ``limits``, ``numbers`` and ``texts`` are the defaults of its parameters by name; ``branches`` are its
+    gates. ``unread``: prefix of parameter names in Dr. Elephant's own configuration file that its code ignores.
     """
 
     name: str
@@ -44,7 +43,7 @@ H_co = TypeVar("H_co", bound=Heuristic, covariant=True)
 
 @dataclass(frozen=True)
 class Rule(Generic[H_co]):
-    """A heuristic in force: ``name`` is what is shown, ``excluded`` are job types it does not judge."""
+    """A heuristic in force: display ``name``, parameters, and ``excluded`` job types."""
 
     heuristic: H_co
     name: str
@@ -54,7 +53,7 @@ class Rule(Generic[H_co]):
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def subject(self, measures: Mapping[str, Array], *, published: bool = False) -> Subject:
-        """Return ``measures`` beside this rule's parameters."""
+        """Combine ``measures`` with this rule's parameters."""
         return Subject(measures, self.limits, self.numbers, published)
 
     def tree(self, subject: Subject) -> Tree:

@@ -30,8 +30,8 @@ K = TypeVar("K", bound=Heuristic)
 
 @dataclass(frozen=True)
 class Rules(Generic[H]):
-    """All heuristics in force in their order, of those that are ``declared``, and the HDFS ``block_size`` in bytes.
-    ``configured``: they come from a HeuristicConf.xml."""
+    """The heuristics in force, in order, out of all ``declared``; HDFS ``block_size`` in bytes. ``configured``: read
+    from a HeuristicConf.xml."""
 
     rules: tuple[Rule[H], ...]
     declared: tuple[H, ...]
@@ -53,7 +53,7 @@ class Rules(Generic[H]):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the heuristics are called, in order: what each letter of a job's strip stands for."""
+        """Display names in order: one per letter of a job's strip."""
         return tuple(rule.name for rule in self.rules)
 
     @cached_property
@@ -67,7 +67,7 @@ class Rules(Generic[H]):
 
     @cached_property
     def with_gates(self) -> tuple[Rule[H], ...]:
-        """Every heuristic that has gates: as it is in force, those that are switched off with their defaults."""
+        """Rules of every heuristic that has gates; disabled ones with their defaults."""
         rules = []
         for heuristic in self.declared:
             in_force = [rule for rule in self.rules if rule.heuristic is heuristic]
@@ -76,7 +76,7 @@ class Rules(Generic[H]):
 
     @cached_property
     def by_heuristic(self) -> dict[str, Rule[H]]:
-        """The rules with gates by the name that Dr. Elephant ships the heuristic with."""
+        """Rules with gates by Dr. Elephant's own name of the heuristic."""
         return {rule.heuristic.name: rule for rule in reversed(self.with_gates)}
 
     def also(self, heuristic: H) -> Rules[H]:
@@ -86,10 +86,10 @@ class Rules(Generic[H]):
         return replace(self, rules=(*self.rules, shipped(heuristic)))
 
     def changed(self, wishes: Collection[str]) -> tuple[Rules[H], tuple[str, ...]]:
-        """Return these rules with other limits, and a sentence for each wish that cannot be.
+        """Return these rules with other limits, and a sentence for each wish that cannot be applied.
 
-        A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5`` (all
-        four times that).
+        A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5``
+        (all four times that).
         """
         rules = {rule.name: rule for rule in self.with_gates}
         complaints = []
@@ -111,7 +111,7 @@ class Rules(Generic[H]):
 
 
 def _wanted(text: str, limits: Limits) -> Limits | None:
-    """Read the limits of a wish: four numbers, or a factor on ``limits``. None for anything else."""
+    """Parse the limits of a wish: four numbers, or a factor on ``limits``; None if invalid."""
     try:
         if text.startswith("x"):
             factor = float(text[1:])
@@ -124,7 +124,7 @@ def _wanted(text: str, limits: Limits) -> Limits | None:
 
 
 def default_rules(declared: Sequence[H]) -> Rules[H]:
-    """Return what Dr. Elephant ships switched on of the heuristics ``declared``, with default parameters."""
+    """Return the ``declared`` heuristics that Dr. Elephant enables by default, with default parameters."""
     return Rules(tuple(shipped(heuristic) for heuristic in declared if heuristic.default), tuple(declared))
 
 
@@ -132,9 +132,10 @@ def default_rules(declared: Sequence[H]) -> Rules[H]:
 
 
 def evaluate(text: str) -> float:
-    """Return the value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % and parentheses.
+    """Return the value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % and
+    parentheses.
 
-    Raises ValueError for anything else, and for what is no finite number.
+    Raises ValueError for anything else and for results that are not finite.
     """
     if len(text) > 200:
         raise ValueError("an expression of more than 200 characters")
@@ -186,7 +187,7 @@ def limits(text: str) -> Limits:
 
 
 def read(name: str, data: bytes, declared: Sequence[H]) -> Rules[H]:
-    """Return the rules of a HeuristicConf.xml. What cannot be used is a problem and keeps its default.
+    """Read the rules of a HeuristicConf.xml. An unusable value is a problem and keeps its default.
 
     An unreadable file gives the defaults and one problem.
     """
@@ -220,7 +221,7 @@ def read(name: str, data: bytes, declared: Sequence[H]) -> Rules[H]:
 
 
 def _params(element: Element) -> dict[str, str]:
-    """Return texts of the heuristic's parameters; of two with one name the first counts."""
+    """Return texts of the heuristic's parameters; the first of duplicates counts."""
     texts: dict[str, str] = {}
     params = element.find("params")
     for child in params if params is not None else ():
@@ -246,7 +247,7 @@ def _configured(heuristic: H, shown: str, params: dict[str, str], problem: Calla
         elif key in texts:
             texts[key] = clean(text)
         elif key in numbers:
-            number = integer(text)  # blanks around it make it none, as for Dr. Elephant
+            number = integer(text)  # as in Dr. Elephant, surrounding blanks make it invalid
             if number is None:
                 problem("bad-threshold", f"{shown}: {key}: {text!r} is no whole number; the default is kept")
             else:

@@ -1,4 +1,4 @@
-"""The same job over time: runs grouped by name, cost per input, what changed and which run broke the trend."""
+"""Earlier and later runs of a job: grouped by name, cost per input, trend breaks, configuration changes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.core.text import clean
 from engine.job_heuristics.tables import CONF_CHANGES, HISTORY, of_rows
 
 SCALE = 1.4826
-"""Median absolute deviation to standard deviation of a normal sample."""
+"""Ratio of standard deviation to median absolute deviation for normal data."""
 MOST = 200
-"""Most runs that are shown and judged, those around the chosen one."""
+"""Maximum number of runs, those nearest to the chosen one."""
 
 _PARTS = (
     re.compile(r"\b(?:application|job|attempt|task)_\d+(?:_\w+)*", re.I),
@@ -47,11 +47,11 @@ class Shift:
 
 
 def change_point(values: NDArray[np.float64], least: int = 3, threshold: float = 4.0) -> Shift | None:
-    """Return the one strongest change of level in ``values`` (time order, finite), None if none is convincing.
+    """Return the strongest level shift in ``values`` (finite, in time order), or None.
 
-    The position with ``least`` runs on both sides that leaves the smallest absolute deviations from the two medians;
-    the distance of the medians is measured in standard errors from the median absolute deviation (at least 2 % of the
-    level, so that equal values do not make every change infinite). Needs 2 x ``least`` runs.
+    The split, with at least ``least`` runs on both sides, minimises the absolute deviations from both medians. The
+    distance of the medians is measured in robust standard errors, with a floor of 2 % of the level so that constant
+    data do not make every change infinite. Needs 2 x ``least`` runs.
     """
     n = len(values)
     if n < 2 * least:
@@ -96,7 +96,8 @@ def flags(values: NDArray[np.float64]) -> tuple[list[str], list[float]]:
 
 
 def runs_like(jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
-    """Return the rows of ``jobs`` (JOBS rows) with the stem and user of ``job_id``'s name; only it where it has no name."""
+    """Return the rows of ``jobs`` (JOBS) whose name stem and user match those of ``job_id``; only that job if it has
+    no name."""
     one = jobs.filter(pl.col("job_id") == job_id)
     wanted = stem(one["name"][0] or "") if one.height else ""
     if not wanted:
@@ -140,10 +141,10 @@ def run_before(runs: pl.DataFrame, job_id: str) -> str | None:
 def conf_difference(
     before: Mapping[str, str | None], after: Mapping[str, str | None]
 ) -> list[tuple[str, str | None, str | None]]:
-    """Return properties that differ between the configurations of two jobs, of either kind: (key, value before, value
-    after), None where unset; sorted by key.
+    """Return properties that differ between the configurations of two jobs: (key, value before, value after), None
+    where unset; sorted by key.
 
-    What names the run itself (ids, paths of this run, time stamps) differs always and is left out.
+    Properties that identify the run (ids, its own paths, time stamps) are left out.
     """
     differences = []
     for key in sorted(before.keys() | after.keys()):

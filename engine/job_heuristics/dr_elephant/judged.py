@@ -1,4 +1,4 @@
-"""The result frames of judged jobs, whichever kind they are, and those of several kinds together."""
+"""Result frames of judged jobs of any kind, and how several kinds are joined."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from engine.job_heuristics.tables import JOBS, LETTERS
 
 @dataclass(frozen=True)
 class Judged:
-    """Result frames of some jobs, in the order of those jobs; ``strips``: per job a letter for each heuristic in force."""
+    """Result frames of some jobs, in the order of those jobs; ``strips``: one letter per heuristic in force for each
+    job."""
 
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     strips: pl.DataFrame
     findings: Mapping[str, tuple[Finding, ...]]
-    """Of each job, in the same order."""
+    """By job, in the same order."""
 
 
 LEVELS: dict[str, Level] = {
@@ -54,7 +55,8 @@ STRIPS = {"job_id": pl.String, "strip": pl.String}
 
 
 def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...]) -> list[str]:
-    """Return per job a letter for each heuristic of ``names``, blank without a result; of two results the first counts."""
+    """Return per job a letter for each heuristic of ``names``, blank without a result; the first of duplicates
+    counts."""
     places = {name: k for k, name in enumerate(names)}
     strips = {job: [" "] * len(names) for job in jobs}
     cells = heuristics.select("job_id", "heuristic", "severity").reverse()
@@ -71,7 +73,7 @@ _FRAMES = ("jobs", "heuristics", "strips")
 class JudgedFleet:
     """Result frames of all jobs (JOBS, HEURISTICS, strips), jobs in model order, and a finding per bad verdict.
 
-    ``version`` differs whenever any of them does.
+    ``version`` changes with any of them.
     """
 
     jobs: pl.DataFrame
@@ -88,8 +90,8 @@ def judged_fleet(
     key: Hashable,
     context: Context,
 ) -> JudgedFleet:
-    """Return the result frames of all jobs in ``stamps``, of which ``judge`` makes those of some: only jobs whose stamp
-    changed since the last call are judged again, and all when ``key`` did. ``name``: where they are kept in the memo."""
+    """Judge all jobs in ``stamps``, reusing the results of jobs whose stamp is unchanged (unless ``key`` changed).
+    ``judge`` computes the frames of some jobs; ``name``: key in the memo."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     frames: FramePartials[str] = memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
     findings: Partials[str, tuple[Finding, ...]] = memo.state(f"{name}: findings {times}", Partials)
@@ -128,8 +130,8 @@ def together(first: JudgedFleet, second: JudgedFleet) -> JudgedFleet:
 
 
 def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``; those of one job in the order they had, and
-    those of other jobs last."""
+    """Return the rows of ``frames`` (with ``job_id``) in the order of ``jobs``, stable within a job; rows of other
+    jobs come last."""
     place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
     placed = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
     return placed.sort("_place", maintain_order=True, nulls_last=True).drop("_place")

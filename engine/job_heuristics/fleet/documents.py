@@ -35,15 +35,15 @@ class Document:
 def inputs(
     view: View, documents: Iterable[Document], settings: LiveSettings | None = None, *, root: str = "/"
 ) -> Inputs:
-    """Return what ``view`` computes on: all rows of ``documents``, equal to those of a final scan of such files.
+    """Return the inputs of ``view`` from ``documents``: the same rows as a final scan of such files.
 
-    Names that a scan leaves out are left out here; of several documents of one path the last one counts. ``root``: the
-    folder that labels of files are relative to. Bad documents are problems; nothing is raised for them.
+    Names that a scan ignores are ignored; the last of several documents with one path counts. ``root``: the folder
+    that labels of files are relative to. Bad documents are problems; nothing is raised for them.
     """
     settings = settings or LiveSettings()
     names = Names(settings.ignore)
     held = {document.path: document for document in documents if not _left_out(document.path, root, names)}
-    # As in a session: plain files first, so that a packed copy beside one is known as such.
+    # As in a session, plain files come first, so that packed copies of them are recognised.
     order = sorted(held, key=lambda path: (path.endswith(PACKED), path))
     numbers = {path: number for number, path in enumerate(order, 1)}
     newest = max((document.mtime_ms for document in held.values()), default=0)
@@ -55,7 +55,7 @@ def inputs(
         [(view.name, kind) for kind in view.kinds],
         {view.name: Store(table for kind in view.kinds for table in kind.tables)},
         settings,
-        lambda: newest,  # nothing waits for a document to settle: no clock is asked
+        lambda: newest,  # documents do not change: no need to wait until they settle
         open_file=open_document,
     )
     files = [TrackedFile((_DEVICE, numbers[path])) for path in order]
@@ -64,7 +64,7 @@ def inputs(
     for file in files:
         try:
             follower.visit(file, final=True)
-        # A mistake of ours with one document must not keep the others from being read; one of Polars is no Exception.
+        # An error of ours in one document must not stop the others; a Polars panic is not an Exception.
         except (Exception, pl.exceptions.PanicException) as error:
             follower.failed(file, error)
     return follower.registry.publish(view.name, (), (file for file in files if file.problems))
@@ -102,7 +102,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class OwnHistories:
-    """The histories of a job as inputs, or ``why`` there are none; ``missing``: files of it that are not reachable."""
+    """The histories of a job as inputs, or ``why`` there are none. ``missing``: its files that cannot be reached."""
 
     inputs: Inputs | None
     why: str = ""
@@ -112,7 +112,7 @@ class OwnHistories:
 def own_histories(view: View, paths: Iterable[str], below: str) -> OwnHistories:
     """Read the files that a fleet result names by ``paths``. Never raises.
 
-    A path of this machine is tried as it is; any is tried below the folder ``below``, without scheme and host.
+    A local path is tried unchanged; then every path, without scheme and host, below the folder ``below``.
     """
     documents: list[Document] = []
     missing: list[str] = []
@@ -134,7 +134,7 @@ def own_histories(view: View, paths: Iterable[str], below: str) -> OwnHistories:
 
 
 def _document(path: str, below: str, most: int) -> tuple[Document | None, bool]:
-    """Return the first of the places of ``path`` that can be read, and whether there is one, too large or not."""
+    """Return the first readable copy of ``path`` (None if too large), and whether one exists."""
     for place in _places(path, below):
         try:
             opened = RegularFile(place)
@@ -153,7 +153,7 @@ def _document(path: str, below: str, most: int) -> tuple[Document | None, bool]:
 
 
 def _places(path: str, below: str) -> Iterator[str]:
-    """Yield where a path of a fleet result may be on this machine."""
+    """Yield local candidates for a path of a fleet result."""
     local = _SCHEME.sub("", path, count=1)
     if local == path and path.startswith("/"):
         yield path

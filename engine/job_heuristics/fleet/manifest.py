@@ -1,4 +1,4 @@
-"""The manifest of a fleet result: the one small file by which a folder of Parquet tables is known."""
+"""The manifest of a fleet result: the small file that identifies a folder of Parquet tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEGINS = re.compile(rb'\{"loadlens": "[^"]{1,40}", "view": "job-heuristics", "a
 
 
 class Manifest:
-    """``manifest/part-….txt`` beside the folders ``table=NAME`` of a fleet result; the tables are read when they are needed."""
+    """``manifest/part-….txt`` beside the folders ``table=NAME`` of a fleet result; the tables are read on demand."""
 
     id = "fleet-result"
     title = "Result of loadlens fleet: its folder of Parquet tables, known by its manifest"
@@ -28,7 +28,7 @@ class Manifest:
     closes = True
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise by its first keys, as they are written."""
+        """Recognise by its first keys."""
         return _BEGINS.match(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

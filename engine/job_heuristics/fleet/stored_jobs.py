@@ -29,10 +29,10 @@ MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class FleetResult:
-    """One fleet result: the folder of its tables, and what its manifest says. ``findings``: their number by level; ``rows``: that
-    of rows by table.
+    """One fleet result: the folder of its tables and the contents of its manifest. ``findings``: number by level;
+    ``rows``: number by table.
 
-    ``stamp`` is another one when it was written again.
+    ``stamp`` changes when it is written again.
     """
 
     folder: str
@@ -62,7 +62,7 @@ def fleet_results(inputs: Inputs) -> tuple[FleetResult, ...]:
 
 
 class StoredTable:
-    """One table of one fleet result: its files, and what is wrong with them (``problems``, filled as they are read)."""
+    """One table of one fleet result. ``problems``: of its files, filled while reading."""
 
     def __init__(self, result: FleetResult, table: Table) -> None:
         self.table = table
@@ -70,7 +70,7 @@ class StoredTable:
         self._folder = Path(result.folder, f"table={table.name}")
 
     def files(self) -> list[Path]:
-        """Return the paths of its files; none, and a problem, where its folder cannot be read."""
+        """Return the paths of its files; an unreadable folder is a problem."""
         try:
             paths = sorted(self._folder.iterdir())
         except OSError as error:
@@ -80,8 +80,8 @@ class StoredTable:
         return [path for path in paths if path.suffix == ".parquet" and path.name[0] not in "._"]
 
     def whole(self, columns: Iterable[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Yield the rows of each of its files, with the declared types of ``columns`` (all without). A column that a file lacks
-        is null; a file that is none of this table is a problem."""
+        """Yield the rows of each file with the declared types of ``columns`` (default: all). A missing column is
+        null; a file of another schema is a problem."""
         names = tuple(self.table.schema if columns is None else columns)
         yield from self._good(lambda path: parquet.checked(_content(path), names), names)
 
@@ -93,13 +93,13 @@ class StoredTable:
         top: tuple[str, int, float | None] | None = None,
         first: int | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """Yield those rows of each of its files that ``parquet.Query`` asks for, as ``whole`` does."""
+        """Like ``whole``, but only the rows that a ``parquet.Query`` selects."""
         names = tuple(self.table.schema if columns is None else columns)
         query = parquet.Query(columns=names, where=where, top=top, first=first)
         yield from self._good(lambda path: _asked(path, query), names)
 
     def _good(self, read: Callable[[Path], pl.DataFrame], names: tuple[str, ...]) -> Iterator[pl.DataFrame]:
-        """Yield what ``read`` gives of each file; where that is impossible there is a problem."""
+        """Yield the result of ``read`` for each file; a failure is a problem."""
         for path in self.files():
             try:
                 yield self._typed(read(path), names)
@@ -109,7 +109,7 @@ class StoredTable:
                 self.problems.append(Problem.at(str(path), "bad-parquet", reason))
 
     def rows(self, columns: Iterable[str] | None = None, *, where: tuple[str, str]) -> pl.DataFrame:
-        """Return the rows of all its files in which a column holds a text."""
+        """Return the rows of all files where a column equals a text."""
         names = tuple(self.table.schema if columns is None else columns)
         return pl.concat([self.table.empty().select(names), *self.frames(names, where=where)])
 
@@ -147,28 +147,27 @@ def _asked(path: Path, query: parquet.Query) -> pl.DataFrame:
 
 
 NOT_LISTED = frozenset({"launch_ms", "maps_finished", "reduces_finished", "attempts_running", "source", "notes"})
-"""Columns of LISTING that no list of a million jobs needs; a report has them from table jobs."""
+"""Columns of LISTING left out of large lists; reports take them from table jobs."""
 REPEATED = ("user", "queue", "job_type", "state", "severity", "upstream_says")
-"""Texts of the list that few jobs do not share: each is held once."""
+"""Columns with few distinct texts, stored as categories."""
 RESULT = "_result"
-"""Column of the list beside those of LISTING: the number of the fleet result that a job is taken from."""
+"""Additional column of the list: number of the fleet result a job is taken from."""
 MOST_JOBS = 5_000_000
-"""Jobs that are listed; 300 MB of memory a million."""
+"""Most jobs that are listed; a million take 300 MB of memory."""
 MOST_FINDINGS = 1000
-"""Findings that are listed, the worst; the others are counted by level."""
+"""Most findings that are listed, worst first; the others are counted by level."""
 MOST_ADVISED = 10_000
-"""Recommendations that are listed, those that save most."""
+"""Most recommendations that are listed, by saving."""
 MOST_PROBLEMS = 1000
-"""Problems of each fleet result that are listed."""
+"""Most problems that are listed per fleet result."""
 
 Check = Callable[[float], None]
-"""Called between files with the fraction that is done; raises Cancelled where the work is no longer wanted."""
+"""Called between files with the fraction done; may raise Cancelled."""
 
 
 @dataclass(frozen=True)
 class AllJobs:
-    """The list of all jobs (LISTING rows in its order, without ``NOT_LISTED``, with ``RESULT``), and its sums when they are
-    wanted."""
+    """The list of all jobs (sorted LISTING rows without ``NOT_LISTED``, with ``RESULT``), and its sums on demand."""
 
     listing: pl.DataFrame = field(repr=False)
 
@@ -185,9 +184,9 @@ class AllJobs:
 
 @dataclass(frozen=True)
 class StoredJobs:
-    """The jobs of ``results``; of several with one job the newest counts.
+    """The jobs of ``results``; the newest result of a job counts.
 
-    ``repeated``: whether a job is in several results. ``problems``: of the tables, and those that the runs wrote down.
+    ``repeated``: whether a job is in several results. ``problems``: of the tables, and those that the runs recorded.
     """
 
     results: tuple[FleetResult, ...]
@@ -203,7 +202,7 @@ class StoredJobs:
 
     @cached_property
     def advised(self) -> pl.DataFrame:
-        """The recommendations that save most, with the ``name`` of each job; read when they are wanted."""
+        """The recommendations that save most, with the ``name`` of each job; read on demand."""
         return _named(_best_advice(self.results), self.listing)
 
     def has(self, job_id: str) -> bool:
@@ -211,7 +210,7 @@ class StoredJobs:
         return bool((self.listing["job_id"] == job_id).any())
 
     def rows(self, table: Table, job_id: str) -> tuple[pl.DataFrame, list[Problem]]:
-        """Return the rows of one job in ``table``, and what is wrong with its files."""
+        """Return the rows of one job in ``table``, and problems of its files."""
         number = self.listing.filter(pl.col("job_id") == job_id)[RESULT]
         if not number.len():
             return table.empty(), []
@@ -219,13 +218,12 @@ class StoredJobs:
         return stored.rows(where=("job_id", job_id)), stored.problems
 
     def paths(self, job_id: str) -> tuple[list[str], list[Problem]]:
-        """Return the paths of the files that a job was computed from, as the run that did it had them, and what is wrong with
-        the table of them."""
+        """Return the paths that a run recorded for the files of a job, and problems of the table that lists them."""
         files, problems = self.rows(FILES, job_id)
         return files["path"].drop_nulls().unique().sort().to_list(), problems
 
     def table(self, table: Table) -> tuple[pl.DataFrame, list[Problem]]:
-        """Return all rows of ``table``, in the order of JOBS, and what is wrong with its files. Raises TooLarge."""
+        """Return all rows of ``table``, in the order of JOBS, and problems of its files. Raises TooLarge."""
         frames, height = [table.empty()], 0
         problems: list[Problem] = []
         for number, result in enumerate(self.results):
@@ -240,16 +238,16 @@ class StoredJobs:
         return in_order(JOBS.sorted(self.listing.select("submit_ms", "job_id")), *frames), problems
 
     def _counting(self, frame: pl.DataFrame, number: int) -> pl.DataFrame:
-        """Return the rows of jobs that are taken from the result of this ``number``."""
+        """Return the rows of jobs taken from result ``number``."""
         mine = self.listing.filter(pl.col(RESULT) == number).select("job_id")
         return frame.join(mine, on="job_id", how="semi", maintain_order="left")
 
 
 def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
-    """Read the list of jobs of ``results``, and what a check would name."""
+    """Read the job list and the findings of ``results``."""
     problems: list[Problem] = []
-    # Two at a time: while one file is decoded here, the next is checked in the process for that, and that process answers what
-    # else is asked while the list is put in order.
+    # Two at a time: while one file is decoded here, the checking process already reads the next, and it answers
+    # further queries while the list is sorted.
     with ThreadPoolExecutor(2) as pool:
         try:
             frames = _frames(results, problems, check, pool)
@@ -268,7 +266,7 @@ def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
 def _frames(
     results: tuple[FleetResult, ...], problems: list[Problem], check: Check, pool: Executor
 ) -> list[pl.DataFrame]:
-    """Return the rows of LISTING of all results as they are listed, at least one frame."""
+    """Return the slim LISTING rows of all results, at least one frame."""
     frames = [slim(LISTING.empty().select(_LISTED), 0)]
     tables = [StoredTable(result, LISTING) for result in results]
     height = 0
@@ -294,7 +292,7 @@ _LISTED = tuple(name for name in LISTING.schema if name not in NOT_LISTED)
 
 
 def slim(listing: pl.DataFrame, number: int) -> pl.DataFrame:
-    """Return LISTING rows as they are listed, taken from the result of this ``number`` (-1: from histories)."""
+    """Return slim LISTING rows of result ``number`` (-1: from histories)."""
     texts = (pl.col(name).cast(pl.Categorical) for name in REPEATED)
     return listing.select(_LISTED).with_columns(*texts, pl.lit(number, pl.Int32).alias(RESULT))
 
@@ -322,8 +320,8 @@ def _last_of_each(ids: pl.Series) -> pl.Series:
 
 
 def _order(keys: Iterable[pl.Series], places: pl.Series) -> pl.Series:
-    """Return ``places``, which are sorted by job, by the last of ``keys`` first, largest first: one stable sort after another, of
-    numbers, is several times as fast as one by all columns."""
+    """Sort ``places``, given by job, by ``keys``, descending, the last key first. Successive stable sorts of numbers
+    are several times as fast as one sort by all columns."""
     for key in keys:
         by = pl.DataFrame({"key": key.rechunk().gather(places), "at": places})
         places = by.sort("key", descending=True, nulls_last=True, maintain_order=True)["at"]
@@ -331,7 +329,7 @@ def _order(keys: Iterable[pl.Series], places: pl.Series) -> pl.Series:
 
 
 def _best_advice(results: tuple[FleetResult, ...]) -> pl.DataFrame:
-    """Return the rows of RECOMMENDATIONS that save most, with the number of their result in ``RESULT``."""
+    """Return the RECOMMENDATIONS rows that save most, with their result's number in ``RESULT``."""
     best = RECOMMENDATIONS.empty().with_columns(pl.lit(0, pl.Int32).alias(RESULT))
     for number, result in enumerate(results):
         table = StoredTable(result, RECOMMENDATIONS)
@@ -344,13 +342,13 @@ def _best_advice(results: tuple[FleetResult, ...]) -> pl.DataFrame:
 
 
 def _named(best: pl.DataFrame, listing: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of recommendations with the ``name`` of each job, without those of results that the job is not taken from."""
+    """Add the ``name`` of each job to recommendations; drop those of superseded results."""
     named = listing.select("job_id", RESULT, "name").join(best, on="job_id", how="semi")
     return best.join(named, on=["job_id", RESULT], how="inner", maintain_order="left").drop(RESULT)
 
 
 def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
-    """Yield the worst findings in the order of jobs, and for each level how many more there are."""
+    """Yield the worst findings in job order, and per level the number of further ones."""
     listed: list[tuple[Level, str, str]] = []
     tables = [StoredTable(result, FINDINGS) for result in jobs.results]
     for level in reversed(LEVELS[1:]):
@@ -374,7 +372,7 @@ def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
 
 
 def _number(jobs: StoredJobs, tables: list[StoredTable], level: Level) -> int:
-    """Return how many findings of a level there are: as the manifests say, unless a job counts in one of several results."""
+    """Return the number of findings of a level: from the manifests unless results overlap."""
     if not jobs.repeated:
         return sum(result.findings.get(level, 0) for result in jobs.results)
     return sum(
@@ -398,7 +396,7 @@ def _in_order(jobs: StoredJobs, listed: Iterable[tuple[Level, str, str]]) -> lis
 
 
 def _problems_of(result: FleetResult) -> Iterator[Problem]:
-    """Yield what the run that wrote a result found wrong with its files, and where its recommendations cannot be read."""
+    """Yield the problems recorded by the run that wrote a result, and those of reading its recommendations."""
     table, advice = StoredTable(result, PROBLEMS), StoredTable(result, RECOMMENDATIONS)
     for frame in table.frames(first=MOST_PROBLEMS) if result.rows.get(PROBLEMS.name) != 0 else ():
         for path, line, kind, reason, count in frame.iter_rows():

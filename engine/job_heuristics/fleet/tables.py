@@ -1,4 +1,4 @@
-"""Tables of a fleet result (docs/fleet.md): those of a report of each job on its own, and what else is written beside them."""
+"""Tables of a fleet result (docs/fleet.md): the per-job tables of a report, and those written beside them."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ FILES = Table(
     order=("job_id", "path"),
 )
 PER_JOB = (JOBS, HEURISTICS, RECOMMENDATIONS, COSTS, DIFFERENCES)
-"""Tables of a report that hold rows of each job on its own."""
+"""Tables whose rows each concern one job."""
 WRITTEN = (*PER_JOB, LISTING, PROBLEMS, FINDINGS, FILES)
-"""All tables of a fleet result but the roll-up."""
+"""All tables of a fleet result except the roll-up."""

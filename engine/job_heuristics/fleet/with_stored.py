@@ -1,4 +1,4 @@
-"""One result of the jobs of fleet results, and of those whose histories are among the inputs."""
+"""One result for jobs of fleet results and jobs whose histories are among the inputs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from engine.job_heuristics.tables import HISTORY, JOBS, LISTING, RECOMMENDATIONS
 from engine.output.report import settings
 
 OfHistories = Callable[[Inputs, JobParameters, Context], Result]
-"""Computes the view on histories. Raises NoInput."""
+"""Computes the result of histories alone. Raises NoInput."""
 DECIDING = ("mode", "heuristic-conf", "block-size", "queue-limit", "headroom", "price-gb-h", "price-vcore-h")
-"""Options that decide what a fleet result holds; the others concern one job."""
+"""Options that determine the contents of a fleet result; the others concern one job."""
 
 
 def with_stored(
@@ -48,11 +48,10 @@ def with_stored(
     context: Context,
     of_histories: OfHistories,
 ) -> Result:
-    """Return the result of the jobs in ``results`` and of those whose histories are in ``inputs``, which count where a job is
-    in both.
+    """Return one result for the jobs in ``results`` and in the histories of ``inputs``; for a job in both its
+    histories count.
 
-    What concerns all jobs is made of the list of all; the tables with rows of every job are read when they are asked for.
-    Raises NoInput.
+    Sums come from the combined job list; per-job tables are read on demand. Raises NoInput.
     """
     stored = _read(results, context)
     local: Result | None = None
@@ -97,7 +96,7 @@ def with_stored(
 
 
 def _read(results: tuple[FleetResult, ...], context: Context) -> StoredJobs:
-    """Return the jobs of ``results``, which are read once until one of them is another one."""
+    """Return the jobs of ``results``, cached until one of them changes."""
 
     def check(done: float) -> None:
         context.check()
@@ -114,7 +113,7 @@ def _all(own: Detail | None, stored: StoredJobs) -> AllJobs:
 
 
 def _table(table: Table, local: Result | None, stored: StoredJobs) -> tuple[pl.DataFrame, Sequence[Problem]]:
-    """Return a table of all jobs, in the order of JOBS, and what is wrong with its files. Raises TooLarge."""
+    """Return a table of all jobs in the order of JOBS, and problems of its files. Raises TooLarge."""
     frame, problems = stored.table(table)
     if local is None:
         return frame, problems
@@ -133,7 +132,7 @@ def _stored_job(
     context: Context,
     of_histories: OfHistories,
 ) -> StoredJob:
-    """Return one job of a fleet result: computed from its own histories where they are reachable, else as the tables have it."""
+    """Return one job of a fleet result: computed from its histories if they are reachable, else from the tables."""
     jobs = (job,) if parameters.compare is None else (job, parameters.compare)
     wanted = (jobs, parameters.histories, stored.results)
 
@@ -163,7 +162,7 @@ def _stored_job(
 
 
 def _runs(listing: pl.DataFrame, own: pl.DataFrame | None, job: str) -> pl.DataFrame:
-    """Return HISTORY rows of a job among all that are listed; how much they read is known of the job itself only."""
+    """Return HISTORY rows of a job among all listed jobs; input sizes are known only for the job itself."""
     sizes = HISTORY.empty() if own is None else own
     return history.history(listing, sizes.select("job_id", "input_bytes"), job)
 
@@ -171,7 +170,7 @@ def _runs(listing: pl.DataFrame, own: pl.DataFrame | None, job: str) -> pl.DataF
 def _notes(
     stored: StoredJobs, chosen: StoredJob | None, parameters: JobParameters, context: Context
 ) -> tuple[str, ...]:
-    """Say where jobs come from, and which options do not change them."""
+    """Return notes on where jobs come from and which options do not affect them."""
     results = stored.results
     newest = max(result.at_ms for result in results)
     many = f"{len(results):,} fleet results, the newest" if len(results) > 1 else "a fleet result,"

@@ -61,7 +61,7 @@ class Stored(Protocol):
         """The recommendations that save most, with the ``name`` of each job."""
 
     def rows(self, table: Table, job_id: str) -> tuple[pl.DataFrame, list[Problem]]:
-        """Return the rows of one job in ``table``, and what is wrong with its files."""
+        """Return the rows of one job in ``table``, and problems of its files."""
 
 
 Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]

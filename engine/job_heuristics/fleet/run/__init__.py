@@ -1,1 +1,2 @@
-"""Job heuristics of more histories than one machine should read: the same engine, run on batches of jobs by Apache Spark."""
+"""Job heuristics for more histories than one machine should read: the same engine on batches of jobs, run by Apache
+Spark."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH = 64 << 20
-"""Bytes of documents that are computed together. One call costs 25 ms whatever it holds."""
+"""Bytes of documents that are computed together. One call costs at least 25 ms."""
 
 
 class OtherVersion(RuntimeError):
@@ -43,18 +43,18 @@ class Work:
     version: str = __version__
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Turn files, sorted by what keeps them together, into packed rows of all tables.
+        """Turn files, sorted by group, into packed rows of all tables.
 
-        Columns: ``key``, ``together`` (equal for files that must be computed at once), ``path``, ``mtime_ms``, ``content``
-        (null: to be opened here).
+        Columns: ``key``, ``together`` (equal for files that must be computed at once), ``path``, ``mtime_ms``,
+        ``content`` (null: to be opened here).
         """
         if self.version != __version__:
             raise OtherVersion(f"loadlens is {self.version} on the driver and {__version__} on a worker")
-        gc.disable()  # collections in the middle of a batch, of millions of short-lived values, would take a third of its time
+        gc.disable()  # collecting amid millions of short-lived values would take a third of a batch's time
         try:
             for files in _whole_jobs(batches):
                 yield from self._compute(files)
-                gc.collect(1)  # what this batch has made; the modules, which are old, need no second look
+                gc.collect(1)  # young objects only: modules need no second look
         finally:
             gc.enable()
 
@@ -109,7 +109,7 @@ def _mentioned(view: View, read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
 
 
 def _files(jobs: pl.DataFrame, mentioned: pl.DataFrame, keys: dict[str, str]) -> pl.DataFrame:
-    """Return the rows of FILES: the files whose names have a job's id, and those that are kept together with what mentions it."""
+    """Return FILES rows: files with a job's id in their name, and files grouped with one that mentions it."""
     paths = pl.DataFrame({"path": list(keys), "key": list(keys.values())}, {"path": pl.String, "key": pl.String})
     by_name = pl.DataFrame({"key": jobs["job_id"], "job_id": jobs["job_id"]})
     by_content = mentioned.rename({"mentioned": "job_id"}).join(jobs.select("job_id"), on="job_id", how="semi")
@@ -152,7 +152,7 @@ class _File:
 
 
 def _whole_jobs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[_File]]:
-    """Divide files, in which those of a job follow each other, into parts of some 64 MB, only between jobs."""
+    """Split files, sorted by job, into parts of about 64 MB without dividing a job."""
     part: list[_File] = []
     size, last = 0, None
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Rows of all tables in one shape, so that one pass over the histories fills every table: a batch of them is one value."""
+"""One row shape for all tables, so that a single pass over the histories fills every table."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 LINKS = Table("links", "Jobs that a file of another job mentions", (Column("mentioned", pl.String, "the other job"),))
 TABLE, HEIGHT, ROWS = "_table", "_height", "_rows"
-"""Columns of what a batch gives for a table: its name, the number of rows, and the rows in Arrow's IPC format. To Spark that is
-one value: it need not turn rows of a hundred columns, of which a table has a few, into its own format and back."""
+"""Columns of a batch's result: table name, number of rows, and the rows in Arrow's IPC format. For Spark the rows are
+one opaque value that it need not convert."""
 SCHEMA = f"{TABLE} string, {HEIGHT} bigint, {ROWS} binary"
 """Spark's types of these columns."""
 JOB, PLACE = "_job", "_place"
-"""Columns of the rows beside those of their table: the job that each belongs to, and its place among those of the batch."""
+"""Additional columns of the rows: the job of each, and its position in the batch."""
 _SPARK = {pl.String: "string", pl.Int64: "bigint", pl.Float64: "double", pl.Boolean: "boolean"}
 
 
 def ddl(table: Table, place: bool = False) -> str:
-    """Return the columns of ``table`` as Spark writes them; with ``place``, ``PLACE`` too. Raises KeyError."""
+    """Return the columns of ``table`` as Spark DDL, with ``PLACE`` if ``place``. Raises KeyError."""
     columns = [f"`{name}` {_SPARK[dtype.base_type()]}" for name, dtype in table.schema.items()]
     return ", ".join([*columns, f"{PLACE} bigint"] if place else columns)
 
 
 def packed(frame: pl.DataFrame, table: Table, job: pl.Expr) -> pa.RecordBatch:
-    """Return the rows of ``table`` as one row of ``SCHEMA``; ``job`` gives the job that each belongs to."""
+    """Pack the rows of ``table`` into one row of ``SCHEMA``. ``job``: expression for the job of a row."""
     place = pl.int_range(pl.len(), dtype=pl.Int64)
     buffer = io.BytesIO()
     frame.select(*table.schema.names(), job.alias(JOB), place.alias(PLACE)).write_ipc(buffer, compression="lz4")
@@ -43,7 +43,7 @@ def packed(frame: pl.DataFrame, table: Table, job: pl.Expr) -> pa.RecordBatch:
 
 
 def frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """Yield the rows of each batch that ``packed`` has made, from its column ``ROWS``."""
+    """Yield the rows of each batch made by ``packed``."""
     for batch in batches:
         for rows in batch.column(ROWS):
             yield pl.read_ipc(io.BytesIO(rows.as_py()))
@@ -51,7 +51,7 @@ def frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 
 @dataclass(frozen=True)
 class Unpack:
-    """Turns packed rows of one table back into rows, but those of jobs ``without``; with ``place``, ``PLACE`` is one column."""
+    """Unpacks rows of one table, except those of jobs ``without``; keeps column ``PLACE`` if ``place``."""
 
     place: bool
     without: frozenset[str] = frozenset()
@@ -65,8 +65,8 @@ class Unpack:
 
 
 def to_spark(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of ``frame`` with texts and bytes as Spark takes them. No value goes through ``pyarrow.array``: it would
-    import pandas, which takes a worker seconds."""
+    """Yield the rows of ``frame`` with string and binary types that Spark accepts. Avoids ``pyarrow.array``, which
+    would import pandas and cost a worker seconds."""
     import pyarrow as pa
 
     types = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 PATTERN = r"(job_(?:local)?\d+_\d+|application_\d+_\d+|app-\d+-\d+|local-\d+|spark-[0-9a-f]{32}|spark-application-\d+)"
-"""How ids of jobs and applications look in names of files; Java's patterns and Python's read it alike."""
+"""Ids of jobs and applications in file names; valid for the regex engines of Java and Python."""
 ROLLING = r"/(eventlog_v2_[^/]*)/"
-"""The folder of a rolling event log, whose parts belong together whatever the application is called."""
+"""Folder of a rolling event log, whose parts belong together."""
 _PATTERN, _ROLLING = re.compile(PATTERN), re.compile(ROLLING)
 
 
@@ -44,7 +44,7 @@ def job_key(path: str) -> str:
 
 
 def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return, for all that ``links`` join in pairs, the first of those it is joined with, in any number of steps."""
+    """Return the connected components of ``links``: for each name the smallest name of its component."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -60,9 +60,9 @@ def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 LARGE = 32 << 20
-"""Bytes above which a file that is not on a disk is opened by the worker that reads it: Spark holds a content several times."""
+"""Larger remote files are opened by the worker that reads them: Spark would hold several copies of the content."""
 _ROWS = 2_000_000
-"""Rows of a table in one file, about."""
+"""Approximate rows per file of a table."""
 _ROW_GROUP = 8 << 20
 """Bytes of a row group, before compression."""
 _FILES = "path string, mtime_ms bigint, content binary"
@@ -70,11 +70,11 @@ _FILES = "path string, mtime_ms bigint, content binary"
 
 @dataclass(frozen=True)
 class Order:
-    """What to compute. ``view``: job heuristics. ``paths`` and ``out``: anything Spark can list and write. ``day``: the result's
-    folder below ``out``.
+    """What to compute. ``view``: job heuristics. ``paths`` and ``out``: anything Spark can list and write. ``day``:
+    the result's folder below ``out``.
 
-    ``partitions``: tasks, 0: by size. ``packed``: ``paths`` hold documents packed by an earlier run; ``pack``: where to
-    keep this run's so.
+    ``partitions``: tasks, 0: by size. ``packed``: ``paths`` hold documents packed by an earlier run; ``pack``: where
+    to store this run's packed documents.
     """
 
     view: View
@@ -95,8 +95,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did: files and their bytes, rows of each table, jobs that several files with other names belong to, and
-    findings by level."""
+    """Outcome of a run: files, bytes, rows by table, ``linked`` jobs (computed with others), findings by level."""
 
     files: int
     bytes: int
@@ -115,7 +114,7 @@ def run(
     on_step: OnStep = lambda what, files, size: None,
     make_work: Callable[[View, JobParameters, int, LiveSettings], Work] = Work,
 ) -> Outcome:
-    """Compute ``order`` and write its tables. Raises what Spark raises. ``make_work``: another kind of work, in tests."""
+    """Compute ``order`` and write its tables. Raises what Spark raises. ``make_work``: replaced by tests."""
     from pyspark.sql import functions as F
 
     work = make_work(order.view, order.parameters, order.now_ms, LiveSettings(cache=False))
@@ -173,7 +172,7 @@ def _place() -> tuple[Column, Column]:
     """The path of a listed file, and when it was modified."""
     from pyspark.sql import functions as F
 
-    # file:/a/b is /a/b to a report; names are as they are, not percent-encoded.
+    # A report knows file:/a/b as /a/b; names are not percent-encoded.
     path = F.regexp_replace("path", "^file:/+", "/")
     return path.alias("path"), F.unix_millis("modificationTime").alias("mtime_ms")
 
@@ -200,13 +199,13 @@ def _key() -> Column:
 
 
 def _computed(files: DataFrame, parts: int, work: Work) -> DataFrame:
-    """Return the rows of all tables of ``files``; what is to be computed ``together`` is in one batch."""
+    """Return packed rows of all tables of ``files``; files with equal ``together`` share a batch."""
     sorted_files = files.repartition(parts, "together").sortWithinPartitions("together", "path")
     return sorted_files.select("key", "together", "path", "mtime_ms", "content").mapInArrow(work, SCHEMA)
 
 
 def _linked(rows: DataFrame) -> dict[str, str]:
-    """Return the jobs of whose files one mentions another, with what they are computed together with."""
+    """Return the jobs whose files mention each other, and the group that each is computed with."""
     found = rows.where(f"{TABLE} = '{LINKS.name}' and {HEIGHT} > 0").select(ROWS).collect()
     frames = (pl.read_ipc(bytes(row[ROWS])) for row in found)  # PySpark 3.5 collects bytearrays
     links = {link for frame in frames for link in frame.select(JOB, "mentioned").iter_rows()}
@@ -214,7 +213,7 @@ def _linked(rows: DataFrame) -> dict[str, str]:
 
 
 def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: Work) -> DataFrame:
-    """Compute the jobs that are linked once more, together. Only their files are read again."""
+    """Compute linked jobs again, as groups. Only their files are read again."""
     from pyspark.sql import functions as F
 
     together = spark.createDataFrame(sorted(linked.items()), "key string, together string")
@@ -224,14 +223,14 @@ def _again(spark: SparkSession, files: DataFrame, linked: dict[str, str], work: 
 
 
 def _tasks_at_once(spark: SparkSession) -> int:
-    """Return in how many tasks Spark divides something by itself: the number of cores it has."""
+    """Return Spark's default parallelism: its number of cores."""
     from pyspark.sql import functions as F
 
     return int(spark.range(4096).select(F.spark_partition_id().alias("at")).distinct().count())
 
 
 _Computed = Sequence[tuple["DataFrame", frozenset[str]]]
-"""Packed rows of all tables, and the jobs of which they do not count."""
+"""Packed rows of all tables, and the jobs to leave out of them."""
 
 
 def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outcome) -> Outcome:
@@ -244,18 +243,18 @@ def _write(spark: SparkSession, computed: _Computed, order: Order, outcome: Outc
         known = heights[table.name]
         files = known // _ROWS + 1
         mine = _unpacked(computed, table, files)
-        if not table.key:  # what concerns no job, each batch has found
+        if not table.key:  # rows that belong to no job are found by every batch
             mine = mine.distinct()
         _save(mine, table, order.folder, files)
         there = _written(spark, table, order)
         outcome.rows[table.name] = known if table.key and not outcome.linked else there.count()
         if table is FINDINGS:
             outcome.findings.update((row["level"], row["count"]) for row in there.groupBy("level").count().collect())
-    # From what was just written: unpacking and summing up in one stage would start a second Python worker beside the first.
+    # Read back what was written: unpacking and summing up in one stage would start a second Python worker.
     listing = _written(spark, LISTING, order).coalesce(1)
     _save(listing.mapInArrow(_rolled_up, ddl(ROLLUP)), ROLLUP, order.folder, 1)
     outcome.rows[ROLLUP.name] = _written(spark, ROLLUP, order).count()
-    # Last, for a result is one once it has a manifest. A literal: rows made here would pass through a Python worker of their own.
+    # Last, because the manifest completes a result. A literal, because rows made here would start another Python worker.
     manifest = spark.range(1).select(F.lit(json.dumps(_manifest(order, outcome))).alias("manifest"))
     manifest.coalesce(1).write.mode("overwrite").text(f"{order.folder}/manifest")
     return outcome
@@ -267,7 +266,8 @@ def _written(spark: SparkSession, table: Table, order: Order) -> DataFrame:
 
 
 def _unpacked(computed: _Computed, table: Table, files: int) -> DataFrame:
-    """Return the rows of ``table`` that count, with ``PLACE`` where they belong to jobs; for one file, as one partition."""
+    """Return the valid rows of ``table``, with ``PLACE`` if they belong to jobs; one partition if they fit in one
+    file."""
     parts = []
     for rows, without in computed:
         mine = rows.where(f"{TABLE} = '{table.name}' and {HEIGHT} > 0").select(ROWS)
@@ -278,8 +278,8 @@ def _unpacked(computed: _Computed, table: Table, files: int) -> DataFrame:
 
 
 def _save(rows: DataFrame, table: Table, folder: str, files: int) -> None:
-    """Write a table to its folder, which it replaces. In each file those of a job lie together and in the order that a report
-    has, so that who looks for a job skips the other row groups, which are small for that."""
+    """Replace the folder of a table. Within a file the rows of a job are adjacent and in report order, and row groups
+    are small, so that a lookup of one job can skip the others."""
     by = [table.key[0], PLACE] if table.key and PLACE in rows.columns else [*table.key, *table.order]
     order = [name for name in by if not name.startswith("-")]
     divided = rows.coalesce(1) if files == 1 else rows.repartition(files, order[0])

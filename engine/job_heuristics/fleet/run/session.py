@@ -1,4 +1,4 @@
-"""A Spark session for a run, and what goes wrong with one in words an operator can act on."""
+"""A Spark session for a run, and its errors in words an operator can act on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _NEEDED = "pip install 'loadlens[spark]' 'pyspark>=3.5'"
 _NOT_THERE = "loadlens is not installed for the Python that workers run: set PYSPARK_PYTHON, or ship it with --archives"
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of Java for a run of minutes: what its optimising compiler and parallel collector take is never earned back."""
+"""JVM options for runs of minutes, in which an optimising compiler and a parallel collector do not pay off."""
 _EVERY_S = 2.0
 Show = Callable[[int, int], None]
-"""Called with tasks done and tasks known, of the stages that run."""
+"""Called with the number of finished and known tasks of the active stages."""
 
 
 class SparkMissing(Exception):
@@ -32,8 +32,8 @@ class SparkFailed(Exception):
 
 @contextmanager
 def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
-    """Yield the session that exists (inside spark-submit), or a new one on ``master`` or ``remote`` (Spark Connect); a new
-    one is stopped in the end. Raises SparkMissing."""
+    """Yield the existing session (inside spark-submit) or a new one on ``master`` or ``remote`` (Spark Connect),
+    which is stopped at the end. Raises SparkMissing."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -51,7 +51,7 @@ def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
     if remote:
         builder = builder.remote(remote)
     else:
-        # Progress is shown by whoever calls; Spark's own bar would be drawn over it.
+        # The caller shows progress; Spark's own bar would overwrite it.
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         builder = builder.master(master) if master else builder
     if (remote or master or "local").startswith("local"):  # workers on this machine: this Python, not any python3
@@ -61,7 +61,7 @@ def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
         )
     try:
         made = builder.getOrCreate()
-    except Exception as error:  # PySpark raises its own, Py4J's and plain ones
+    except Exception as error:  # PySpark raises its own, Py4J's and built-in exceptions
         if "JAVA_GATEWAY_EXITED" in str(error):
             raise SparkMissing(
                 "Java could not be started: PySpark 4 needs Java 17 or newer (JAVA_HOME or PATH)"
@@ -74,7 +74,7 @@ def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
 
 
 def in_words(error: BaseException) -> str:
-    """Return what made a run fail, in one sentence."""
+    """Return the cause of a failed run in one sentence."""
     text = str(error)
     for sign, words in (
         ("OtherVersion: ", ""),
@@ -103,7 +103,7 @@ def progress(spark: SparkSession, show: Show) -> Iterator[None]:
 
 @contextmanager
 def _handled(spark: Any, show: Show) -> Iterator[None]:
-    """Let Spark Connect tell how far its stages are; before 4.0 it does not."""
+    """Receive progress of stages from Spark Connect; versions before 4.0 send none."""
     last = time.monotonic()
 
     def handle(stages: Any, **_: Any) -> None:
@@ -124,7 +124,7 @@ def _handled(spark: Any, show: Show) -> Iterator[None]:
 
 @contextmanager
 def _asked(spark: SparkSession, show: Show) -> Iterator[None]:
-    """Ask a classic session how far its stages are. Nothing else here needs its context, which Connect does not have."""
+    """Poll a classic session for progress of its stages, by its context, which Connect does not have."""
     tracker = spark.sparkContext.statusTracker()
     ended = threading.Event()
 
