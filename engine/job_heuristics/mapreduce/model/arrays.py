@@ -1,7 +1,7 @@
-"""Tasks and attempts of some jobs as NumPy arrays: what sums, verdicts, costs and recommendations are computed from.
+"""Tasks and attempts of some jobs as NumPy arrays, the input of sums, verdicts, costs and recommendations.
 
-A call of Polars costs 50-200 microseconds however few rows there are, one of NumPy a few: that decides while one job
-changes at a time. The same kernels serve one job and all of them, so that both give the same numbers.
+A Polars call costs 50-200 microseconds even for few rows, a NumPy call a few, which matters while single jobs change.
+One job and all jobs use the same kernels and so give the same numbers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TASK_NUMBERS: tuple[str, ...] = (
     "total_ms", "shuffle_ms", "sort_ms", "start_ms", "finish_ms", "input_bytes", "cpu_ms", "gc_ms", "physical_bytes",
     "virtual_bytes", "spilled_records", "map_output_records", "map_output_bytes", "reduce_shuffle_bytes",
 )  # fmt: skip
-"""Columns of the task model that are taken as they are, null as 0: what heuristics may look at."""
+"""Columns of the task model available to heuristics; null is 0."""
 OF_ALL_TASKS: tuple[str, ...] = (
     "input_bytes", "reduce_shuffle_bytes", "spilled_records", "map_output_records",
 )  # fmt: skip
-"""Counters that Dr. Elephant also sums up over tasks without times, where they are mostly 0."""
+"""Counters that Dr. Elephant also sums over tasks without times (mostly 0 there)."""
 PEAK = pl.max_horizontal(
     "physical_bytes",
     pl.when(pl.col("side") == "map").then("map_physical_max_bytes"),
@@ -39,8 +39,8 @@ PEAK = pl.max_horizontal(
 @dataclass(frozen=True)
 class TaskArrays:
     """Tasks in the order of the task model. ``job``: index into the list of jobs asked for; ``state``: ``STATES``;
-    ``numbers``: int64 by name, ``TASK_NUMBERS`` and ``peak``, of those tasks alone that are ``timed``; ``counters``: int64
-    by name, ``OF_ALL_TASKS``, of all tasks."""
+    ``numbers``: int64 by name (``TASK_NUMBERS``, ``peak``) of ``timed`` tasks only; ``counters``: int64 by name
+    (``OF_ALL_TASKS``) of all tasks."""
 
     job: Array
     is_map: Array
@@ -52,7 +52,7 @@ class TaskArrays:
 
     @cached_property
     def side(self) -> Array:
-        """For each task the number of its job's side: 2 x job for maps, one more for reduces."""
+        """Number of each task's side: 2 x job for maps, one more for reduces."""
         side: Array = self.job * 2 + ~self.is_map
         return side
 
@@ -68,8 +68,8 @@ class TaskArrays:
 
 @dataclass(frozen=True)
 class AttemptArrays:
-    """Attempts that have started, in the order of the attempt model. ``finished`` and ``shuffled`` say where
-    ``finish_ms`` and ``shuffle_finish_ms`` are known; ``raced``: some attempt of the same task was speculative."""
+    """Attempts that have started, in the order of the attempt model. ``finished`` and ``shuffled``: whether
+    ``finish_ms`` and ``shuffle_finish_ms`` are known; ``raced``: an attempt of the same task was speculative."""
 
     job: Array
     is_map: Array
@@ -84,7 +84,7 @@ class AttemptArrays:
 
 
 def job_index(names: pl.Series, jobs: Sequence[str]) -> Array:
-    """Return for each of ``names`` its place in ``jobs``, -1 where it is not one of them. Equal names lie together."""
+    """Return the index in ``jobs`` of each of ``names``, -1 if absent. Equal names must be adjacent."""
     places = {job: place for place, job in enumerate(jobs)}
     runs = names.rle().struct.unnest()
     place_of_run = np.array([places.get(name, -1) for name in runs["value"].to_list()], dtype=np.int64)
@@ -92,7 +92,8 @@ def job_index(names: pl.Series, jobs: Sequence[str]) -> Array:
 
 
 def filled(column: pl.Series, value: int) -> Array:
-    """Return a column of whole numbers with ``value`` for nulls. Few are filled one by one: a query takes longer."""
+    """Return a column of whole numbers with nulls replaced by ``value``; a few are filled one by one, faster than a
+    query."""
     if len(column) <= 1000:
         return np.array([value if one is None else one for one in column.to_list()], dtype=np.int64)
     return np.array(column.fill_null(value).to_numpy(), dtype=np.int64)
@@ -103,7 +104,7 @@ def _codes(column: str) -> pl.Expr:
 
 
 def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
-    """Make arrays of TASK_MODEL rows, without those of jobs that are not in ``jobs``."""
+    """Make arrays of the TASK_MODEL rows of ``jobs``."""
     made = frame.select(
         (pl.col("side") == "map").fill_null(False).alias("is_map"),
         _codes("state").alias("state"),
@@ -126,7 +127,7 @@ def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
 
 
 def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
-    """Make arrays of ATTEMPT_MODEL rows, without those of jobs that are not in ``jobs`` and those that never started."""
+    """Make arrays of the started ATTEMPT_MODEL rows of ``jobs``."""
     speculative = frame.filter((pl.col("avataar") == "SPECULATIVE") & (pl.col("start_ms") > 0))["task_id"].unique()
     made = frame.select(
         (pl.col("side") == "map").fill_null(False).alias("is_map"),

@@ -24,7 +24,7 @@ _SIDE = pl.when(pl.col("type") == "MAP").then(pl.lit("map")).otherwise(pl.lit("r
 
 
 def attempt_rows(starts: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
-    """Join starts and ends to one row per attempt, without counters and without what only the task knows; unordered."""
+    """Join starts and ends to one row per attempt, without counters and task columns; unordered."""
     starts = _one(starts, "attempt_id", "first")
     ended = _one(ends.filter(pl.col("state").is_not_null()), "attempt_id", "last")
     keep = ("attempt_id", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms", "sort_finish_ms", "rack",
@@ -46,7 +46,7 @@ def attempt_rows(starts: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ends(task_ends: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
-    """The end of each task: the last one, unless the attempt it rests on was lost afterwards."""
+    """The end of each task: the last one, unless its attempt was lost afterwards."""
     ended = _one(task_ends.filter(pl.col("state").is_not_null()), "task_id", "last")
     lost = attempts.filter(pl.col("state").is_in(["FAILED", "KILLED"])).select(
         pl.col("attempt_id").alias("chosen_id"), "end_seq"
@@ -64,8 +64,8 @@ def _ends(task_ends: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _chosen_attempts(ends: pl.DataFrame, attempts: pl.DataFrame, rest: pl.Series) -> pl.DataFrame:
-    """The attempt whose times and counters an ended task takes: (task_id, attempt_id, fallback). ``fallback``: Dr.
-    Elephant would find none."""
+    """The attempt that supplies an ended task's times and counters: (task_id, attempt_id, fallback). ``fallback``:
+    Dr. Elephant would find none."""
     named = ends.select("job_id", "task_id", FILE, "state", pl.col("chosen_id").alias("attempt_id")).with_columns(
         rest=pl.col(FILE).is_in(rest.implode())
     )
@@ -100,7 +100,7 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         [f[["job_id", "task_id", "type", FILE]] for f in (events.task_starts, events.task_ends, attempts)]
     ).unique("task_id", keep="first", maintain_order=True)
     chosen = _chosen_attempts(ends, attempts, rest)
-    # Hadoop's parser has all phases of an attempt that did not succeed end with it.
+    # In Hadoop's parser all phases of an unsuccessful attempt end with it.
     histories = pl.Series([i for i, info in events.infos.items() if info.kind == "jhist"], dtype=pl.UInt32)
     failed = pl.col(FILE).is_in(histories.implode()) & pl.col("state").is_in(["FAILED", "KILLED"])
     phase_ends = [
@@ -164,7 +164,7 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
 
 
 def completed_attempts(events: Events, attempts: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Add to ``attempts`` what their tasks know (schedule, counters of the chosen attempt); ATTEMPT_MODEL rows, unordered."""
+    """Add task columns to ``attempts`` (schedule, counters of the chosen one); ATTEMPT_MODEL rows, unordered."""
     frame = attempts.lazy().join(
         tasks.lazy().select("task_id", "scheduled_ms", pl.col("attempt_id").alias("picked")),
         on="task_id", how="left", maintain_order="left",
@@ -184,14 +184,14 @@ _ATTRIBUTES = (
     "submit_ms", "launch_ms", "finish_ms", "name", "user", "queue", "state", "maps", "reduces", "maps_finished",
     "reduces_finished", "attempts_running", "uberized", "workflow", "diagnostics", "source",
 )  # fmt: skip
-"""Job attributes where the most recent event wins."""
+"""Job attributes of which the latest event counts."""
 _LOST = "java.lang.NullPointerException: an event of a task or attempt whose start the history does not hold"
 SIZE_LIMIT_MB = 500
-"""MiB of a history file on disk above which Dr. Elephant's fetcher does not parse it, by default."""
+"""Default size limit, MiB, of a history file for Dr. Elephant's fetcher."""
 
 
 def assemble(events: Events) -> dict[str, JobPart]:
-    """Assemble all jobs that ``events`` name; each job's part of the model, in the order of JOB_MODEL."""
+    """Assemble all jobs in ``events``: parts of the model by job, in the order of JOB_MODEL."""
     chosen, files = choose_files(events)
     rest = pl.Series([i for i, f in events.infos.items() if f.kind == "mapreduce-rest"], dtype=pl.UInt32)
     contested = any(len(each) > 1 for each in files.values())
@@ -212,7 +212,7 @@ def assemble(events: Events) -> dict[str, JobPart]:
 
 
 def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
-    """JOB_MODEL rows without what the configuration says; unordered."""
+    """JOB_MODEL rows without configuration columns; unordered."""
     rows = events.jobs.lazy().sort(FILE, "seq", maintain_order=True)
     facts = rows.group_by("job_id", maintain_order=True).agg(
         *[pl.col(name).drop_nulls().last() for name in _ATTRIBUTES],
@@ -236,7 +236,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
             done_reduces=((pl.col("side") == "reduce") & (pl.col("state") == "SUCCEEDED")).sum().cast(pl.Int64),
             task_time=pl.max_horizontal(pl.col("ended_ms").max(), pl.col("scheduled_ms").max()),
             task_file=pl.col(FILE).min(),
-            # Hadoop's parser stumbles over the end of what it has not seen begin.
+            # Hadoop's parser fails on the end of something whose start is missing.
             lost_tasks=pl.col("begun").is_null().any(),
             lost_choices=(pl.col("attempt_id").is_not_null() & pl.col("start_ms").is_null()).any(),
         )
@@ -259,7 +259,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
     )
     state = pl.col("state").str.to_uppercase()
     ended = state.is_in(TERMINAL)
-    # A cut last line counts only while nothing was read behind it.
+    # A cut last line counts only while nothing follows it.
     still_cut = pl.col("cut_seq") > pl.max_horizontal(pl.col("last_seq"), pl.col("attempt_seq")).fill_null(-1)
     lost = (pl.col("kind") == "jhist") & pl.any_horizontal("lost_tasks", "lost_choices", "lost_attempts")
     completed = frame.with_columns(
@@ -299,7 +299,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
 
 
 def _over_limit(events: Events) -> pl.Expr:
-    """What Dr. Elephant says instead of parsing a history file that is too large for it; null for all others."""
+    """Dr. Elephant's message for a history file above its size limit; null for others."""
     texts = {
         file: f"the history file has {info.size / 2**20:,.0f} MB, more than Dr. Elephant's limit of {SIZE_LIMIT_MB} MB "
         "(history_log_size_limit_in_mb): it is not parsed and the job is treated as failed"

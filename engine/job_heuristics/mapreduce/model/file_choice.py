@@ -1,4 +1,4 @@
-"""Events of all files, and which of several files counts for a job: for its events and for its configuration."""
+"""Events by file, and which files supply a job's events and configuration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.job_heuristics.mapreduce.tables import CONF_MODEL
 TERMINAL = ("SUCCEEDED", "FAILED", "KILLED", "ERROR")
 """States in which a job or attempt has ended."""
 EVENT_TABLES = ("job_events", "task_starts", "task_ends", "attempt_starts", "attempt_ends")
-"""The input tables that tasks, attempts and states of a job come from."""
+"""Input tables of a job's events."""
 
 
 class Events:
-    """The input rows of some files. Each attribute but ``infos`` is the frame of one input table."""
+    """The input rows of some files: one frame per input table, and ``infos``."""
 
     def __init__(self, inputs: Inputs, files: Collection[int], at_ms: int | None) -> None:
-        """Take the rows of ``files``; with ``at_ms`` (epoch ms) without what happened later."""
+        """Take the rows of ``files``, up to ``at_ms`` (epoch ms) if given."""
         self.infos: Mapping[int, FileInfo] = {i: inputs.files[i] for i in files}
         self.jobs, self.task_starts, self.task_ends, self.attempt_starts, self.attempt_ends, self.conf = (
             rows_of(inputs, name, files) for name in (*EVENT_TABLES, "conf")
@@ -30,7 +30,7 @@ class Events:
             self._drop_after(at_ms)
 
     def _drop_after(self, at: int) -> None:
-        """Drop what happened after ``at``; jobs that end later still run."""
+        """Drop what happened after ``at``; jobs that ended later are running."""
         self.task_starts = self.task_starts.filter(pl.col("scheduled_ms").fill_null(at) <= at)
         self.task_ends = self.task_ends.filter(pl.col("finish_ms").fill_null(at) <= at)
         self.attempt_starts = self.attempt_starts.filter(pl.col("start_ms").fill_null(at) <= at)
@@ -56,15 +56,15 @@ def rows_of(inputs: Inputs, name: str, files: Collection[int]) -> pl.DataFrame:
 
 
 _RANK = {"jhist": 2, "mapreduce-rest": 1}
-"""Kinds of files by how much they tell of a job; more is better."""
+"""Preference among kinds of files; higher is better."""
 
 
 def choose_files(events: Events) -> tuple[pl.DataFrame, dict[str, set[int]]]:
-    """Choose which source counts for each job: one row (job_id, kind, group) per job; and every file that names it.
+    """Choose the source of each job: one row (job_id, kind, group) per job; and all files that name it.
 
-    A job may lie in several files (staging and done, an earlier application master, saved REST answers). The one
-    that is finished wins, then the one with most ended tasks and attempts, then most records, then history over
-    REST, then the newest file. ``group``: the file's id; -1 for all REST answers together.
+    A job may lie in several files (staging and done, an earlier application master, saved REST answers). Prefer a
+    finished one, then most ended tasks and attempts, then most records, then history over REST, then the newest file.
+    ``group``: the file's id; -1 for all REST answers together.
     """
     kinds = pl.DataFrame(
         {
@@ -137,8 +137,8 @@ def only_chosen(frame: pl.DataFrame, chosen: pl.DataFrame, rest: pl.Series) -> p
 def choose_confs(events: Events, files: Mapping[str, set[int]]) -> tuple[pl.DataFrame, dict[str, int]]:
     """Choose the configuration of each job: rows with ``job_id`` set, and the file they come from.
 
-    ``files``: job → files that name it. Several configurations of one job: the one with most properties, then the newest.
-    None of a job's own id: the one for the id that the history's file name (wrongly) carries.
+    ``files``: job → files that name it. Of several configurations the one with most properties counts, then the
+    newest; without any for the job's id, the one for the id in the history's file name.
     """
     candidates: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for job, file, count in events.conf.group_by("job_id", FILE).agg(pl.len()).iter_rows():
@@ -166,5 +166,5 @@ def choose_confs(events: Events, files: Mapping[str, set[int]]) -> tuple[pl.Data
 
 
 def id_in_name(info: FileInfo) -> str | None:
-    """The job id that a file's name carries, None if it carries none."""
+    """The job id in a file's name, or None."""
     return job_in(info.path[info.path.rfind("/") + 1 :])

@@ -1,7 +1,7 @@
-"""The model kept up to date: only jobs whose files changed are assembled again.
+"""The incremental model: only jobs whose files changed are assembled again.
 
 Two steps of ``Partials``: which jobs each file names (by the file's version), then one assembled part per job (by the
-versions of all files that concern it). The outcome is that of ``assembly.assemble`` over all files.
+versions of all files that concern it). The result equals ``assembly.assemble`` over all files.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def current_model(inputs: Inputs, context: Context) -> Model:
 
 
 def _updated_model(inputs: Inputs, context: Context, times: str) -> Model:
-    """Assemble the jobs whose files changed, and return the model of all. Parts of ``now`` and ``past`` are kept apart:
-    who looks back does not lose the present."""
+    """Assemble the jobs whose files changed, and return the model of all. Parts of ``now`` and ``past`` are kept
+    apart, so that looking back does not evict the present."""
     versions = {number: info.version for number, info in inputs.files.items()}
     files_of = context.memo.state("files by job", FilesByJob).update(inputs, versions)
     parts: Partials[str, JobPart | None] = context.memo.state(f"job parts {times}", Partials)
@@ -56,7 +56,7 @@ def _updated_model(inputs: Inputs, context: Context, times: str) -> Model:
 
 
 class FilesByJob:
-    """Which files each job depends on. A file that grows usually names the same jobs: then nothing is sorted again."""
+    """Which files each job depends on. A growing file usually names the same jobs; then nothing is recomputed."""
 
     def __init__(self) -> None:
         self._named: Partials[int, NamedJobs] = Partials()
@@ -99,8 +99,8 @@ def _ids_by_file(inputs: Inputs, tables: Iterable[str], files: Collection[int]) 
 
 
 def _files_by_job(named: Mapping[int, NamedJobs]) -> dict[str, list[int]]:
-    """Return the files that each job of some event depends on, sorted: those that name it, and those that name the id
-    which a file name of its own carries instead (its configuration may be found under that id)."""
+    """Return the sorted files of each job: those that name it, and those that name another id carried by its
+    history's file name (its configuration may be stored under that id)."""
     by_id: dict[str, list[int]] = defaultdict(list)
     files_of: dict[str, list[int]] = {}
     aliases: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""One job's numbers as arrays, for everything that looks at a single job: explanations, outlook, what-if, advice."""
+"""One job's numbers as arrays, for explanations, outlook, what-if and advice."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _VARIABLE = re.compile(r"\$\{([^\}\$\s]{1,200})\}")
 
 
 def resolve(conf: Mapping[str, str], key: str) -> str | None:
-    """Return the value of ``key`` with ``${other}`` replaced as Hadoop's Configuration does: one variable at a time, at
-    most 20 times; unknown variables stay. None without the key."""
+    """Return the value of ``key`` with ``${other}`` replaced as by Hadoop's Configuration: one variable at a time, at
+    most 20 times; unknown variables stay. None if unset."""
     value = conf.get(key)
     if value is None:
         return None
@@ -53,17 +53,16 @@ def mean(values: Ints) -> float:
 SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3
 """Outcome codes of ``Attempts.outcome``."""
 UNKNOWN = -1
-"""A time that the history does not hold (yet)."""
+"""A time missing from the history."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attempts:
     """Attempts of one job as arrays of length n (times epoch ms, ``UNKNOWN`` where the history has none).
 
-    ``task`` numbers tasks from 0 over both sides; ``is_map`` per attempt; ``scheduled`` when its task was started (a
-    retry was asked for when the attempt before it ended, so only first attempts tell a container wait); ``finish`` of
-    a running attempt is the newest moment the history knows. ``chosen``: the attempt Dr. Elephant counts. ``speculative``:
-    launched while another one of its task was running. ``host``: node name.
+    ``task``: number from 0 over both sides; ``scheduled``: start of its task (a container wait only for first
+    attempts); ``finish``: of a running attempt the newest time in the history; ``chosen``: counted by Dr. Elephant;
+    ``speculative``: launched beside a running attempt of the same task; ``host``: node name.
     """
 
     task: Ints
@@ -85,12 +84,11 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The maps or the reduces of one job. Arrays hold the tasks that have times, in task order; ``n`` counts all tasks
-    of the side that the history ended, ``planned`` those the job will have; ``size`` is bytes read by a map or fetched
-    by a reduce; ``peak`` the best known peak of physical memory in bytes (Hadoop 3's maximum where there, else the last
-    snapshot); ``container_mb`` as the metrics see it, ``stated_mb`` as the Memory heuristic does (-1: its default).
-    ``untimed``: the counters ``OF_ALL_TASKS`` of the tasks without times; ``others``: the columns of ``TASK_NUMBERS``
-    that have no array of their own here."""
+    """The maps or the reduces of one job. Arrays hold the tasks with times, in task order. ``n``: ended tasks,
+    ``planned``: tasks the job will have; ``size``: bytes read by a map or fetched by a reduce; ``peak``: peak
+    physical memory in bytes (Hadoop 3's maximum, else the last snapshot); ``container_mb`` as in the metrics,
+    ``stated_mb`` as in the Memory heuristic (-1: its default). ``untimed``: the counters ``OF_ALL_TASKS`` of the
+    tasks without times; ``others``: the columns of ``TASK_NUMBERS`` that have no array of their own here."""
 
     name: str
     n: int
@@ -117,7 +115,7 @@ class Side:
     racks: tuple[str, ...]
 
     def at(self, places: Ints) -> Side:
-        """Return the side with the tasks at ``places`` alone, which may repeat; ``n`` and ``planned`` stay."""
+        """Return the side restricted to the tasks at ``places`` (which may repeat); ``n`` and ``planned`` stay."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         taken: dict[str, Any] = {name: v[places] for name, v in values.items() if isinstance(v, np.ndarray)}
         hosts, racks = (tuple(names[i] for i in places.tolist()) for names in (self.hosts, self.racks))
@@ -200,7 +198,7 @@ SIDE_COLUMNS = {
     "out_records": "map_output_records",
     "out_bytes": "map_output_bytes",
 }
-"""Arrays of ``Side`` that are columns of TASK_MODEL as they are."""
+"""Arrays of ``Side`` by column of TASK_MODEL."""
 _OTHERS = tuple(column for column in TASK_NUMBERS if column not in SIDE_COLUMNS.values())
 
 

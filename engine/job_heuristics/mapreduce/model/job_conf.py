@@ -1,4 +1,4 @@
-"""What a job's configuration says that metrics, verdicts, cost and advice need: containers, job type, queue."""
+"""Settings of a job that metrics, verdicts, cost and advice need: containers, job type, queue."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import polars as pl
 from engine.job_heuristics.dr_elephant.display import integer
 
 DEFAULT_MB = 2048
-"""MB of a container where the configuration gives none that is a number (Dr. Elephant's default)."""
+"""MB of a container without a numeric setting (Dr. Elephant's default)."""
 DEFAULT_AM_MB = 1536
-"""MB of the application master's container where the configuration gives none (Hadoop's default)."""
+"""MB of the application master's container if unset (Hadoop's default)."""
 MAP_MEMORY = "mapreduce.map.memory.mb"
 REDUCE_MEMORY = "mapreduce.reduce.memory.mb"
 MEMORY = {"map": MAP_MEMORY, "reduce": REDUCE_MEMORY}
@@ -35,8 +35,7 @@ JOB_TYPES: tuple[tuple[str, str, str], ...] = (
     ("Kafka", "kafka.url", r".*"),
     ("HadoopJava", "mapred.child.java.opts", r".*"),
 )
-"""Job type, the property that tells it, and a pattern its value must match (Dr. Elephant's JobTypeConf.xml); the first
-match counts."""
+"""Job type, property, and pattern for its value (Dr. Elephant's JobTypeConf.xml); the first match counts."""
 
 _WANTED = frozenset(
     {
@@ -52,20 +51,20 @@ COST_KEYS = {
     "am_mb": ("yarn.app.mapreduce.am.resource.mb", DEFAULT_AM_MB),
     "am_vcores": ("yarn.app.mapreduce.am.resource.cpu-vcores", 1),
 }
-"""What cost depends on: name, property and Hadoop's default."""
+"""Settings for cost: name, property and Hadoop's default."""
 ADVICE_KEYS = (
     "mapreduce.job.reduce.slowstart.completedmaps",
     "mapreduce.task.io.sort.mb",
     "mapreduce.map.sort.spill.percent",
 )
-"""Properties that recommendations depend on."""
+"""Properties used by recommendations."""
 _COST_NAMES = {key: name for name, (key, _) in COST_KEYS.items()}
 
 
 @dataclass(slots=True)
 class Settings:
-    """What the configuration of one job says: ``properties`` that verdicts look up; ``cost``: those of ``COST_KEYS`` that
-    are positive numbers, by name; ``advice``: those of ``ADVICE_KEYS``."""
+    """Settings of one job: ``properties`` for verdicts; ``cost``: positive numbers of ``COST_KEYS``, by name;
+    ``advice``: those of ``ADVICE_KEYS``."""
 
     properties: dict[str, str] = field(default_factory=dict)
     cost: dict[str, int] = field(default_factory=dict)
@@ -104,7 +103,7 @@ def _rows(conf: pl.DataFrame, keys: pl.Series) -> Iterator[tuple[str, str, str]]
 
 
 def _positive(value: str | None) -> int | None:
-    """A whole number from 1 to 2^31, None for all else."""
+    """A whole number from 1 to 2^31, else None."""
     text = (value or "").strip()
     if not re.fullmatch(r"[+-]?0*[0-9]{1,19}", text):
         return None
@@ -112,9 +111,9 @@ def _positive(value: str | None) -> int | None:
 
 
 def variable(value: str | None) -> str | None:
-    """The name in a value that begins with ``$`` and is no number, as Dr. Elephant's memory heuristic reads it: what lies
-    between the first ``{`` (without one: the beginning) and the first ``}``. None for other values. Raises ValueError where
-    Dr. Elephant stumbles: without ``}`` behind it."""
+    """The variable named in a value that begins with ``$``, as Dr. Elephant's memory heuristic reads it: the text
+    between the first ``{`` (or the beginning) and the first ``}``. None for other values. Raises ValueError where Dr.
+    Elephant fails: without a ``}``."""
     if value is None or not value.startswith("$"):
         return None
     begin, end = value.find("{") + 1, value.find("}")
@@ -145,8 +144,8 @@ def is_double(value: str) -> bool:
 
 
 def stated_mb(properties: Mapping[str, str], side: str) -> int:
-    """Return the container's MB as Dr. Elephant's memory heuristic sees them: the number, or that of the one variable named;
-    -1 where it is unset, negative or no number."""
+    """Return the container's MB as Dr. Elephant's memory heuristic sees them: the number, or the value of the
+    variable it names; -1 if unset, negative or not a number."""
     value = properties.get(MEMORY[side])
     try:
         name = variable(value)
@@ -157,8 +156,8 @@ def stated_mb(properties: Mapping[str, str], side: str) -> int:
 
 
 def container_mb(value: str | None) -> int:
-    """The container the metrics count with: the integer in the configuration; unset, not a number (variables are not
-    replaced here) or negative: 2048."""
+    """The container in metrics: the integer in the configuration, 2048 if unset, negative or not a number (variables
+    are not resolved)."""
     number = integer(value)
     return DEFAULT_MB if number is None or number < 0 else number
 
@@ -167,7 +166,7 @@ def job_type(properties: Mapping[str, str]) -> str:
     """The job type by Dr. Elephant's table (``JOB_TYPES``), "Unknown" if nothing matches."""
     for name, key, pattern in JOB_TYPES:
         value = properties.get(key)
-        # The pattern must match as a whole, and Java's dot matches no line break.
+        # Java requires a full match, and its dot excludes line breaks.
         if value is not None and "\n" not in value and re.fullmatch(pattern, value):
             return name
     return "Unknown"
@@ -176,12 +175,11 @@ def job_type(properties: Mapping[str, str]) -> str:
 _FAILED_TASK = re.compile(r"task_[0-9]+_[0-9]+_[m|r]_[0-9]+")
 _BLANKS = " \t\n\x0b\f\r\u00a0"
 NO_DIAGNOSTICS = "No sufficient diagnostic Info"
-"""What Dr. Elephant shows where the job's diagnostics name no task."""
+"""Dr. Elephant's text if the job's diagnostics name no task."""
 
 
 def named_task(text: str) -> str | None:
-    """Return the task that a job's diagnostics name, as Dr. Elephant finds it: the last id between blanks; line breaks only
-    next to it."""
+    """Return the task named in a job's diagnostics as found by Dr. Elephant: the last id between blanks, on one line."""
     breaks = [place for place in (text.find("\n"), text.find("\r")) if place >= 0]
     first, last = min(breaks, default=len(text)), max(text.rfind("\n"), text.rfind("\r"))
     latest = len(text) - len(text[first:].lstrip(_BLANKS))  # where an id may begin behind the first line break
@@ -196,8 +194,8 @@ def named_task(text: str) -> str | None:
 
 
 def _rest_diagnostics(text: str | None, attempts: pl.DataFrame) -> str | None:
-    """Dr. Elephant's error text of a failed job read from REST: the diagnostics of the named task's first loser; None where
-    it has none."""
+    """Dr. Elephant's error text of a failed job from REST: diagnostics of the named task's first failed attempt, or
+    None."""
     task = named_task(text or "")
     if task is None:
         return NO_DIAGNOSTICS
@@ -210,8 +208,8 @@ def _rest_diagnostics(text: str | None, attempts: pl.DataFrame) -> str | None:
 def complete(
     jobs: pl.DataFrame, settings: Mapping[str, Settings], conf_files: Mapping[str, int], attempts: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add to ``jobs`` what comes from the configuration (job type, containers, its file, the queue where no event names
-    one), and put the diagnostics in Dr. Elephant's form."""
+    """Add configuration columns to ``jobs`` (job type, containers, file, missing queue) and bring the diagnostics
+    into Dr. Elephant's form."""
     names: list[str] = jobs["job_id"].to_list()
     nothing = Settings()
     properties = [settings.get(name, nothing).properties for name in names]

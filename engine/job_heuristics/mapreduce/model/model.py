@@ -25,7 +25,7 @@ class ModelFrames(NamedTuple):
 
 
 class JobPart(NamedTuple):
-    """One job: where its rows lie in the frames of the assembly that made them, and what its configuration says."""
+    """One job: the position of its rows in the frames of their assembly, and its settings."""
 
     frames: ModelFrames
     spans: tuple[tuple[int, int], ...]
@@ -53,11 +53,11 @@ def _spans(names: pl.Series) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Model:
-    """Jobs with ``jobs`` (JOB_MODEL), ``tasks`` (TASK_MODEL), ``attempts`` (ATTEMPT_MODEL) and ``conf`` (CONF_MODEL), each
-    with exactly its declared columns in its declared order.
+    """Jobs with ``jobs`` (JOB_MODEL), ``tasks`` (TASK_MODEL), ``attempts`` (ATTEMPT_MODEL) and ``conf`` (CONF_MODEL),
+    each with exactly its declared columns in its declared order.
 
-    ``revisions``: per job a number that changes whenever the job is assembled again. A model of few jobs is cheap; the
-    whole ``tasks``, ``attempts`` and ``conf`` are put together when first asked for: avoid them on the live path.
+    ``revisions``: number per job that changes when the job is reassembled. A model of few jobs is cheap; the whole
+    ``tasks``, ``attempts`` and ``conf`` are concatenated on first use: avoid them on the live path.
     """
 
     parts: Mapping[str, JobPart] = field(repr=False)
@@ -118,12 +118,12 @@ class Model:
 
     @cached_property
     def properties(self) -> dict[str, Mapping[str, str]]:
-        """Of each job the properties that verdicts look up."""
+        """The properties for verdicts, by job."""
         return {job: settings.properties for job, settings in self.settings.items()}
 
     def only(self, jobs: Collection[str]) -> Model:
-        """Return the part of the model that belongs to ``jobs``. Verdicts and costs ask for the same part in turn: the
-        last one is kept, with its arrays."""
+        """Return the model of ``jobs`` only. The last one is cached with its arrays, since verdicts and costs ask for
+        the same part in turn."""
         wanted = frozenset(jobs)
         if wanted == self.parts.keys():
             return self
@@ -135,7 +135,7 @@ class Model:
 
 
 def _glued(parts: Iterable[JobPart], which: int, empty: pl.DataFrame) -> pl.DataFrame:
-    """Put together the rows of ``parts`` in frame number ``which``; neighbours in one frame are taken as one slice."""
+    """Concatenate the rows of ``parts`` in frame number ``which``; adjacent rows are taken as one slice."""
     runs: list[tuple[pl.DataFrame, int, int]] = []
     for part in parts:
         frame, (begin, height) = part.frames[which], part.spans[which]

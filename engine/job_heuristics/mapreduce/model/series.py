@@ -29,7 +29,7 @@ def decode(progress: bytes | None) -> tuple[list[int], list[int], list[int], lis
 BUCKETS = 12
 """Parts into which Hadoop divides the progress of an attempt."""
 MOST = 400
-"""Most attempts that are decoded, evenly over the side; the sentence says when there were more."""
+"""Most attempts that are decoded, sampled evenly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class InTask:
 
 
 def in_task(attempts: pl.DataFrame, side: str) -> InTask | None:
-    """Describe one side of a job from its ATTEMPT_MODEL rows; None where the history holds no such arrays."""
+    """Describe one side of a job from its ATTEMPT_MODEL rows; None if the history has no such arrays."""
     mine = attempts.filter((pl.col("side") == side) & pl.col("chosen") & pl.col("progress").is_not_null())
     if not mine.height:
         return None

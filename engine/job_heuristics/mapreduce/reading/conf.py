@@ -14,7 +14,7 @@ from engine.job_heuristics.mapreduce.tables import CONF
 JOB_IN_NAME = re.compile(r"job_(?:local)?\d+_\d+")
 _SOME_ID = re.compile(r"(?:job|appattempt|application)_(?:local)?\d+_\d+")
 _NAMING_PROPERTIES = ("mapreduce.job.id", "mapreduce.job.application.attempt.id", "mapreduce.job.dir", "mapred.job.id")
-"""Properties whose value holds the job id, the surest first."""
+"""Properties whose value holds the job id, most reliable first."""
 
 
 RENAMED = {
@@ -27,7 +27,7 @@ RENAMED = {
     "mapred.cache.archives": "mapreduce.job.cache.archives",
     "mapred.cache.archives.filesizes": "mapreduce.job.cache.archives.filesizes",
 }
-"""Properties that Hadoop 2 renames when it loads a configuration, as far as this view looks them up."""
+"""Properties looked up here that Hadoop 2 renames when it loads a configuration."""
 
 
 class JobConf:
@@ -40,13 +40,13 @@ class JobConf:
     tables: tuple[Table, ...] = (CONF,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise it by name: a Hadoop configuration without a job's name is a site file."""
+        """Recognise it by name: a Hadoop configuration whose name holds no job is a site file."""
         if name.endswith("_conf.xml") and JOB_IN_NAME.match(name):
             return True
         return (name == "job.xml" or name.endswith("_conf.xml")) and b"<configuration" in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the whole file; while it is not well-formed its last good version stays."""
+        """Read the whole file; while it is malformed its last good version stays."""
         to = Collector(source.path)
         try:
             rows = properties(data, RENAMED)

@@ -19,8 +19,8 @@ OFFICIAL: dict[str, dict[str, int]] = {
     "FileSystemCounters": _FILE_INDEX,
 }
 """Counter group → counter → index of its column."""
-# Dr. Elephant looks a counter up by name in whatever group comes first. We use the proper group, and another one only
-# where the proper group does not have the counter.
+# Dr. Elephant looks a counter up by name in the first group that has it. We prefer the proper group and use another only
+# if that lacks the counter.
 ANYWHERE = {
     name: _TASK_INDEX.get(name, _FILE_INDEX.get(name, -1))
     for name in (
@@ -33,7 +33,7 @@ ANYWHERE = {
 
 MOST_COUNTERS = 120
 MOST_GROUPS = 50
-"""Most counters and groups of counters outside Hadoop's own that Hadoop's parser takes in one record, by default."""
+"""Hadoop's default limits per record for counters and groups other than its own."""
 _OWN_GROUPS = {f"org.apache.hadoop.mapreduce.{name}" for name in ("TaskCounter", "JobCounter", "FileSystemCounter")}
 
 
@@ -45,8 +45,8 @@ def groups_of(counters: Counters | None) -> list[Group]:
 
 
 def counter_row(counters: Counters | None) -> Sequence[int | None]:
-    """Return the counter columns of one record, in the order of COUNTER_COLUMNS. Of two groups with one name the last
-    counts, as for Hadoop's parser."""
+    """Return the counter columns of one record, in the order of COUNTER_COLUMNS. The last of groups with the same
+    name counts, as in Hadoop's parser."""
     groups = groups_of(counters)
     if not groups:
         return _EMPTY
@@ -70,7 +70,7 @@ def counter_row(counters: Counters | None) -> Sequence[int | None]:
 
 
 def limit_error(counters: Counters | None) -> str:
-    """Return what Hadoop's parser throws at a record with too many counters or groups; empty if it takes them all."""
+    """Return the exception of Hadoop's parser for too many counters or groups; empty if there is none."""
     groups = groups_of(counters)
     if len(groups) <= MOST_GROUPS and sum(len(group.counts) for group in groups) <= MOST_COUNTERS:
         return ""
@@ -80,7 +80,7 @@ def limit_error(counters: Counters | None) -> str:
     for group in groups:
         if group.name in _OWN_GROUPS:
             continue
-        # A group that replaces another still counts while it is added, and so do the counters of both.
+        # A group that replaces another of its name still counts, and so do the counters of both.
         if len(names) == MOST_GROUPS:
             return f"{thrown} groups: {MOST_GROUPS + 1} max={MOST_GROUPS}"
         names.add(group.name)

@@ -33,7 +33,7 @@ from engine.job_heuristics.mapreduce.tables import COUNTER_COLUMNS
 
 
 def plain(text: Text) -> str | None:
-    """Return a nullable string, given in either of Avro's forms."""
+    """Return a nullable string from either of Avro's forms."""
     return text.string if isinstance(text, Union) else text
 
 
@@ -49,7 +49,7 @@ def job_of(some_id: str) -> str | None:
 
 
 def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str | None]:
-    """Clean ``values``. All of them are checked at once: almost always none needs it."""
+    """Clean ``values``. Checks them all at once, since hardly any need it."""
     joined = "".join([v for v in values if v])
     if (
         joined.isascii()
@@ -71,8 +71,8 @@ class Collector:
         unplaced: Sequence[tuple[int, str]] = (),
         broken: Sequence[str] = (),
     ) -> None:
-        """``job``: the one that the records before were of; ``unplaced``: parser errors in front of any job; ``broken``: jobs
-        that have had theirs."""
+        """``job``: job of the preceding records; ``unplaced``: parser errors before any job is named; ``broken``:
+        jobs with a parser error."""
         self.path = path
         self.source = source
         self.job = job
@@ -95,7 +95,7 @@ class Collector:
         self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte, count=count))
 
     def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
-        """Add a job-level row: of ``job``, or of the job that records before it named."""
+        """Add a job-level row of ``job``, by default the current one."""
         if job is not None:
             self.job = job = clean(job, 100)
             unplaced, self.unplaced = self.unplaced, []
@@ -104,7 +104,7 @@ class Collector:
         self.jobs.append({"seq": seq, "event": event, "job_id": self.job, **facts})
 
     def parser_error(self, seq: int, message: str) -> None:
-        """Note what Hadoop's or Dr. Elephant's parser would throw at this place of the file. Only the first one counts."""
+        """Note an exception of Hadoop's or Dr. Elephant's parser at this place. Only the first per job counts."""
         if self.job is None:
             self.unplaced = self.unplaced or [(seq, message)]
         elif self.job not in self.broken:
@@ -112,12 +112,12 @@ class Collector:
             self.job_event(seq, "BROKEN", broken=message)
 
     def check_limits(self, seq: int, counters: Counters | None) -> None:
-        """Note it if Hadoop's parser would refuse the ``counters`` of a record for their number."""
+        """Note if Hadoop's parser would refuse a record for its number of ``counters``."""
         if counters is not None and (error := limit_error(counters)):
             self.parser_error(seq, error)
 
     def jobs_of(self, ids: list[str]) -> list[str | None]:
-        """Return the job of each task id; None, and a problem, where the id holds none."""
+        """Return the job of each task id; one without a job gives None and a problem."""
         if self.job is not None and job_of(self.job) == self.job:
             head = "task_" + self.job[4:] + "_"
             if all(i.startswith(head) for i in ids):
@@ -139,7 +139,7 @@ class Collector:
                 column = [v and clean_text(v) for v in column]
             columns[name] = column
         columns["job_id"] = self.jobs_of(columns["task_id"])
-        # A counter without a value is left out: the store makes it null for nothing.
+        # Counters without a value are left out; the store fills in nulls.
         for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=False):
             if values[0] is not None or any(value is not None for value in values):
                 columns[name] = list(values)
@@ -210,15 +210,15 @@ class Collector:
 
 
 def clean_text(text: str, limit: int = MAX_FIELD) -> str:
-    """Clean a text of several lines: as ``clean``, but line breaks and tabs stay."""
+    """Clean a multi-line text: like ``clean``, but keeping line breaks and tabs."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     return "\n".join("\t".join(clean(part, limit) for part in line.split("\t")) for line in text.split("\n"))
 
 
 def _property(name: str, value: str | None) -> str | None:
-    """Clean the value of a property. Line breaks stay, whatever their form: a job type is not told by a value with one;
-    lists of files stay whole, since they are counted."""
+    """Clean the value of a property. Line breaks stay because they affect the job type; lists of files are not cut
+    because they are counted."""
     if value is None or (len(value) <= MAX_FIELD and value.isascii() and value.isprintable()):
         return value
     limit = MOST_LISTED if ".cache." in name else MAX_FIELD
@@ -358,7 +358,7 @@ def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsu
 
 def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
     chosen = plain(e.successfulAttemptId)
-    # Hadoop's parser takes the task for successful whatever its status says.
+    # Hadoop's parser ignores the status: the task counts as successful.
     to.task_ends.append(
         (seq, e.taskid, e.taskType, "SUCCEEDED", None, e.finishTime, chosen, e.counters is not None, None)
     )

@@ -1,7 +1,7 @@
-"""Job histories: the file kind ``jhist`` finds header and schema, and hands the events to the reader of their form.
+"""Job histories: the file kind ``jhist`` finds header and schema and passes the events to the reader of their form.
 
-Text goes to ``history_text``, binary to ``history_binary``; both decode an event to a record (``records``) and hand it to
-the ``Collector`` (``event_collector``), which makes input rows of it.
+Text goes to ``history_text``, binary to ``history_binary``; both decode events to ``records`` for the ``Collector``
+(``event_collector``), which turns them into input rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.job_heuristics.mapreduce.tables import (
 
 _HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
 _LONGEST_PREFACE = 2**20
-"""Bytes of foreign text in front of the header that are looked through."""
+"""Most bytes of foreign text before the header."""
 
 
 class History:
@@ -42,9 +42,9 @@ class History:
         return name.endswith((".jhist", ".jhist_tmp")) or _HEADER.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read new bytes of a history. ``state``: its form, the number of the last line (text) or the schema (binary), the
-        job, what Hadoop would throw at further records and has thrown before a job was named, jobs at which it has thrown, and
-        the length of a last record that is not complete."""
+        """Read new bytes of a history. ``state``: its form; number of the last line (text) or schema (binary);
+        current job; pending parser errors by record, those before any job was named, jobs that have one; length of an
+        incomplete last record."""
         state = dict(state) if isinstance(state, dict) else {"form": "", "line": 0, "errors": {}, "job": None}
         unplaced, broken = state.get("unplaced") or (), state.get("broken") or ()
         to = Collector(source.path, job=state.get("job"), unplaced=unplaced, broken=broken)
@@ -65,8 +65,8 @@ class History:
         return to.reading(at, state)
 
     def _begin(self, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
-        """Find header and schema. Returns where the events begin, -1: not yet there. What is found does not depend on how
-        much of the file is there yet."""
+        """Find header and schema. Returns where the events begin, -1 if unknown yet. The result does not depend on
+        how much of the file exists already."""
         header = None if history_text.is_event(data[:256]) else _HEADER.search(data, 0, _LONGEST_PREFACE)
         if header is None or data.find(b"\n", header.end() - 1) < 0:
             return self._without_header(data, state, final, to, begun=header is not None)
@@ -86,7 +86,7 @@ class History:
 
     @staticmethod
     def _without_header(data: bytes, state: dict[str, Any], final: bool, to: Collector, *, begun: bool) -> int:
-        """As ``_begin`` where no header line ends within the bytes at hand; ``begun``: one has begun."""
+        """As ``_begin``, if no header line ends within the available bytes. ``begun``: one has begun."""
         if history_text.is_event(data[:256]) and b"\n" in data:
             to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
             to.parser_error(
@@ -136,12 +136,12 @@ class History:
 
     @staticmethod
     def _text(data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector) -> int:
-        """Read text events from ``at`` on; a last line without its end only if ``final``. Returns where reading stops."""
+        """Read text events from ``at`` on, an unfinished last line only if ``final``. Returns where reading stopped."""
         end = data.rfind(b"\n", at) + 1
         line = state["line"]
         errors = dict(state.get("errors") or {})
         if end > at:
-            # A BytesIO shares the bytes: nothing is copied but one line at a time.
+            # BytesIO shares the bytes: only one line at a time is copied.
             lines = io.BytesIO(data)
             lines.seek(at)
             line = history_text.read_events(lines, line, errors, to, end - at)
@@ -164,7 +164,7 @@ class History:
 
     @staticmethod
     def _binary(source: Source, data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector) -> int:
-        """Read binary events from ``at`` on. Returns where reading stops."""
+        """Read binary events from ``at`` on. Returns where reading stopped."""
         try:
             decoder = history_binary.decoder(bytes(state["schema"]))
         except history_binary.BadSchema:

@@ -26,9 +26,9 @@ from engine.job_heuristics.mapreduce.reading.records import (
 
 _START = b'{"type":"'
 _PLACE = re.compile(r" \(byte \d+\)$")
-"""Where in its line a fault is: left out, so that equal faults are one problem with a number."""
+"""Position of a fault in its line: removed, so that equal faults become one counted problem."""
 _PER_COUNTER = b'"displayName"'
-"""What stands once for each counter, and for each group of them."""
+"""Markers that occur once per counter and per group."""
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z_]{1,64})"')
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
@@ -43,14 +43,14 @@ def _decoder(record: str, kind: type[Any]) -> msgspec.json.Decoder[Any]:
 _BY_TYPE = {
     kind.encode(): (_decoder(record, shape), HANDLERS[shape], kind, record) for kind, (record, shape) in RECORDS.items()
 }
-"""Event type → its decoder, what collects its facts, its name as text, and the name of its Avro record."""
+"""Event type → decoder, collecting function, its name as text, and name of its Avro record."""
 _SKIP = {kind.encode() for kind in IGNORED}
 _COUNTED = {
     kind.encode(): _decoder(record, AllCounters)
     for kind, (record, shape) in RECORDS.items()
     if shape in (MapAttemptFinished, JobFinished)
 }
-"""Event type → decoder of its counters, where the others are not read."""
+"""Event type → decoder of its counters alone."""
 
 
 def is_event(line: bytes) -> bool:
@@ -61,7 +61,7 @@ def is_event(line: bytes) -> bool:
 
 @lru_cache(maxsize=64)
 def schema_problems(line: bytes) -> dict[str, str] | None:
-    """What Hadoop 2.7.3 would throw at each record of the schema line, by record; None: it is no schema."""
+    """Exceptions of Hadoop 2.7.3 by record of the schema line; None: not a schema."""
     try:
         schema = _ANY.decode(line) if len(line) <= MOST_SCHEMA else None
     except json_text.ERRORS:
@@ -112,7 +112,7 @@ def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Col
 
 
 def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
-    """Look for too many counters in a record of which nothing else is read but its times."""
+    """Check the number of counters of a record whose counters are not read."""
     try:
         counted = _COUNTED[key].decode(line).event.e
     except json_text.ERRORS:
@@ -122,7 +122,7 @@ def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
 
 
 def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collector) -> None:
-    """Read a line that does not begin as Hadoop writes it: blanks in front, another spelling, or rubbish."""
+    """Read a line that does not begin like Hadoop's: leading blanks, another spelling, or garbage."""
     begin = _TYPE.match(line)
     if begin is None:
         to.problem("bad-record", "not an event", line=number)
@@ -175,7 +175,7 @@ def _valid_utf8(line: bytes) -> bool:
 
 
 def _cut_fractions(value: dict[str, Any]) -> dict[str, Any]:
-    """Cut the numbers of a decoded record, or of a counter, to whole ones."""
+    """Truncate the numbers of a decoded record or counter."""
     for name, number in value.items():
         if isinstance(number, float) and abs(number) < 2.0**63:
             value[name] = int(number)
@@ -183,7 +183,7 @@ def _cut_fractions(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drop_counters(record: dict[str, Any]) -> int:
-    """Take counters whose value is no Java long out of a decoded record. Returns their number."""
+    """Remove counters whose value is not a Java long from a decoded record. Returns their number."""
     dropped = 0
     counters = record.get("counters")
     if isinstance(counters, dict):
@@ -197,7 +197,7 @@ def _drop_counters(record: dict[str, Any]) -> int:
 
 
 def _raws(value: dict[str, Any]) -> dict[str, Any]:
-    """Turn the four arrays back to JSON text, as the records want them."""
+    """Turn the four arrays back into JSON text, as records hold them."""
     for name in ARRAYS:
         if name in value:
             value[name] = msgspec.Raw(msgspec.json.encode(value[name]))
@@ -205,7 +205,7 @@ def _raws(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def cannot_parse(path: str, reason: str) -> str:
-    """The exception Dr. Elephant throws when Hadoop's parser meets ``reason`` in the file."""
+    """Dr. Elephant's exception when Hadoop's parser fails with ``reason``."""
     name = path.rsplit("/", 1)[-1]
     return (
         f"java.lang.RuntimeException: Could not parse history file {name} "

@@ -1,4 +1,4 @@
-"""The events of a job history as typed records: which record each event type has, and what Hadoop needs of each."""
+"""The events of a job history as typed records, by event type, with the fields that Hadoop requires."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMESPACE = "org.apache.hadoop.mapreduce.jobhistory."
 LONG_MAX = 2**63 - 1
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=LONG_MAX)]
-"""A Java long: what does not fit is a bad record, never a wrapped number."""
+"""A Java long; larger numbers make a bad record instead of wrapping."""
 Time = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
 """Epoch ms; Hadoop writes -1 for unset. The bound keeps differences exact as doubles."""
 
@@ -148,7 +148,7 @@ class TaskAttemptStarted(Record):
 
 
 class MapAttemptFinished(Record):
-    """An attempt of a map ended well. Its counters stand again in the task's own event and are not decoded here."""
+    """An attempt of a map succeeded. Its counters are decoded from the task's own event."""
 
     taskid: str
     attemptId: str
@@ -190,7 +190,7 @@ class TaskAttemptUnsuccessfulCompletion(Record):
 
 
 class TaskFinished(Record):
-    """A task ended well."""
+    """A task succeeded."""
 
     taskid: str
     finishTime: Time
@@ -236,7 +236,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
 """Event type → name of its Avro record and our reading of it."""
 
 IGNORED = frozenset({"TASK_UPDATED", "NORMALIZED_RESOURCE", "JOB_PRIORITY_CHANGED", "JOB_STATUS_CHANGED"})
-"""Event types that hold nothing this view uses."""
+"""Event types that this view does not use."""
 
 _NEEDS = {
     "JobSubmitted": ("jobid", "jobName", "userName", "submitTime", "jobConfPath", "acls", "jobQueueName"),

@@ -32,7 +32,7 @@ class RestAnswer:
     tables: tuple[Table, ...] = INPUTS
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise it by the first key and the form of its ids."""
+        """Recognise it by its first key and form of ids."""
         match = _HEAD.match(head)
         if match is None:
             return False
@@ -188,11 +188,11 @@ _ANSWERS: dict[str, tuple[str, Callable[[Collector, dict[str, Any]], None]]] = {
     "taskAttempts": ("taskAttempt", _attempt),
     "taskAttempt": ("", _attempt),
 }
-"""First key of an answer → key of the list inside it (empty: there is none), and what collects one entry."""
+"""First key of an answer → key of its inner list (empty: none), and the function that collects one entry."""
 
 
 def objects(value: Any, key: str) -> list[dict[str, Any]]:
-    """Return the list of objects below ``key``, whichever form the answer has: {key: [..]}, {key: {..}}, null."""
+    """Return the list of objects below ``key`` in any of its forms: {key: [..]}, {key: {..}}, null."""
     if isinstance(value, dict):
         value = value.get(key)
     if isinstance(value, dict):
@@ -216,7 +216,7 @@ class JsonFields:
         return None
 
     def id(self, key: str, what: str) -> str | None:
-        """Return an id that holds a job's; without one ``what`` becomes a problem."""
+        """Return an id that contains a job's; otherwise None and the problem ``what``."""
         value = self.text(key)
         if value is not None and job_of(value) is not None:
             return value
@@ -236,6 +236,6 @@ class JsonFields:
         return None
 
     def time(self, key: str) -> int | None:
-        """Return a time (epoch ms), or None: 0 and -1 mean that it was not set."""
+        """Return a time (epoch ms); 0 and -1 mean unset: None."""
         value = self.number(key)
         return value if value is not None and value > 0 else None

@@ -39,7 +39,7 @@ def _job(properties: Mapping[str, str], limit: int) -> tuple[int, dict[str, str]
             continue
         names, numbers = _split(files), _split(sizes)
         if len(names) != len(numbers):
-            # Also where a file was too large before: its details stay.
+            # Details of files found too large before stay.
             return 2, {**details, key: str(len(names)), f"{key}.filesizes": str(len(numbers))}
         # A name listed twice counts once, with its last size.
         known = {name: integer(number) or 0 for name, number in zip(names, numbers, strict=True)}

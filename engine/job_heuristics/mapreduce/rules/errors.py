@@ -1,4 +1,4 @@
-"""What Dr. Elephant throws instead of a result, and what is assumed here so that there is one.
+"""Errors that Dr. Elephant throws instead of a result, and assumptions made here to give one.
 
 See docs/models/job-heuristics.md, "Where Dr. Elephant shows nothing".
 """
@@ -21,7 +21,7 @@ _OPEN_TASK = 'java.lang.NullPointerException: Cannot invoke "String.equals(Objec
 
 
 def errors(jobs: Jobs, rules: MapReduceRules) -> list[str]:
-    """Return per job the exception Dr. Elephant throws, the first that its code meets; empty where it shows a result."""
+    """Return Dr. Elephant's first exception per job; empty if it shows a result."""
     maps, reduces = jobs.side("map"), jobs.side("reduce")
     unfinished = (maps["n"] + reduces["n"] - maps["ended"] - reduces["ended"]).tolist()
     thrown = [(rule.excluded, each) for rule in rules.rules if (each := rule.heuristic.error(jobs))]
@@ -58,7 +58,7 @@ def _slow_start_error(value: str | None) -> str:
 
 
 def assumptions(jobs: Jobs) -> list[str]:
-    """Return per job what was assumed, in words."""
+    """Return the assumptions made for each job."""
     maps, reduces = jobs.side("map"), jobs.side("reduce")
     timed, fallback, n = (maps[name] + reduces[name] for name in ("timed", "fallback", "n"))
     measured = (maps["avg_physical_bytes"] > 0) | (reduces["avg_physical_bytes"] > 0)

@@ -22,7 +22,7 @@ _NO_STACK = (
     "Unable to find stacktrace info. Please find the real problem in the Jobhistory link above."
     "Exception can happen either in task log or Application Master log."
 )
-"""What Dr. Elephant shows of a failed job without diagnostics."""
+"""Dr. Elephant's text for a failed job without diagnostics."""
 
 
 def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:

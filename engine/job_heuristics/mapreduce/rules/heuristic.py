@@ -41,8 +41,8 @@ class Jobs:
         self._sides = tuple({name: values[k::2] for name, values in sides.items()} for k in range(len(SIDES)))
         n = [side["n"] for side in self._sides]
         self.empty = (n[0] == 0) & (n[1] == 0)
-        # Of a failed job Dr. Elephant judges nothing but the failure; jobs that still run or were killed are judged by the
-        # tasks that ended, and column upstream_says tells that Dr. Elephant would not.
+        # Of a failed job Dr. Elephant judges only the failure. Running and killed jobs are judged here by their ended
+        # tasks, and column upstream_says tells that Dr. Elephant would not.
         self.failed = self.state == "FAILED"
         self.judged = ~self.failed & ~self.empty
 
@@ -53,7 +53,7 @@ class Jobs:
 
 @dataclass(frozen=True)
 class PerJob:
-    """Details that differ in form from job to job: label → value of job ``j``."""
+    """Details whose labels differ by job: label → value of job ``j``."""
 
     of: Callable[[int], Mapping[str, Any]]
 
@@ -77,7 +77,7 @@ class PerLabel:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One heuristic over all jobs: which get a result, severities 0-4, scores, and Dr. Elephant's labels and values."""
+    """Verdicts of one heuristic on all jobs: which are ``given``, severities 0-4, scores, and details."""
 
     given: Array
     severity: Array
@@ -157,7 +157,7 @@ def verdict_of(rule: MapReduceRule, jobs: Jobs, *, published: bool) -> Verdict:
 
 
 def _allowed(verdict: Verdict, rule: MapReduceRule, jobs: Jobs) -> Verdict:
-    """Take the result from jobs of a type that the rule does not judge."""
+    """Withdraw results of excluded job types."""
     if not rule.excluded:
         return verdict
     allowed = np.array([kind not in rule.excluded for kind in jobs.types], dtype=bool)

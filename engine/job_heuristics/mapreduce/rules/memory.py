@@ -17,12 +17,12 @@ _DEFAULT = "container_memory_default_mb"
 
 
 def _default_bytes(subject: Subject) -> Array:
-    """Return the bytes of a container where none is stated; wrapped around beyond 64 bit."""
+    """Return the default container in bytes, wrapping beyond 64 bit."""
     return np.array([subject.numbers[_DEFAULT]]) * MB
 
 
 def _container(subject: Subject) -> Array:
-    """Return the bytes of the container; Dr. Elephant's default where none is stated."""
+    """Return the container in bytes; Dr. Elephant's default if unset."""
     stated = np.asarray(subject["container_mb"])
     return np.where(stated < 0, _default_bytes(subject), stated * MB)
 
@@ -42,8 +42,8 @@ CONTAINER = Gate(
 
 
 def _error(side: str, jobs: Jobs) -> Mapping[int, str]:
-    """Return the error of each job whose container looks like a variable and names none. What is no number otherwise is
-    only logged."""
+    """Return the error of each job whose container setting looks like a variable without a name. Dr. Elephant only
+    logs other invalid settings."""
     errors = {}
     for j in np.flatnonzero(jobs.judged & (jobs.state == "SUCCEEDED")).tolist():
         try:

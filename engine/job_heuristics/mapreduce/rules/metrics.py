@@ -15,7 +15,7 @@ from engine.job_heuristics.dr_elephant.gates import MB, Array
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure, Sides, SideTasks, TaskStats, divided, truncated
 
 HEADROOM = 1.5
-"""Factor on the peak memory that Dr. Elephant does not call wasted."""
+"""Multiple of the peak memory that does not count as wasted."""
 VIRTUAL_PER_PHYSICAL = 2.1
 """Dr. Elephant's constant for yarn.nodemanager.vmem-pmem-ratio."""
 _LARGEST = 2**63 - 1
@@ -31,8 +31,7 @@ def _seconds(tasks: TaskStats) -> Array:
 
 
 def _peaks(tasks: TaskStats) -> Array:
-    """Return MB that each task is taken to need: its physical memory, or its virtual memory by the node manager's
-    ratio."""
+    """Return each task's assumed need in MB: physical memory, or virtual memory over the node manager's ratio."""
     virtual = truncated(divided(tasks["virtual_bytes"], MB) / VIRTUAL_PER_PHYSICAL)
     peaks: Array = np.maximum(divided(tasks["physical_bytes"], MB), virtual)
     return peaks
@@ -44,14 +43,14 @@ MEASURES = (
     Measure(("longest_ms",), lambda tasks: (np.maximum(tasks.largest(tasks["total_ms"], 0), 0),)),
     Measure(("last_finish_ms",), lambda tasks: (tasks.largest(tasks["finish_ms"], UNKNOWN),)),
 )
-"""What the metrics by the code look at; ``last_finish_ms`` is ``UNKNOWN`` without tasks that have times."""
+"""Measures of the metrics by Dr. Elephant's code; ``last_finish_ms`` is ``UNKNOWN`` without timed tasks."""
 
 
 def published_measures(tasks: SideTasks, containers: tuple[Array, Array], slow_start: Array) -> dict[str, Array]:
-    """Compute what the metrics of the published description look at, per job and side.
+    """Compute the measures of the published metrics, per job and side.
 
-    ``containers``: MB of a map and of a reduce, per job. ``slow_start``: per job, the share of finished maps at which its
-    reduces may begin.
+    ``containers``: MB of a map and of a reduce, per job. ``slow_start``: per job, the share of finished maps at which
+    its reduces may begin.
     """
     container = np.column_stack(containers).astype(np.int64).ravel()
     return {
@@ -68,7 +67,7 @@ Whole = Sequence[int | None]
 def compute(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> dict[str, Whole]:
     """Return ``used_mb_s``, ``wasted_mb_s``, ``wait_ms`` and ``runtime_ms`` of each job, in the order of ``jobs``.
 
-    Jobs that did not end by themselves have neither wait nor run time.
+    Only jobs that succeeded or failed have wait and run time.
     """
     used, wasted = (_published_memory if published else _memory)(jobs, sides)
     submit: list[int | None] = jobs["submit_ms"].to_list()
@@ -114,7 +113,7 @@ def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[Whole, Whole]:
 
 
 def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
-    """Return ms that maps and reduces ended later than their longest task needed from their ideal start."""
+    """Return ms by which maps and reduces ended later than ideal start plus longest task."""
     finish, longest, timed = (_side(sides, name) for name in ("last_finish_ms", "longest_ms", "timed"))
     ideal, floor = finish[0], 0
     if published:
@@ -122,7 +121,7 @@ def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
         ideal, floor = np.where(slow > 0, slow, start), np.iinfo(np.int64).min
     maps, reduces = (np.maximum(each, 0) for each in finish)
     map_wait = np.where(timed[0] > 0, np.maximum(floor, maps - (start + longest[0])), 0)
-    # Without a map that has ended reduces cannot be late.
+    # Without a finished map reduces cannot be late.
     both = (timed[1] > 0) & (timed[0] > 0) & (finish[0] != UNKNOWN)
     waits: Array = map_wait + np.where(both, np.maximum(floor, reduces - (ideal + longest[1])), 0)
     return waits

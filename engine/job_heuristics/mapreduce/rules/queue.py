@@ -1,4 +1,4 @@
-"""Job Queue Limit: tasks of the default queue come close to the run time at which it kills them."""
+"""Job Queue Limit: tasks in the default queue approach its kill limit on run time."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:
 
 
 def _error(jobs: Jobs) -> Mapping[int, str]:
-    """Return the error of each job without the old key of the queue: Hadoop renames it when it loads a history's
-    configuration."""
+    """Return the error of each job without the queue's old key, which Hadoop renames on loading a configuration."""
     return {
         j: _NO_QUEUE
         for j, (properties, source) in enumerate(zip(jobs.properties, jobs.frame["source"].to_list(), strict=True))

@@ -20,7 +20,7 @@ CODE = Measure(
 
 def _share(subject: Subject, phase: str) -> Array:
     """Return twice the phase's time over the code's: a whole number, in the published description the real ratio.
-    Infinite where the code takes no time, so that the time alone decides."""
+    Infinite if the code takes no time, so that the phase's time alone decides."""
     spent, code = subject[f"avg_{phase}_ms"], subject["avg_code_ms"]
     some = np.maximum(code, 1)
     return np.where(code > 0, ratio(2 * spent, some) if subject.published else divided(2 * spent, some), np.inf)

@@ -69,9 +69,8 @@ class TaskStats(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Statistics that heuristics or metrics look at: their names, and how they come from tasks (one array per name).
-    ``of_all``: from all tasks that count, also those without times; they have the columns ``OF_ALL_TASKS`` and ``data``.
-    ``published``: only the published description looks at them."""
+    """Named statistics over tasks (one array per name). ``of_all``: over all counted tasks, also those without times,
+    which have the columns ``OF_ALL_TASKS`` and ``data``. ``published``: used only by the published description."""
 
     names: tuple[str, ...]
     compute: Callable[[TaskStats], tuple[Array, ...]]
@@ -214,7 +213,7 @@ class Segments:
 
     def two_means(self, values: Array) -> Groups:
         """Divide values as the published description says, by recursive averages: the middle is the mean of the two
-        groups' means, until it stays. Averages are truncated; 0 for an empty group."""
+        groups' means, until it is stable. Averages are truncated; 0 for an empty group."""
         with np.errstate(divide="ignore", invalid="ignore"):
             middle = np.nan_to_num(self.sum(values) / self.size)
             for _ in range(32):
@@ -266,12 +265,12 @@ def _side_tasks(segment: Array, jobs: int, columns: Mapping[str, Array]) -> Side
 
 
 def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tuple[dict[str, Array], SideTasks]:
-    """Compute ``measures`` of all jobs, by name one value per job and side (map then reduce); and the tasks with times they
-    are of.
+    """Compute ``measures`` of all jobs: by name, one value per job and side (map then reduce); and the timed tasks
+    used.
 
-    ``judged``: per job, whether all its tasks count (it has ended well or badly); of the others only the ended tasks do.
-    Beside the declared measures: ``n`` tasks that count, ``ended``, ``timed`` (with times), ``fallback`` (of those the
-    tasks whose attempt is our choice).
+    ``judged``: jobs (succeeded or failed) whose tasks all count; of other jobs only ended tasks do. Beside the
+    declared measures: ``n`` tasks that count, ``ended``, ``timed`` (with times), ``fallback`` (of those the tasks
+    whose attempt is our choice).
     """
     count = 2 * len(judged)
     counted = judged[tasks.job] | (tasks.state != RUNNING)

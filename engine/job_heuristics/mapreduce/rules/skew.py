@@ -22,7 +22,7 @@ LIMITS: dict[str, Limits] = {
 
 def _groups(name: str, divide: Callable[[TaskStats], Groups]) -> Measure:
     names = tuple(f"{name}_{part}" for part in ("low_n", "low_mean", "high_n", "high_mean"))
-    # Bytes are those of all tasks: one that never ran is a value of 0.
+    # Bytes include tasks that never ran, as 0.
     return Measure(
         names, lambda tasks: divide(tasks)[:4], of_all=name.endswith("data"), published=name.startswith("published")
     )
@@ -46,7 +46,7 @@ def _divided(subject: Subject, what: str) -> tuple[Array, Array, Array, Array]:
 
 
 def _factor(subject: Subject, what: str) -> Array:
-    """Return how far the groups' means lie apart, in multiples of the smaller one.
+    """Return the distance of the groups' means in multiples of the smaller one.
 
     Dr. Elephant divides whole numbers (times in whole seconds) and takes 1 for a smaller mean of 0; the published
     description takes the real ratio.
@@ -61,7 +61,7 @@ def _factor(subject: Subject, what: str) -> Array:
 
 
 def _small_group(subject: Subject, what: str) -> Array:
-    """Return the number of tasks in the group that is counted: the low one; in the published description the smaller one."""
+    """Return the size of the counted group: the low one; in the published description the smaller one."""
     low, _, high, _ = _divided(subject, what)
     return np.minimum(low, high) if subject.published else low
 

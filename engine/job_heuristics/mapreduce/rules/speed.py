@@ -20,7 +20,7 @@ _NO_MEDIAN = "java.lang.IllegalArgumentException: Median of an empty list is not
 
 
 def _speeds(tasks: TaskStats) -> tuple[Array, Array]:
-    """Return the median bytes per second of the tasks that took any time, and the number of the others."""
+    """Return the median bytes per second of tasks longer than 0 ms, and the number of other tasks."""
     took = tasks["total_ms"] != 0
     timed = tasks.where(took)
     return timed.median(divided(1000 * timed["input_bytes"], timed["total_ms"])), tasks.count(~took)
@@ -37,13 +37,13 @@ RUNTIME = Gate(
 
 
 def _defined(subject: Subject) -> Array:
-    """Return where there is a result: a median of no speeds is not defined, and Dr. Elephant loses the job."""
+    """Return which jobs get a result: without speeds the median is undefined and Dr. Elephant fails."""
     defined: Array = (subject["n"] == 0) | (subject["instant"] < subject["timed"])
     return defined
 
 
 def _error(jobs: Jobs) -> Mapping[int, str]:
-    """Return the error of each job with a task of 0 ms (divided by) or without a task that names its attempt (no median)."""
+    """Return the error of each job with a task of 0 ms (division by zero) or without any speed (no median)."""
     maps = jobs.side("map")
     ended_well = (jobs.state == "SUCCEEDED") & (maps["n"] > 0)
     nameless = ended_well & (maps["timed"] - maps["fallback"] == 0)

@@ -23,7 +23,7 @@ def _ratio(subject: Subject) -> Array:
     return np.where(spilled == 0, 0.0, ratio(spilled, subject["sum_map_output_records"]))
 
 
-# The ratio loses everything behind its fourth decimal, the limits do not: exactly 2.01 is below 2.01.
+# The ratio is truncated after four decimals, the limits are not: exactly 2.01 is below 2.01.
 CUT = Gate(
     key="spill", label="records spilled per output record", unit="10000",
     value=lambda s: np.trunc(_ratio(s) * _DECIMALS), limits="spill_severity", scale=_DECIMALS,

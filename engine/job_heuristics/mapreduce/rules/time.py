@@ -11,7 +11,7 @@ from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import average, largest, smallest
 
 SHORT_MS = 600_000
-"""Mean run time, ms, up to which advice takes tasks for too short rather than too long."""
+"""Mean run time, ms, up to which tasks are advised to be longer."""
 
 SHORT = Gate(
     key="short", label="average run time", unit="ms", value=lambda s: s["avg_total_ms"], rising=False,

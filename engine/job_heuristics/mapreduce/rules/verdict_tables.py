@@ -1,4 +1,4 @@
-"""The verdicts of all rules in force on some jobs, and the result tables that they make: metrics, severity, score, findings."""
+"""Verdicts of all rules in force, and the result tables made of them: metrics, severity, score, findings."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ Verdicts = list[tuple[MapReduceRule, Verdict]]
 def verdicts(
     rules: MapReduceRules, jobs: Jobs, *, published: bool = False, by_code: Verdicts | None = None
 ) -> Verdicts:
-    """Return the verdicts of all rules in force, in their order, by Dr. Elephant's code or the ``published`` description.
+    """Return the verdicts of all rules in force, in their order, by Dr. Elephant's code or the ``published``
+    description.
 
-    ``by_code``: the verdicts of the same jobs by the code; where both give the same one it is taken over.
+    ``by_code``: verdicts of the same jobs by the code, reused for heuristics that are the same in both.
     """
     by_rule = {id(rule): made for rule, made in by_code or ()}
     return [
@@ -112,8 +113,8 @@ def sides_of(jobs: pl.DataFrame, tasks: TaskArrays, properties: Properties, *, p
 
 
 def blocks_of(jobs: pl.DataFrame, properties: Properties, block_size: int, *, published: bool) -> Array:
-    """Return the bytes of a block per job: those of ``rules``; in the published description the cluster's own, which
-    the configuration tells, unless another size was chosen."""
+    """Return the block size in bytes per job: as in ``rules``; for the published description the cluster's own from
+    the configuration, unless a size was chosen."""
     sizes = np.full(jobs.height, float(block_size))
     if published and block_size == BLOCK_SIZE:
         for j, name in enumerate(jobs["job_id"].to_list()):
@@ -125,7 +126,7 @@ def blocks_of(jobs: pl.DataFrame, properties: Properties, block_size: int, *, pu
 
 
 _SHOWN = tuple(name for name in JOBS.schema if name in JOB_MODEL.schema)
-"""Columns of the job model that are shown as they are."""
+"""Columns taken from the job model unchanged."""
 
 
 def judge(
@@ -157,7 +158,7 @@ def judge(
 
 
 def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
-    """Return per job, whether it has tasks of which nothing is known: then used and wasted are unknown, not 0."""
+    """Return whether each job has tasks but no data on them: then used and wasted are unknown, not 0."""
     planned = zip(*(jobs[name].to_list() for name in ("tasks_seen", "maps", "reduces", "source")), strict=True)
     return [
         not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest")
@@ -204,7 +205,7 @@ METRIC_DIFFERENCES = {
 
 
 def differences(model: Model, rules: MapReduceRules) -> pl.DataFrame:
-    """Judge the jobs of ``model`` both ways; return DIFFERENCES rows, by job in the model's order, metrics before heuristics."""
+    """Judge the jobs of ``model`` both ways. Return DIFFERENCES rows in model order, metrics before heuristics."""
     jobs, properties = model.jobs, model.properties
     sides = sides_of(jobs, model.arrays[0], properties, published=True)
     code, described = (
