@@ -83,7 +83,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobFacts:
-    """All of a job that does not depend on parameters, so that it outlives a change of them."""
+    """Parts of a job that do not depend on parameters and survive a change of them."""
 
     job: job_arrays.Job
     waterfall: tuple[phases.Phase, ...]
@@ -95,7 +95,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What is to come for a running job; does not depend on a scenario."""
+    """Forecast of a running job; independent of a scenario."""
 
     outlooks: tuple[decision.Outlook, ...]
     arrival: certainty.Arrival
@@ -103,8 +103,8 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """One job for the screen. ``differences``: its rows of that table. ``stamp`` stands for everything it was made from, so
-    that equal ones draw nothing."""
+    """One job for the screen. ``differences``: its rows of that table. Equal ``stamp`` values mean equal contents, so
+    that nothing is redrawn."""
 
     stamp: tuple[Any, ...]
     facts: JobFacts = field(compare=False, repr=False)
@@ -117,7 +117,7 @@ class JobDetail:
 
 
 def facts_of(part: Model) -> JobFacts:
-    """Return what parameters do not change of the one job in ``part``."""
+    """Return the facts of the one job in ``part``."""
     job = job_arrays.job(part)
     assert job is not None
     a, row = job.attempts, job.row
@@ -164,8 +164,8 @@ def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[s
 
 
 def bins(values: NDArray[np.float64]) -> Bins:
-    """Return the histogram of non-negative ``values`` in at most 60 equal bins, from 0 unless all lie far from
-    it."""
+    """Return the histogram of non-negative ``values`` in at most 60 equal bins, starting at 0 unless all values are
+    far from it."""
     count = int(np.clip(2 * np.sqrt(len(values)), 8, 60))
     high = max(1.0, float(values.max(initial=0.0)))
     low = float(values.min(initial=high))
@@ -199,7 +199,7 @@ def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
 
 
 def ahead_of(job: job_arrays.Job, rules: MapReduceRules, seed: int) -> Ahead:
-    """Return what is to come for one job; ``seed`` of the random numbers."""
+    """Return the forecast of one job; ``seed``: random seed."""
     return Ahead(certainty.outlooks(job, rules, seed) if job.running else (), certainty.arrival(job, seed))
 
 
@@ -213,8 +213,8 @@ def job_detail(
     ahead: Ahead,
     stamp: tuple[Any, ...],
 ) -> JobDetail:
-    """Return one job under ``rules`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``,
-    ``differences``: the job's rows of these tables; ``ahead``: of the same job and rules."""
+    """Return one job under ``rules`` (those in force) and the what-if ``scenario`` with ``changed`` limits.
+    ``verdicts``, ``differences``: the job's rows of these tables; ``ahead``: forecast by the same rules."""
     job = facts.job
     explained = {verdict.name: verdict for verdict in job_verdicts(job, rules)}
     outlooks = {outlook.heuristic: outlook for outlook in ahead.outlooks}
@@ -252,7 +252,7 @@ def of_job(
     parameters: JobParameters,
     context: Context,
 ) -> tuple[JobDetail, dict[str, pl.DataFrame]]:
-    """Make the detail of one job, and its tables by name. ``rules``: those in force, and those of the scenario."""
+    """Make the detail of one job, and its tables by name. ``rules``: in force, and of the scenario."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     revision = (job_id, times, model.revisions[job_id])
     facts = memo.value("job facts", revision, lambda: facts_of(model.only((job_id,))))

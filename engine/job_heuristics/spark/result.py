@@ -33,7 +33,7 @@ from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, SEVER
 
 @dataclass(frozen=True, slots=True)
 class AppDetail:
-    """One application for the screen. ``stamp`` stands for everything it was made from, so that equal ones draw nothing.
+    """One application for the screen. Equal ``stamp`` values mean equal contents, so that nothing is redrawn.
     ``waves``: when the waves of each stage attempt began, epoch ms."""
 
     stamp: tuple[Any, ...]
@@ -48,7 +48,7 @@ class AppDetail:
 
     @property
     def assumed(self) -> str:
-        """What the prediction rests on, in words."""
+        """Assumptions of the prediction."""
         words = (
             "Predicted from its real tasks, in the order of their index, on other slots; the driver's own time stays."
         )
@@ -56,7 +56,7 @@ class AppDetail:
 
 
 SHARES = (25, 50, 75, 100, 150, 200, 300, 500)
-"""Percentages of its executors that an application's time is predicted on."""
+"""Predicted percentages of an application's executors."""
 
 
 def of_app(
@@ -67,7 +67,7 @@ def of_app(
     parameters: JobParameters,
     context: Context,
 ) -> tuple[AppDetail, dict[str, pl.DataFrame]]:
-    """Make the detail of one application, and its tables by name. ``rules``: those in force, and those of the scenario."""
+    """Make the detail of one application, and its tables by name. ``rules``: in force, and of the scenario."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     app = apps.apps[app_id]
     revision = (app_id, times, apps.revisions[app_id])
@@ -102,7 +102,7 @@ def of_app(
 
 
 class _Facts:
-    """All of an application that parameters do not change."""
+    """Parts of an application that do not depend on parameters."""
 
     def __init__(self, app: App) -> None:
         self.app, self.held = app, resources(app)
@@ -265,7 +265,7 @@ def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
 
 
 def _runs(apps: Apps, jobs: pl.DataFrame, app_id: str) -> pl.DataFrame:
-    """Return HISTORY rows: runs of the application with the same stem of its name and user."""
+    """Return HISTORY rows: runs with the same name stem and user."""
     alike = history.runs_like(jobs.filter(pl.col("job_type") == TYPE), app_id)
     names: list[str] = alike["job_id"].to_list()
     sizes = [sum(stage.sums["input_bytes"] for stage in apps.apps[name].stages) for name in names]

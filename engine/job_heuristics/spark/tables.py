@@ -233,7 +233,7 @@ SPARK_INPUTS: tuple[Table, ...] = (
     SPARK_EVENTS, SPARK_CONF, SPARK_JOBS, SPARK_STAGES, SPARK_EXECUTORS, SPARK_TASK_STARTS, SPARK_TASKS, SPARK_BLOCKS,
     SPARK_PEAKS, SPARK_SQL, SPARK_SQL_METRICS, SPARK_BATCHES,
 )  # fmt: skip
-"""What an event log gives."""
+"""All input tables of Spark applications."""
 
 
 STAGES = Table(

@@ -1,9 +1,9 @@
-"""Running jobs: which verdicts are already certain, how likely each severity is, and when the job will end.
+"""Running jobs: certain verdicts, probabilities of each severity, and the expected end.
 
-The tasks that finished are a sample of those the job will have. The Pólya posterior (finite-population Bayesian
-bootstrap; Lo 1988, Ghosh and Meeden 1997) draws the missing tasks from the finished ones, weighted for the fact that
-short tasks finish first (Kaplan and Meier 1958, with the age of running attempts as censoring).
-Hard bounds need no model: counts are planned, container sizes are fixed, and an average can only be so small.
+Finished tasks are a sample of the tasks the job will have. The Pólya posterior (finite-population Bayesian bootstrap;
+Lo 1988, Ghosh and Meeden 1997) draws the missing tasks from the finished ones, weighted because short tasks finish
+first (Kaplan and Meier 1958, with the age of running attempts as censoring). Hard bounds need no model: task counts
+are planned, container sizes fixed, and averages bounded from below.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 COPIES = 200
 """Number of complete jobs that are drawn."""
 MOST = 1000
-"""Most finished tasks of a side that are drawn from. Of more, this many chosen at random stand for all: their deviations,
-shrunk by the square root of the ratio, are put around the values of all tasks."""
+"""Most finished tasks of a side to draw from. Larger sides are represented by a random sample of this size, with
+deviations scaled by the square root of the ratio."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When the job will probably end: ``low``, ``middle`` and ``high`` (5, 50, 95 %) as epoch ms, None where nothing
-    can be said; ``words`` says on what it rests."""
+    """When the job will probably end: ``low``, ``middle`` and ``high`` (5, 50, 95 %) as epoch ms, None if unknown;
+    ``words`` states the basis."""
 
     low: int | None
     middle: int | None
@@ -39,7 +39,7 @@ class Arrival:
 
 
 def outlooks(job: Job, rules: MapReduceRules, seed: int = 1, copies: int = COPIES) -> tuple[Outlook, ...]:
-    """Return the outlook of each verdict with gates. A job that has ended: all are certain. ``seed``: of the random numbers."""
+    """Return the outlook of each verdict with gates. For an ended job all are certain. ``seed``: random seed."""
     now = job_verdicts(job, rules)
     if not job.running:
         levels = [(verdict.name, verdict.level) for verdict in now]
@@ -51,7 +51,7 @@ def outlooks(job: Job, rules: MapReduceRules, seed: int = 1, copies: int = COPIE
         if len(verdict.side.total):
             chance = _chances(np.clip(later[verdict.name].levels(), low, high))
         else:
-            # Nothing finished: every severity within the bounds is as likely as the next.
+            # Nothing finished: all severities within the bounds are equally likely.
             chance = _chances(np.arange(low, high + 1))
         outlook.append(Outlook(verdict.name, verdict.level, low, high, chance))
     return tuple(outlook)
@@ -64,7 +64,7 @@ def _chances(levels: Array) -> Chances:
 
 
 def running_ages(job: Job, side: Side) -> Ints:
-    """Return the age in ms of the attempts of one side that run now."""
+    """Return the age in ms of the running attempts of one side."""
     a, mine = job.attempts, _started(job, side)
     mine &= a.outcome == RUNNING
     result: Ints = np.maximum(0, a.finish[mine] - a.start[mine])
@@ -79,7 +79,7 @@ def _started(job: Job, side: Side) -> NDArray[np.bool_]:
 
 
 def bounds(job: Job, side: Side, tree: Tree) -> tuple[int, int]:
-    """Return the lowest and highest final severity, whatever the missing tasks do, if the job succeeds as planned."""
+    """Return bounds of the final severity for any outcome of the missing tasks, if the job succeeds as planned."""
     planned = max(side.planned, side.n)
     if not planned:
         return 0, 0
@@ -114,8 +114,8 @@ def _ends(reading: Reading, planned: int, least_mean: float) -> tuple[int, int]:
 
 
 def survivors(finished: Ints, ages: Ints) -> Floats:
-    """Return the probability of each finished duration for a new task, with running ones (``ages``) as censored (Kaplan
-    and Meier 1958); what lies beyond the longest finished task counts as that one."""
+    """Return the probability of each finished duration for a new task, with running ones (``ages``) as censored
+    (Kaplan and Meier 1958); mass beyond the longest finished task is assigned to it."""
     n = len(finished)
     if not n:
         return np.zeros(0)
@@ -125,7 +125,7 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
     hazard = 1.0 / (n - np.arange(n) + older)
     alive = np.cumprod(1 - hazard)
     weight = hazard * np.concatenate([[1.0], alive[:-1]])
-    weight[-1] += alive[-1]  # what is left beyond the longest finished task
+    weight[-1] += alive[-1]  # mass beyond the longest finished task
     result = np.empty(n)
     result[order] = weight / weight.sum()
     return result
@@ -177,8 +177,8 @@ def _thinned(side: Side, rng: np.random.Generator) -> Side:
 
 
 def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Sample:
-    """Return copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior). A thinned side's
-    tasks stand for as many finished ones each."""
+    """Return copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior). Each task of a
+    thinned side represents several finished ones."""
     n = len(side.total)
     planned = max(side.planned, side.n)
     tasks = np.full(copies, float(planned))
@@ -198,8 +198,8 @@ def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Samp
 
 def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:
     """Return when a running job ends. Missing tasks take times drawn from the finished ones, running ones more than
-    their age; containers stay as many as now; reducers end when the last map is done, their copies are in and their
-    code has run (times of reducers that finished; unknown while none has)."""
+    their age; the number of containers stays; reducers end when the last map is done, their copies have arrived and
+    their code has run (times of finished reducers; unknown without any)."""
     if not job.running:
         return Arrival(None, None, None, "the job has ended")
     now = int(job.row["last_event_ms"] or 0)
@@ -229,7 +229,7 @@ def _side_left(
     """Return ms until one side has finished, per copy; None (and why) if nothing is known."""
     ages = running_ages(job, side)
     if side.name == "reduce":
-        # A reducer that waits for maps has not aged as far as its code is concerned.
+        # A reducer waiting for maps has not started its code.
         ends = int(job.maps.finish.max()) if len(job.maps.finish) else int(job.row["last_event_ms"] or 0)
         ages = np.minimum(ages, max(0, int(job.row["last_event_ms"] or 0) - ends))
     waiting = max(0, side.planned - side.n - len(ages))
@@ -245,7 +245,7 @@ def _side_left(
     ordered, tail = lengths[order].astype(np.float64), np.cumsum(chance[order])
     left = np.empty(copies)
     for k in range(copies):
-        # Running: drawn from the part of the distribution beyond the age; beyond the longest, a memoryless tail.
+        # Running tasks: drawn beyond their age; an exponential tail beyond the longest.
         at = np.searchsorted(ordered, ages, side="right")
         spent = np.where(at > 0, tail[np.maximum(at, 1) - 1], 0.0)
         u = spent + rng.random(len(ages)) * (1 - spent)
@@ -266,7 +266,7 @@ def _finish(rest: Floats, ordered: Floats, tail: Floats, waiting: int, slots: in
     drawn = ordered[np.minimum(np.searchsorted(tail, rng.random(picks)), len(ordered) - 1)]
     if waiting <= 300:
         return float(makespan(np.concatenate([rest, drawn]).astype(np.int64), slots))
-    # Many waves: total work over containers, plus half a long task for the last wave's ragged end.
+    # Many waves: total work over containers, plus half a long task for the last wave.
     work = float(rest.sum()) + waiting * float(drawn.mean())
     return max(float(rest.max()) if len(rest) else 0.0, work / slots + 0.5 * float(np.quantile(drawn, 0.95)))
 

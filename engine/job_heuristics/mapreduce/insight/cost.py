@@ -1,7 +1,7 @@
-"""What a job really cost: every attempt and the application master, split by cause so that the parts add up exactly.
+"""Actual cost of a job: all attempts and the application master, split by causes that add up exactly.
 
-Dr. Elephant counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes to one
-cause; a successful attempt is divided into waiting, over-sizing and useful parts. Integers throughout.
+Dr. Elephant counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes
+to one cause; a successful attempt is divided into waiting, over-sizing and useful parts. Integers throughout.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def costs(
 ) -> pl.DataFrame:
     """Return the rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something.
 
-    ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
-    nothing counts as over-sizing. Uber jobs ran inside the application master: their attempts cost nothing more.
+    A task needed at most ``headroom`` times the side's largest known peak; without measured memory nothing counts as
+    over-sizing. Uber jobs ran inside the application master: their attempts cost nothing extra.
     """
     jobs, (tasks, attempts) = model.jobs, model.arrays
     ids: list[str] = jobs["job_id"].to_list()
@@ -123,16 +123,15 @@ _NEVER = -(2**63)
 
 
 def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:
-    """Return per job and side: MB that no task of it exceeded, times ``headroom``; very much where memory was not
-    measured."""
+    """Return peak MB times ``headroom`` per job and side; a huge number if memory was not measured."""
     peak = Segments(tasks.side[tasks.timed], 2 * count).largest(tasks.numbers["peak"], 0)
     need = np.clip(np.ceil(peak * headroom / MB), 1, 2**30).astype(np.int64)
     return np.where(peak > 0, need, 2**62)
 
 
 def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
-    """Return per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever was first;
-    maps 0."""
+    """Return per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever came first;
+    0 for maps."""
     maps = np.flatnonzero(good & attempts.is_map & attempts.finished)
     last = Segments(attempts.job[maps], count)
     end = last.largest(attempts.finish_ms[maps], 0)
@@ -149,11 +148,11 @@ def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
 
 
 WASTE = ("over-sizing", "idle reducers", "idle executors", "failures", "speculation", "killed")
-"""Causes that a better set-up could avoid, of MapReduce jobs and Spark applications."""
+"""Avoidable causes, of MapReduce jobs and Spark applications."""
 
 
 def waste(costs_frame: pl.DataFrame) -> dict[str, tuple[float, float]]:
-    """Return per job: MB s of all attempts, and of the causes in ``WASTE``; jobs that cost nothing are absent."""
+    """Return per job: MB s of all attempts, and of the causes in ``WASTE``; jobs without cost are absent."""
     found: dict[str, tuple[float, float]] = {}
     for job, cause, mb_s in zip(*(costs_frame[name].to_list() for name in ("job_id", "cause", "mb_s")), strict=True):
         spent, avoidable = found.get(job, (0.0, 0.0))

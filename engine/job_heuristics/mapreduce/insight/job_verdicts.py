@@ -1,7 +1,7 @@
-"""The verdicts of one job by the gates of its heuristics: of its tasks as they are, or of weighted copies of them.
+"""Verdicts of one job from its tasks as recorded or from weighted copies of them.
 
-Weighted copies stand for complete jobs that a running job may become (``certainty``). See
-docs/models/job-heuristics.md, "Explanations".
+A weighted copy is a possible completion of a running job (``certainty``). See docs/models/job-heuristics.md,
+"Explanations".
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def _divide(part: Array, whole: Array) -> Array:
 
 
 class Measures(dict[str, Array]):
-    """Measures of some groups of tasks by name: given values, the others computed when they are first asked for.
-    ``tasks``: those with times; ``everything``: these and the others."""
+    """Measures of task groups by name: given values, others computed on first use. ``tasks``: with times;
+    ``everything``: all tasks."""
 
     def __init__(self, tasks: TaskStats, everything: TaskStats, values: Mapping[str, Array]) -> None:
         super().__init__(values)
@@ -154,8 +154,8 @@ def _declared() -> dict[str, Measure]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One side's tasks to be judged: ``tasks`` with times in one or more groups, ``everything`` with the others, and the
-    number of tasks ``n`` of each group."""
+    """One side's tasks to judge, in one or more groups: ``tasks`` with times, ``everything``, and the number of tasks
+    ``n`` per group."""
 
     side: Side
     tasks: TaskStats
@@ -164,7 +164,7 @@ class Sample:
 
     @classmethod
     def of(cls, side: Side) -> Sample:
-        """Return the side's tasks as they are."""
+        """Return the side's recorded tasks."""
         return cls(side, tasks_of(side), all_tasks_of(side), np.array([side.n]))
 
     @classmethod
@@ -174,7 +174,7 @@ class Sample:
         return cls(side, copies, copies, n)
 
     def measures(self, block_size: int) -> Measures:
-        """Return what gates look up."""
+        """Return the measures for gates."""
         return Measures(
             self.tasks,
             self.everything,
@@ -202,7 +202,7 @@ class JobVerdict:
 
     @property
     def level(self) -> int:
-        """Severity 0-4 of the tasks as they are (the first copy)."""
+        """Severity 0-4 of the first group."""
         return int(self.tree.levels()[0])
 
     @property
@@ -227,7 +227,7 @@ def job_verdicts(
 
 
 def explain(verdict: JobVerdict) -> Why:
-    """Return the explanation of a verdict over the tasks as they are."""
+    """Explain a verdict on the recorded tasks."""
     level = verdict.level
     return explain_tree(
         verdict.name, verdict.side.name, verdict.tree, level, explained=not verdict.unexplained or level > 0

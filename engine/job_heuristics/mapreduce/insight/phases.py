@@ -14,7 +14,7 @@ from engine.job_heuristics.mapreduce.model.job_arrays import RUNNING, SUCCEEDED,
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One bar of the waterfall: ``start_ms`` to ``end_ms`` (epoch ms), what it is and what it waited for."""
+    """One bar of the waterfall, ``start_ms`` to ``end_ms`` (epoch ms), with name and meaning."""
 
     name: str
     start_ms: int
@@ -28,7 +28,7 @@ class Phase:
 
 
 def shares(phases: Sequence[Phase]) -> list[float]:
-    """Return what part of all phases each takes, in %; 0 where none takes any time."""
+    """Return the share of each phase in %; 0 if all are empty."""
     whole = sum(phase.ms for phase in phases)
     return [100 * phase.ms / whole if whole else 0.0 for phase in phases]
 
@@ -36,11 +36,13 @@ def shares(phases: Sequence[Phase]) -> list[float]:
 def waterfall(
     attempts: Attempts, submit: int | None, am_start: int | None, launch: int | None, finish: int | None
 ) -> tuple[Phase, ...]:
-    """Return the phases of a job in order, each from the end of the one before it, so that they add up to its run time.
+    """Return the phases of a job in order, each from the end of the one before it, so that they add up to its run
+    time.
 
-    queue (submit to start of the application master), set-up (to launch), first container (to the first attempt), maps
-    (to the last map's end), shuffle, sort, code (to the last end of each over reducers), commit (to the job's end). A
-    phase the history does not know, or that ended before the one before it, has no bar. ``finish`` None: so far.
+    queue (submit to start of the application master), set-up (to launch), first container (to the first attempt),
+    maps (to the last map's end), shuffle, sort, code (to the last end of each over reducers), commit (to the job's
+    end). Phases missing from the history, or ended before their predecessor, have no bar. ``finish`` None: still
+    running.
     """
     maps, reduces = attempts.is_map & (attempts.start > 0), ~attempts.is_map & (attempts.start > 0)
     good = attempts.chosen & (attempts.outcome == SUCCEEDED)
@@ -80,10 +82,10 @@ def _last(moments: Ints, mask: NDArray[np.bool_]) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gantt:
-    """Attempts on as few lanes as overlap needs. ``order``: attempt indices by start; ``lane`` and ``wave`` (from 0)
-    per attempt, -1 for attempts that never started; ``lanes`` how many; ``map_waves``/``reduce_waves`` the longest
-    chain of one side on a lane; ``wait_ms`` container wait per attempt (task started to attempt started; UNKNOWN for
-    retries and speculative ones)."""
+    """Attempts on a minimal number of lanes. ``order``: attempt indices by start; ``lane`` and ``wave`` (from 0) per
+    attempt, -1 for attempts that never started; ``lanes``: number; ``map_waves``/``reduce_waves``: longest chain of
+    one side on a lane; ``wait_ms`` container wait per attempt (task started to attempt started; UNKNOWN for retries
+    and speculative ones)."""
 
     order: Ints
     lane: Ints
@@ -97,8 +99,8 @@ class Gantt:
 def gantt(attempts: Attempts) -> Gantt:
     """Put attempts on lanes by interval partitioning (always the lane that has been free longest), O(n log n).
 
-    A container that ended at the very moment another begins is the same lane. Waves count attempts of one side on one
-    lane: with s slots and n equal tasks that is n / s, rounded up.
+    A container may start at the moment another on its lane ends. Waves count attempts of one side on one lane: with s
+    slots and n equal tasks that is n / s, rounded up.
     """
     n = len(attempts)
     lane, wave = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
@@ -132,7 +134,7 @@ def gantt(attempts: Attempts) -> Gantt:
 
 
 def container_waits(attempts: Attempts) -> Ints:
-    """Return per attempt, ms from its task's start to its own (never negative); UNKNOWN unless it is its task's first."""
+    """Return ms from the task's start to the attempt's (at least 0) for first attempts; UNKNOWN for others."""
     waits = np.full(len(attempts), UNKNOWN, dtype=np.int64)
     started = np.flatnonzero((attempts.start > 0) & (attempts.scheduled > 0))
     if not len(started):
@@ -182,12 +184,12 @@ class Step:
 def critical_path(
     attempts: Attempts, launch: int | None, slack_ms: int = 15_000, limit: int = 1000
 ) -> tuple[Step, ...]:
-    """Return the chain of attempts that the job's end waited for, earliest first.
+    """Return the chain of attempts that determined the job's end, earliest first.
 
     Backwards from the attempt that ended last: a reducer that was shuffling when the last map ended waited for that
     map; a retry waited for the attempt before it; any other attempt waited for the container that was freed last
-    within ``slack_ms`` before it began (heartbeat and launch take seconds); else it waited for the scheduler since its
-    task was started, or since the end of the latest attempt before.
+    within ``slack_ms`` before it began (heartbeat and launch take seconds); else it waited for the scheduler since
+    its task was started, or since the end of the latest attempt before.
     """
     started = attempts.start > 0
     good = started & ((attempts.outcome == SUCCEEDED) | (attempts.outcome == RUNNING))

@@ -21,7 +21,7 @@ from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.side_stats import Segments, truncated
 
 IDEAL_MS = 7.5 * MINUTE
-"""Run time, ms, that a task should have: the middle of 5 to 10 minutes."""
+"""Target run time of a task, ms: the middle of 5 to 10 minutes."""
 SORT_MB_MOST = 2047
 """Largest sort buffer, MB, that Hadoop allows."""
 DISK_BYTES_PER_MS = 100 * MB / 1000
@@ -39,8 +39,7 @@ def used_mb_s(row: Mapping[str, Any]) -> float:
 
 
 def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRules, headroom: float) -> list[Advice]:
-    """Return what to change in one job, from its row of ``recommend.Stats`` and the properties it depends on; most saving
-    first."""
+    """Return the recommendations for one job from its row of ``Stats`` and its properties, most saving first."""
     advice: list[Advice | None] = []
     if not row["uberized"]:
         for side, word in (("map", "Mapper"), ("reduce", "Reducer")):
@@ -87,7 +86,7 @@ def _container(row: Mapping[str, Any], side: str, word: str, rules: MapReduceRul
 
 
 def _start_cost(row: Mapping[str, Any], side: str) -> float:
-    """Return the fixed ms per task: intercept of time on bytes where they go together, else START_MS; see ``whatif``."""
+    """Return the fixed ms per task: intercept of time on bytes if they correlate, else START_MS; see ``whatif``."""
     cost, var, corr, n = START_MS, row[f"{side}_var"] or 0.0, row[f"{side}_corr"] or 0.0, row[f"{side}_n"]
     mean_bytes = row[f"{side}_bytes"] / n
     if var > 0 and corr > 0.7:
@@ -96,7 +95,7 @@ def _start_cost(row: Mapping[str, Any], side: str) -> float:
 
 
 def _room(slots: float, n: int, wanted: int) -> float:
-    """Return the containers for ``wanted`` tasks where ``n`` had ``slots``: more only where all ran at once, since then no
+    """Return the containers for ``wanted`` tasks where ``n`` had ``slots``: more only if all ran at once, as then no
     limit is known."""
     return max(slots, float(wanted)) if n <= 1.2 * slots else slots
 
@@ -107,7 +106,7 @@ def _span(mean: float, n: float, slots: float) -> float:
 
 
 def _whole(ms: float) -> int:
-    """Return a time as a whole number that a table can hold."""
+    """Return a time as a 64-bit whole number."""
     return int(min(max(ms, -(2.0**62)), 2.0**62))
 
 
@@ -117,7 +116,7 @@ def _slots(row: Mapping[str, Any], side: str) -> float:
 
 
 def _splits(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
-    """Recommend other splits, so that maps run the ideal time."""
+    """Recommend a split size for maps of the ideal run time."""
     n, mean, total_bytes = int(row["map_n"]), float(row["map_mean"]), float(row["map_bytes"])
     time = rules.by_heuristic["Mapper Time"]
     now = time.level(n=n, avg_total_ms=mean)
@@ -151,7 +150,7 @@ def _splits(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
 
 
 def _reducer_count(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
-    """Recommend another number of reducers, so that they run the ideal time."""
+    """Recommend a number of reducers for the ideal run time."""
     n, mean = int(row["reduce_n"]), float(row["reduce_mean"])
     time = rules.by_heuristic["Reducer Time"]
     now = time.level(n=n, avg_total_ms=mean)
@@ -216,7 +215,7 @@ def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduc
 
 
 def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRules) -> Advice | None:
-    """Recommend a sort buffer that holds the output of a map, or splits whose output it holds."""
+    """Recommend a sort buffer that fits a map's output, or smaller splits."""
     spilled, records = float(row["map_spilled"] or 0), float(row["map_records"] or 0)
     if records <= 0 or spilled <= 1.05 * records:
         return None
@@ -235,7 +234,7 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
     per_map = float(row["map_out95"] or 0) + 16 * float(row["map_records95"] or 0)
     wanted = math.ceil(per_map * 1.1 / percent / MB)
     if wanted <= current and now:
-        # Bytes are not counted, or merging spilled again: as many times the buffer as records were spilled.
+        # Without byte counters, or with repeated spills, estimate from the ratio of spilled records.
         wanted = math.ceil(current * q)
         per_map = wanted * percent * MB / 1.1
     if wanted <= current:
@@ -284,15 +283,15 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Numbers of many jobs that recommendations look at. ``sides``: name → one value per job and side (map then reduce), where
-    ``n`` tells which sides there are; ``waits``: name → one value per job, and for which jobs it is known."""
+    """Input numbers of recommendations. ``sides``: name → one value per job and side (map then reduce), ``n`` being 0
+    for missing sides; ``waits``: name → one value per job, and whether it is known."""
 
     sides: dict[str, Array]
     waits: dict[str, tuple[Array, Array]]
 
     def rows(self, jobs: pl.DataFrame, at: Array) -> Iterator[dict[str, Any]]:
-        """Yield for each of the jobs ``at`` (places in ``jobs``, JOB_MODEL rows) its numbers by name, those of its sides as
-        ``map_*`` and ``reduce_*``; None where there is no such side."""
+        """Yield the numbers by name of the jobs ``at`` (indices into ``jobs``, JOB_MODEL rows), those of sides as
+        ``map_*`` and ``reduce_*`` (None for a missing side)."""
         chosen = jobs if len(at) == jobs.height else jobs[at]
         cells_by_name: dict[str, list[Any]] = {
             name: chosen[name].to_list() for name in ("job_id", "map_memory_mb", "reduce_memory_mb")
@@ -311,7 +310,7 @@ class Stats:
 
 
 def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
-    """Compute what recommendations need of ``jobs`` (JOB_MODEL rows); ``tasks`` counts in their order."""
+    """Compute the numbers of ``jobs`` (JOB_MODEL rows); ``tasks`` refers to them by index."""
     count = jobs.height
     s = Segments(tasks.side[tasks.timed], count * 2)
     v = tasks.numbers
@@ -352,9 +351,9 @@ def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
 def _reducers(
     v: Mapping[str, Array], s: Segments, size: Array, columns: Mapping[str, Array]
 ) -> dict[str, tuple[Array, Array]]:
-    """Compute per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had
-    got so far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later.
-    Not known of jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
+    """Compute per job: ``idle_ms`` of all reducers before the last map; the ``slowstart`` share at which copying
+    would just complete by the end; and the total ``later_ms`` by which reducers would start later. Unknown without
+    reducers; the latter two also without maps."""
     count = s.groups // 2
     maps, reduces = s.size[0::2], s.size[1::2]
     late = (s.segment & 1) == 1
@@ -387,8 +386,7 @@ def _reducers(
 
 
 def recommendations(model: Model, rules: MapReduceRules, headroom: float = 1.5) -> pl.DataFrame:
-    """Return the rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first
-    within a job."""
+    """Return RECOMMENDATIONS rows of every job that has ended or has finished tasks, most saving first within a job."""
     jobs = model.jobs
     numbers = stats(jobs, model.arrays[0])
     rows = numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom)))
@@ -399,7 +397,7 @@ def recommendations(model: Model, rules: MapReduceRules, headroom: float = 1.5) 
 
 
 def savings(frame: pl.DataFrame) -> dict[str, float]:
-    """Return per job what its recommendations save together, MB s; jobs without one are absent."""
+    """Return the total saving of recommendations by job, MB s; jobs without any are absent."""
     saved: dict[str, float] = {}
     for job, saving in zip(frame["job_id"].to_list(), frame["saving_mb_s"].to_list(), strict=True):
         saved[job] = saved.get(job, 0.0) + max(saving, 0.0)
@@ -407,8 +405,7 @@ def savings(frame: pl.DataFrame) -> dict[str, float]:
 
 
 def _worth(jobs: pl.DataFrame, numbers: Stats, rules: MapReduceRules, headroom: float) -> Array:
-    """Return the jobs that a rule of ``advise`` may apply to, by its first condition, of all jobs at once: for most jobs
-    none does, and calling ``advise`` for each takes much longer."""
+    """Preselect, for all jobs at once, those that a rule of ``advise`` may apply to: few do, and ``advise`` is slow."""
     there = numbers.sides["n"] > 0
     worth = np.zeros(len(there) // 2, dtype=bool)
     for side, word in enumerate(("Mapper", "Reducer")):

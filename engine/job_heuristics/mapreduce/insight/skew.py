@@ -1,8 +1,8 @@
-"""Skew beyond Dr. Elephant's split: inequality measures, and what makes slow tasks slow.
+"""Skew beyond Dr. Elephant's split: inequality measures, and causes of slow tasks.
 
-Beside Dr. Elephant's division of task values: the Gini index and shares of the largest tasks, and a robust line of run
-time on bytes whose residuals tell big inputs from slow nodes from costly records. See docs/models/job-heuristics.md,
-"Causes of long tasks".
+Beside Dr. Elephant's division of task values: the Gini index and shares of the largest tasks, and a robust line of
+run time on bytes whose residuals tell big inputs from slow nodes from costly records. See
+docs/models/job-heuristics.md, "Causes of long tasks".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def dr_elephant_split(values: NDArray[np.int64]) -> Split:
-    """Divide task values as Dr. Elephant's skew heuristics do, to be shown beside the natural break.
+    """Split task values like Dr. Elephant's skew heuristics, for display beside the natural break.
 
     See ``Segments.two_groups``; ``at`` is the middle of the last division.
     """
@@ -57,7 +57,7 @@ def gini(values: Floats) -> float:
 
 
 def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
-    """Return the largest ``share`` of tasks (at least one): how many, and what part 0-1 of the sum they hold."""
+    """Return the largest ``share`` of tasks (at least one): their number, and their share 0-1 of the sum."""
     ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))[::-1]
     if not len(ordered):
         return 0, 0.0
@@ -69,7 +69,7 @@ def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A robust line ``y = intercept + slope x``; ``spread`` is the robust standard deviation of the residuals,
-    ``explained`` 0-1 the share of y's variance (with the weights of the last round) that goes with x."""
+    ``explained`` 0-1 the share of y's variance (with the final weights) explained by x."""
 
     intercept: float
     slope: float
@@ -136,9 +136,8 @@ def _weighted_line(x: Floats, y: Floats, w: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A node or rack whose tasks ran longer than their bytes explain: ``ratio`` is the median of actual over expected
-    run time of its ``tasks``, ``lost_ms`` what they took beyond expectation, ``z`` how far off in robust deviations of
-    a group median."""
+    """A node or rack whose tasks ran longer than their bytes explain: ``ratio``: median of actual over expected run
+    time of its ``tasks``; ``lost_ms``: excess time; ``z``: deviation in robust standard deviations of a group median."""
 
     name: str
     tasks: int
@@ -149,7 +148,7 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """What made this side's long tasks long. Counts of long tasks by cause add up to ``long``; ``words`` says it."""
+    """Causes of a side's long tasks. Counts by cause add up to ``long``; ``words`` is the sentence."""
 
     line: Line
     long: int

@@ -1,9 +1,9 @@
-"""What if: other containers, splits, reducers, slow start or limits, and the verdicts that would follow.
+"""What if: the effect of other containers, splits, reducers, slow start or limits on metrics and verdicts.
 
-The model is stated, simple and deterministic; ``Prediction.assumptions`` repeats it in words. Work per byte stays,
-starting a task costs what the robust line of time on bytes says, containers are as many as ran at the peak, and the
-task times are dealt to them greedily; only the *difference* to the same model of the job as it ran is used, so that
-what the model does not know cancels.
+The model is simple and deterministic; ``Prediction.assumptions`` states it in words. Work per byte stays, starting a
+task costs what the robust line of time on bytes says, containers are as many as ran at the peak, and the task times
+are dealt to them greedily; only the *difference* to the same model of the actual job is used, so that unmodelled
+effects cancel.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from engine.job_heuristics.mapreduce.rules.side_stats import truncated
 START_MS = 2000.0
 """Assumed ms to start a task where bytes do not explain the time."""
 START_MOST_MS = 60_000.0
-"""Most ms that starting a task can take, whatever the line of time on bytes gives."""
+"""Upper limit of the ms to start a task."""
 COPY_BYTES_PER_MS = 30 * MB / 1000
-"""Assumed bytes per ms that one reducer copies, where no reducer started after the last map."""
+"""Assumed copy rate of a reducer, bytes per ms, if none started after the last map."""
 
 LARGEST = 2**53
-"""Largest ms, bytes or records of anything that is predicted."""
+"""Upper limit of predicted ms, bytes or records."""
 MOST = 100_000
 """Most tasks of a side that are simulated."""
 
@@ -94,7 +94,7 @@ def metrics(job: Job) -> Metrics:
 
 
 def _whole(values: Array) -> Ints:
-    """Round to whole numbers within ``LARGEST``: what a damaged history says does not end a prediction."""
+    """Round to whole numbers within ``LARGEST``, so that damaged histories cannot break a prediction."""
     return truncated(np.clip(np.rint(values), -LARGEST, LARGEST))
 
 
@@ -128,7 +128,7 @@ def peak_slots(start: Ints, finish: Ints) -> int:
 
 
 def predict(job: Job, scenario: Scenario, rules: MapReduceRules) -> Prediction:
-    """Return ``job`` under ``scenario`` judged by ``rules``. An empty scenario gives the job as it is."""
+    """Return ``job`` under ``scenario`` judged by ``rules``. An empty scenario gives the job unchanged."""
     assumptions: list[str] = []
     warnings: list[str] = []
     maps = _maps(job, scenario, assumptions, warnings)
@@ -154,7 +154,7 @@ def predict(job: Job, scenario: Scenario, rules: MapReduceRules) -> Prediction:
 
 
 def _at_once(job: Job, maps: Side, reduces: Side) -> list[str]:
-    """Return for each side with tasks how many containers the prediction gives it at once, and how many it had at the peak."""
+    """Return concurrent containers per side with tasks: predicted, and at the actual peak."""
     found = []
     for old, new, word in ((job.maps, maps, "maps"), (job.reduces, reduces, "reducers")):
         if len(new.total):
@@ -164,7 +164,7 @@ def _at_once(job: Job, maps: Side, reduces: Side) -> list[str]:
 
 
 def _slots(slots: int, old: Side, new: Side) -> int:
-    """Return the containers of a changed side: more where smaller ones fit and the job had to wait for some."""
+    """Return the concurrent containers of a changed side: more if smaller ones fit and the job had to wait."""
     if len(old.total) <= slots:
         return max(slots, len(new.total))
     return max(1, slots * old.container_mb // max(1, new.container_mb))
@@ -195,7 +195,7 @@ def _pick(n: int, wanted: int) -> Ints:
 
 
 def _taken(side: Side, at: Ints, per_task: float) -> Side:
-    """Return the side with the tasks ``at`` alone; what grows with the input times ``per_task``, memory as it was."""
+    """Return the side with the tasks ``at``; input-dependent numbers are scaled by ``per_task``, memory is unchanged."""
 
     taken = side.at(at)
 
@@ -265,7 +265,7 @@ def copy_rate(side: Side, last_map: int) -> float:
 def _reduces(
     job: Job, scenario: Scenario, last_map: int, assumptions: list[str], warnings: list[str]
 ) -> tuple[Side, int]:
-    """Return the changed reduces, and how many ms later (or earlier) the last of them ends, seen from the last map."""
+    """Return the changed reduces, and how many ms later (or earlier) the last of them ends, relative to the last map."""
     side = _contain(job.reduces, scenario.reduce_mb, assumptions, warnings)
     n = len(side.total)
     if not n:

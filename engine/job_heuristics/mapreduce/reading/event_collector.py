@@ -263,9 +263,11 @@ def _am_started(to: Collector, seq: int, kind: str, e: AMStarted) -> None:
 
 
 def _job(to: Collector, seq: int, job: str, *, parsed: bool = False) -> str | None:
-    """Return the job id of a record; None, and a problem, where it is none: the record is of the job named before it.
+    """Return the job id of a record; an invalid one gives None and a problem, and the record belongs to the current
+    job.
 
-    ``parsed``: Hadoop's parser reads the id of such records and throws."""
+    ``parsed``: Hadoop's parser would throw on the id.
+    """
     if job_of(job) == job:
         return job
     to.problem("bad-record", "a job id that names no job")

@@ -72,10 +72,10 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
 
 
 def read_events(lines: BinaryIO, number: int, errors: dict[str, str], to: Collector, size: int) -> int:
-    """Read the next ``size`` bytes of ``lines``, which end with a line, into ``to``; ``number``: of the line before. Returns
-    the number of the last one.
+    """Read the next ``size`` bytes (whole lines) of ``lines`` into ``to``; ``number``: of the preceding line. Returns
+    the number of the last line.
 
-    ``errors``: what Hadoop would throw at the first event of a record (from the schema). Bad lines become problems.
+    ``errors``: Hadoop's exceptions by record (from the schema). Bad lines become problems.
     """
     by_type = _BY_TYPE
     for line in lines:
@@ -137,10 +137,10 @@ def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collecto
 
 
 def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:
-    """Note why a line's decoder refused it, and collect what is sound of it.
+    """Note why a line was refused, and collect its valid part.
 
-    Not UTF-8: decoded with replacement. A counter that is no 64-bit number: left out. A fraction: cut to a whole number, as
-    Hadoop's parser does. Another wrapping: taken as it is.
+    Invalid UTF-8 is replaced, counters beyond 64 bit are left out, fractions are truncated as by Hadoop's parser,
+    other wrappings are accepted.
     """
     reason = _PLACE.sub("", str(error))
     text = line

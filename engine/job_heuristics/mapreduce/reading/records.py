@@ -252,9 +252,10 @@ _NEEDS = {
 
 
 def missing_fields(schema: Any) -> dict[str, str]:
-    """Return what Hadoop 2.7.3 would throw at each record of the writer's ``schema`` that lacks a field it needs.
+    """Return Hadoop 2.7.3's exception for each record of the writer's ``schema`` that lacks a required field: record
+    name → message.
 
-    ``schema`` is the decoded second line of a history; anything else gives nothing. Record name → message.
+    ``schema``: decoded second line of a history.
     """
     errors: dict[str, str] = {}
     try:

@@ -22,10 +22,9 @@ SIDES = ("map", "reduce")
 
 
 class Jobs:
-    """Some jobs and what heuristics look at, all in the order of ``frame`` (JOB_MODEL rows).
+    """Some jobs as heuristics see them, in the order of ``frame`` (JOB_MODEL rows).
 
-    ``sides``: the measures of these jobs. ``properties``: per job id the properties of its configuration that are looked up.
-    ``block_size``: bytes, per job.
+    ``sides``: measures. ``properties``: settings by job id. ``block_size``: bytes per job.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What to set for Spark applications, with the container memory x time that it should save, and the verdict after it."""
+"""Recommended settings of Spark applications, with expected savings and verdicts."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 CONFIGURATION, EXECUTOR_METRICS, STAGE_METRICS = "Spark Configuration", "Spark Executor Metrics", "Spark Stage Metrics"
 PEAK_ROOM = 1.2
-"""Heap for one byte of the largest heap that was used."""
+"""Recommended heap as a multiple of the largest used heap."""
 HIGH_PEAK, LOW_PEAK = 0.95, 0.7
-"""Shares of the heap at its peak above which it should grow, and below which it may shrink."""
+"""Peak heap usage above which the heap should grow, and below which it may shrink."""
 IDLE_LIMIT = 0.5
-"""Share of idle slots from which fewer executors, or dynamic allocation, pay."""
+"""Share of idle slots from which fewer executors or dynamic allocation pay off."""
 LEAST_SHARE = 0.05
-"""Share of the run time that a change of tasks must save."""
+"""Least share of run time that a change of partitions must save."""
 DEFAULT_PARTITIONS, MOST_PARTITIONS = 200, 20_000
-"""Spark's own number of tasks of stages that read shuffled data, and the most that are advised."""
+"""Spark's default number of shuffle partitions, and the most that are advised."""
 MOST_PARTITION = 200 * MB
-"""Bytes of shuffled data that a task should read at most."""
+"""Most bytes of shuffled data per task."""
 LEAST_MS = 60_000
 """Run time below which only memory is advised: starting executors takes longer."""
 
 
 def recommendations(apps: Mapping[str, App], rules: SparkRules, headroom: float) -> pl.DataFrame:
-    """Return the rows of ``RECOMMENDATIONS`` for applications that have ended; most saving first within one."""
+    """Return RECOMMENDATIONS rows of ended applications, most saving first within one."""
 
     def advised() -> Iterator[tuple[str, float, list[Advice]]]:
         for app_id, app in apps.items():
@@ -55,8 +55,8 @@ def recommendations(apps: Mapping[str, App], rules: SparkRules, headroom: float)
 
 
 def savings(advised: pl.DataFrame) -> dict[str, float]:
-    """Return per application what its recommendations save together, MB s: each saves its share of what those before it
-    leave, since less memory and less time multiply. ``advised``: what ``recommendations`` returns."""
+    """Return the total saving of recommendations by application, MB s: each saves its share of what the previous ones
+    leave, as memory and time multiply. ``advised``: result of ``recommendations``."""
     used: dict[str, float] = {}
     left: dict[str, float] = {}
     for app_id, saving, percent in advised.select("job_id", "saving_mb_s", "saving_percent").iter_rows():
@@ -67,7 +67,7 @@ def savings(advised: pl.DataFrame) -> dict[str, float]:
 
 
 def advise(app: App, held: Resources, rules: SparkRules) -> list[Advice]:
-    """Return what should pay for an application that has ended, most saving first."""
+    """Return the recommendations for an ended application, most saving first."""
     if not app.ended or not held.held:
         return []
     found = [_memory(app, held, rules)]
@@ -77,20 +77,20 @@ def advise(app: App, held: Resources, rules: SparkRules) -> list[Advice]:
         found.append(_executors(app, held, rules, plan))
         if skewed:
             found.append(_skew(app, held, rules, plan, skewed))
-        elif not any(one.cause == "keys" for one in stages):  # more partitions do not divide a key
+        elif not any(one.cause == "keys" for one in stages):  # more partitions do not split one key
             found.append(_partitions(app, held, rules, plan))
     good = [one for one in found if one is not None]
     return sorted(good, key=lambda one: -one.saving_mb_s)
 
 
 def _level(app: App, rules: SparkRules, name: str) -> int:
-    """Return the severity of one heuristic; 0 where it is not in force."""
+    """Return the severity of one heuristic; 0 if not in force."""
     rule = rules.by_heuristic.get(name)
     return int(tree_of(rule, [app]).levels()[0]) if rule is not None else 0
 
 
 def peak_heap(app: App) -> int:
-    """Return the largest heap that any executor used, 0 where it was not logged."""
+    """Return the largest heap used by an executor, 0 if not logged."""
     return max((one.peaks["heap"] for one in app.executors), default=0)
 
 
@@ -116,8 +116,7 @@ def _memory(app: App, held: Resources, rules: SparkRules) -> Advice | None:
 
 
 def _executors(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> Advice | None:
-    """Advise fewer executors where most of their slots had no task, or dynamic allocation where only the number of
-    executors over time does not fit."""
+    """Advise fewer executors if most slots had no task, or dynamic allocation if demand varies over time."""
     busy = sum(one.executor.task_ms for one in held.held)
     idle = 1 - busy / held.slot_ms if held.slot_ms else 0.0
     if is_local(app) or idle < IDLE_LIMIT or held.count < 2:
@@ -142,10 +141,10 @@ def _executors(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> 
 
 
 def _dynamic(app: App, held: Resources, rules: SparkRules, plan: Schedule, idle: float) -> Advice | None:
-    """Advise dynamic allocation: executors that have no task for a minute are given back."""
+    """Advise dynamic allocation: executors without a task for a minute are released."""
     if (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true":
         return None
-    # Of the idle time, only that of whole executors between jobs can be given back: about that outside of jobs.
+    # Only whole executors idle between jobs can be released: approximately the time outside of jobs.
     driver = plan.driver_ms - LEAST_MS
     saving = max(0, driver) * sum(one.mb for one in held.held) / 1000
     if saving <= 0:
@@ -159,7 +158,7 @@ def _dynamic(app: App, held: Resources, rules: SparkRules, plan: Schedule, idle:
 
 
 def _partitions(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> Advice | None:
-    """Advise the number of tasks, for stages that read shuffled data, at which the application would end soonest."""
+    """Advise the number of shuffle partitions with the shortest predicted run time."""
     read = max((stage.shuffle_read_bytes for stage in app.stages), default=0)
     if not read or not plan.executors:
         return None
@@ -185,7 +184,7 @@ def _partitions(app: App, held: Resources, rules: SparkRules, plan: Schedule) ->
 def _skew(
     app: App, held: Resources, rules: SparkRules, plan: Schedule, skewed: Mapping[int, StageTasks]
 ) -> Advice | None:
-    """Advise to divide the partitions that are much larger than the others of their stage; ``skewed``: those stages."""
+    """Advise to split partitions much larger than the others of their stage; ``skewed``: those stages."""
     worst = max(skewed.values(), key=lambda one: one.longest_ms)
     key, value = skew_setting(app, worst)
     groups = tuple(
@@ -207,8 +206,7 @@ def _skew(
 def _sooner(
     app: App, held: Resources, rules: SparkRules, saved_ms: int, what: tuple[str, str, str, str, str]
 ) -> Advice | None:
-    """Return the advice ``what`` (topic, key, value, value now, text) by which all executors are needed for less time; None
-    where that is too little to matter."""
+    """Return the advice ``what`` (topic, key, value, value now, text) for a saving of run time; None if negligible."""
     if not held.count or saved_ms < LEAST_SHARE * (app.runtime_ms or 0):
         return None
     topic, key, value, current, text = what

@@ -23,13 +23,13 @@ _SPAN = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d|)\s*", re.IGNORECASE | r
 _SPANS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
 LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1
-"""Spark's memory overhead where none is set: a tenth of the memory, at least 384 MB."""
+"""Spark's default memory overhead: a tenth of the memory, at least 384 MB."""
 MOST_MB = 2**24
-"""MB of a container that are believed."""
+"""Largest plausible container, MB."""
 
 
 def spark_bytes(text: str | None, default: str, unit: str = "m") -> int:
-    """Read a size as Spark does: ``2g``; without a unit in ``unit``. What cannot be read is the default."""
+    """Parse a size like Spark: ``2g``; without a unit in ``unit``. Unreadable: the default."""
     found = _SIZE.fullmatch(text) if text is not None else None
     if found is None:
         return spark_bytes(default, "0b", unit)
@@ -37,7 +37,7 @@ def spark_bytes(text: str | None, default: str, unit: str = "m") -> int:
 
 
 def spark_ms(text: str | None, default: int) -> int:
-    """Read a time as Spark does: ``3s``; without a unit in ms. What cannot be read is the default."""
+    """Parse a time like Spark: ``3s``; without a unit in ms. Unreadable: the default."""
     found = _SPAN.fullmatch(text) if text is not None else None
     return default if found is None else int(int(found.group(1)) * _SPANS[found.group(2).lower() or "ms"])
 
@@ -80,7 +80,7 @@ def is_local(app: App) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One executor: its container, cores, task slots (cores over cores of a task), and from when until when."""
+    """One executor: its container, cores, task slots (cores over cores of a task), start and end."""
 
     executor: Executor
     mb: int
@@ -91,17 +91,17 @@ class Held:
 
     @property
     def life_ms(self) -> int:
-        """How long it was there."""
+        """Its lifetime."""
         return self.end_ms - self.begin_ms
 
     @property
     def busy(self) -> float | None:
-        """Time of its tasks in % of what its slots could run; None where it was there for no time."""
+        """Task time in % of slot time; None without a lifetime."""
         room = self.slots * self.life_ms
         return 100 * self.executor.task_ms / room if room else None
 
     def idle_ms(self, busy_ms: int) -> int:
-        """Return for how long it ran no task; ``busy_ms``: how long it ran at least one."""
+        """Return its time without a task; ``busy_ms``: time with at least one."""
         return max(0, self.life_ms - busy_ms)
 
 
@@ -126,17 +126,17 @@ class Resources:
 
     @cached_property
     def cores(self) -> int:
-        """Cores of the executors that were there at once, at most."""
+        """Peak number of cores."""
         return self._most([one.cores for one in self.held])
 
     @cached_property
     def slots(self) -> int:
-        """Task slots that were there at once, at most."""
+        """Peak number of task slots."""
         return self._most([one.slots for one in self.held])
 
     @cached_property
     def count(self) -> int:
-        """Executors that were there at once, at most."""
+        """Peak number of executors."""
         return self._most([1] * len(self.held))
 
     def _most(self, weights: list[int]) -> int:
@@ -144,7 +144,7 @@ class Resources:
         return int(levels.max()) if len(times) else 0
 
     def timeline(self, weights: list[int] | None = None) -> tuple[Ints, Ints]:
-        """Return the moments at which executors came or went, and how many (or how much weight) there were from then on."""
+        """Return the moments at which executors were added or removed, and their number (or weight) from then on."""
         if not self.held:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         values = np.array(weights if weights is not None else [1] * len(self.held), dtype=np.int64)
@@ -156,7 +156,7 @@ class Resources:
 
 
 def resources(app: App) -> Resources:
-    """Return what an application holds; of a running one so far."""
+    """Return the resources of an application, until now while running."""
     end, local = app.end_ms or 0, is_local(app)
     start = app.start_ms if app.start_ms is not None else end
     default_cpus = max(1, app.number("spark.task.cpus", 1))
@@ -182,7 +182,7 @@ def _local_cores(app: App) -> int:
 
 
 def busy_ms(app: App) -> dict[str, int]:
-    """Return for how long at least one task ran, by executor; tasks that still run count up to now."""
+    """Return the time with at least one task by executor; running tasks count until now."""
     columns = ("executor", "launch_ms", "finish_ms")
     running = app.running.select("executor", "launch_ms", finish_ms=pl.lit(app.end_ms or 0, pl.Int64))
     spans = pl.concat([app.tasks.select(columns), running]).sort("executor", "launch_ms")
@@ -197,7 +197,7 @@ def busy_ms(app: App) -> dict[str, int]:
 
 
 def job_intervals(app: App) -> list[tuple[int, int]]:
-    """Return the times in which at least one Spark job ran, in order."""
+    """Return the intervals with at least one Spark job, in order."""
     spans = sorted(
         (job.submit_ms, job.finish_ms if job.finish_ms is not None else app.end_ms or job.submit_ms)
         for job in app.jobs
@@ -222,8 +222,8 @@ def costs(
     apps: Mapping[str, App], headroom: float, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
     """Return the rows of ``COSTS``: applications in their order, causes in ``CAUSES`` order, only causes that cost
-    something. ``headroom`` times its largest heap is what an executor needed at most; where no memory was logged nothing
-    counts as over-sizing."""
+    something. An executor needed at most ``headroom`` times its largest heap; without logged memory nothing counts as
+    over-sizing."""
     rows: dict[str, list[object]] = {name: [] for name in COSTS.schema}
     for app_id, app in apps.items():
         parts = split(resources(app), headroom)
@@ -255,9 +255,9 @@ def split(held: Resources, headroom: float = 1.5) -> dict[str, Part]:
 
 
 def _add(found: dict[str, list[int]], one: Held, times: Mapping[str, tuple[int, int]], headroom: float) -> None:
-    """Add the parts of one executor; ``times``: attempts and ms of its tasks by cause."""
+    """Add the costs of one executor; ``times``: attempts and ms of its tasks by cause."""
     whole = one.mb * one.life_ms
-    # Clocks of hosts differ: more task time than slots means that the slots were full.
+    # Host clocks differ: more task time than slot time means full slots.
     room = max(one.slots * one.life_ms, sum(ms for _, ms in times.values()))
     left = whole
     cores_left = one.cores * one.life_ms
@@ -277,7 +277,7 @@ def _add(found: dict[str, list[int]], one: Held, times: Mapping[str, tuple[int, 
 
 
 def _needed_mb(one: Held, headroom: float) -> int:
-    """Return the MB that an executor needed: its container less the heap that was never used."""
+    """Return the MB an executor needed: its container without the unused heap."""
     peaks = one.executor.peaks
     rss = peaks["jvm_rss"] + peaks["python_rss"] + peaks["other_rss"]
     peak = rss or peaks["heap"] + peaks["off_heap"]

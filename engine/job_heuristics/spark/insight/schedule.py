@@ -1,8 +1,8 @@
-"""How long an application would take on other numbers of executors: its real tasks dealt to other slots.
+"""Predicted run time on other numbers of executors, by list scheduling of the real tasks.
 
-The driver's own time stays; jobs that overlapped in time are a group, groups follow each other. Within a group a stage waits
-for the stages it depends on, and its tasks, in the order of their index, take the slot that is free first (list scheduling,
-Graham 1966). See docs/models/job-heuristics.md, "Spark: other executors".
+The driver's own time is constant. Jobs that overlapped form a group; groups run in sequence. Within a group a stage
+waits for its parents, and its tasks, by index, take the first free slot (Graham 1966). See
+docs/models/job-heuristics.md, "Spark: other executors".
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ NEAR = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Jobs that ran at the same time: their stages in the order they can run, each with its id, places of its parents among
-    them and the ms of its tasks."""
+    """Concurrent jobs: their stages in a valid order, each with id, indices of its parents and ms of its tasks."""
 
     stages: tuple[int, ...]
     parents: tuple[tuple[int, ...], ...]
@@ -39,7 +38,7 @@ class Group:
         for parents, tasks in zip(self.parents, self.tasks, strict=True):
             ready = max((ends[parent] for parent in parents), default=0)
             end = ready
-            for ms in tasks:  # without calls of max: there are many tasks
+            for ms in tasks:  # no calls of max: there are many tasks
                 first = free[0]
                 done = (first if first > ready else ready) + ms
                 heapreplace(free, done)
@@ -58,8 +57,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What decides how long an application takes: ``driver_ms`` without any job, its groups, slots of one executor, and
-    the executors it had at most."""
+    """Inputs of the prediction: ``driver_ms`` outside of jobs, groups, slots per executor, peak number of executors."""
 
     driver_ms: int
     groups: tuple[Group, ...]
@@ -81,12 +79,12 @@ class Schedule:
         return self.driver_ms + sum(group.longest_path() for group in self.groups)
 
     def perfect_ms(self, executors: int) -> float:
-        """Return the time if all slots worked all the time outside of the driver's own time."""
+        """Return the run time with full slots outside of the driver's own time."""
         return self.driver_ms + self.run_ms / max(1, executors * self.slots_each)
 
     def ideal(self) -> int:
-        """Return the smallest number of executors within 5 % of the time of twice as many, as the search doubles from 1 and
-        then halves the gap."""
+        """Return the smallest number of executors within 5 % of the time of twice as many, found by doubling and
+        bisection."""
         if not self.groups or not self.executors:
             return 0
         high = 1
@@ -102,11 +100,11 @@ class Schedule:
         return self.time_ms(executors) <= NEAR * self.time_ms(2 * executors)
 
     def with_groups(self, groups: tuple[Group, ...]) -> Schedule:
-        """Return the same application with other tasks."""
+        """Return the schedule with other tasks."""
         return replace(self, groups=groups, _known={})
 
     def utilisation(self, executors: int) -> float:
-        """Return the share of slots that work, on ``executors``."""
+        """Return the share of busy slots on ``executors``."""
         whole = self.time_ms(executors) * executors * self.slots_each
         return self.run_ms / whole if whole else 0.0
 
@@ -147,8 +145,7 @@ def _tasks(app: App) -> dict[int, tuple[int, ...]]:
 
 
 def _group(wanted: set[int], stages: dict[int, list[Stage]], tasks: dict[int, tuple[int, ...]]) -> Group | None:
-    """Return the stages ``wanted`` that have tasks in an order in which they can run; None if there is none. Stage ids grow
-    along dependencies."""
+    """Return the stages ``wanted`` with tasks in a valid order; None without any. Stage ids grow along dependencies."""
     order = sorted(stage for stage in wanted if stage in tasks and stage in stages)
     if not order:
         return None

@@ -1,4 +1,4 @@
-"""Stages whose tasks differ much in time, and why: more data, a slow host, or costly keys; the waves in which they run."""
+"""Skewed stages and their cause: more data, a slow host, or costly keys; and the waves of tasks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StageTasks:
-    """How the tasks of a stage attempt that succeeded differ: times in ms, bytes read (input and shuffle). ``cause`` data,
-    host, keys, or empty where the stage is not skewed; ``host`` where the longest task ran, ``host_ratio`` of a skewed
-    stage how much longer tasks take there; ``tail_ms``: time that the stage's slots had nothing left to do while its last tasks
-    ran, summed over slots."""
+    """Distribution of a stage attempt's successful tasks: times in ms, bytes read (input and shuffle). ``cause``:
+    data, host, keys, or empty if not skewed; ``host``: of the longest task; ``host_ratio``: slowdown there in a
+    skewed stage; ``tail_ms``: slot time idle while the last tasks ran."""
 
     stage: Stage
     tasks: int
@@ -43,12 +42,12 @@ class StageTasks:
 
     @property
     def ratio(self) -> float:
-        """Longest to median."""
+        """Ratio of longest to median."""
         return self.longest_ms / self.median_ms if self.median_ms else float("inf") if self.longest_ms else 0.0
 
 
 def stage_tasks(app: App, slots: int) -> dict[tuple[int, int], StageTasks]:
-    """Return the stages that have tasks which succeeded, by id and attempt; ``slots`` at once there were at most."""
+    """Return the stages with successful tasks by id and attempt; ``slots``: peak number of slots."""
     good = app.tasks.filter((pl.col("reason") == "Success") & pl.col("measured"))
     if not good.height:
         return {}
@@ -72,8 +71,8 @@ def stage_tasks(app: App, slots: int) -> dict[tuple[int, int], StageTasks]:
 
 
 def waves(app: App, slots: int) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Return when each wave of a stage attempt began, epoch ms: tasks in the order of their launch, as many a wave as there
-    are ``slots`` at once. Tasks that still run count."""
+    """Return when each wave of a stage attempt began, epoch ms: tasks by launch, ``slots`` per wave, including
+    running ones."""
     columns = ("stage_id", "stage_attempt", "launch_ms")
     launched = pl.concat([app.tasks.select(columns), app.running.select(columns)]).sort(columns)
     first = pl.int_range(pl.len()).over("stage_id", "stage_attempt") % max(1, slots) == 0
@@ -92,7 +91,7 @@ def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
     ratio = _host_ratio(part, host) if skewed else 1.0
     took = part["took"].to_numpy()
     overhead = np.maximum(took - part["worked"].to_numpy() - part["fetched"].to_numpy(), 0)
-    # The last tasks, one a slot: from the end of each on its slot had nothing of this stage to do.
+    # The last task of each slot: after its end the slot is idle for this stage.
     last = np.sort(part["finish_ms"].to_numpy())[-max(1, slots) :]
     return StageTasks(
         stage, part.height, median, int(run[longest]), middle, int(read[longest]), int(part["moved"].max() or 0),  # type: ignore[arg-type]
@@ -103,14 +102,14 @@ def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
 
 
 def _cause(longest: int, median: int, host_ratio: float) -> str:
-    """Tell why a task took long: from its bytes against the median, and its host against the others."""
+    """Return why a task took long, from its bytes relative to the median and its host relative to others."""
     if longest > DATA_RATIO * max(median, 1):
         return "data"
     return "host" if host_ratio >= HOST_RATIO else "keys"
 
 
 def _host_ratio(part: pl.DataFrame, host: str) -> float:
-    """Return the median time of a host's tasks to that of all others; 1 where there are too few of either."""
+    """Return the ratio of a host's median task time to that of the others; 1 with too few tasks."""
     mine, others = part.filter(pl.col("host") == host)["run_ms"], part.filter(pl.col("host") != host)["run_ms"]
     if len(mine) < 2 or len(others) < 2:
         return 1.0
@@ -119,7 +118,7 @@ def _host_ratio(part: pl.DataFrame, host: str) -> float:
 
 
 def split_up(one: StageTasks, ms: int) -> list[int]:
-    """Return the times of a task of a skewed stage when it is divided into parts as long as the median."""
+    """Return the times of a task of a skewed stage split into parts as long as the median."""
     if ms <= MOST_RATIO * max(one.median_ms, 1):
         return [ms]
     parts = max(2, round(ms / max(one.median_ms, 1)))
@@ -127,9 +126,9 @@ def split_up(one: StageTasks, ms: int) -> list[int]:
 
 
 def skew_setting(app: App, one: StageTasks) -> tuple[str, str]:
-    """Return the property, and its value, by which Spark divides the large partitions of a join: adaptive execution (since
-    3.0, on since 3.2) where it is off, else a lower size from which a partition counts as skewed. Empty where none helps:
-    before 3.0, and where the partition was large enough and yet not divided, since it is not of a join."""
+    """Return the property, and its value, by which Spark divides the large partitions of a join: adaptive execution
+    (since 3.0, default since 3.2) if it is off, else a lower threshold of skewed partitions. Empty if none helps:
+    before 3.0, or if a large enough partition was not split because it does not belong to a join."""
     version = app.attempts[0].version if app.attempts else ""
     numbers = tuple(
         int(part) for part in version.split(".")[:2] if part.isascii() and part.isdecimal() and len(part) < 4

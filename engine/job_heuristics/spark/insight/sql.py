@@ -12,7 +12,7 @@ _NANOS = 1_000_000
 TIME_SHARE = 0.25
 """Share of the own times of all nodes from which one is costly."""
 LEAST_TIME_MS, LEAST = 1000, {"rows": 100_000, "bytes": 1 << 20}
-"""What is less costs too little to matter."""
+"""Thresholds below which costs are ignored."""
 _IDS = re.compile(r"#\d+L?")
 
 
@@ -27,7 +27,7 @@ class PlanRow:
 
     @property
     def time_ms(self) -> int:
-        """The largest of its times: they overlap."""
+        """The largest of its (overlapping) times."""
         return max((value for name, value in self.metrics.items() if "time" in name or "duration" in name), default=0)
 
     @property
@@ -37,12 +37,12 @@ class PlanRow:
 
     @property
     def rows(self) -> int | None:
-        """Rows it gave."""
+        """Output rows."""
         return self.metrics.get("number of output rows")
 
 
 def plan_rows(app: App, execution: SqlExecution) -> list[PlanRow]:
-    """Return the nodes of an execution's last plan, root first; metrics that nothing was added to are left out."""
+    """Return the nodes of an execution's last plan, root first, without empty metrics."""
     return [_row(app, node) for node in unpacked(execution.plan)]
 
 
@@ -56,10 +56,9 @@ def _row(app: App, node: PlanNode) -> PlanRow:
 
 
 def own_times(rows: list[PlanRow]) -> list[int]:
-    """Return the time of each node without that of nodes below it: generated code measures a whole chain of nodes at once,
-    up to its input."""
+    """Return the own time of each node: generated code measures a whole chain of nodes at once, up to its input."""
     own = [row.time_ms for row in rows]
-    above: list[tuple[int, int | None]] = []  # depth of the nodes above, and the generated code that each is part of
+    above: list[tuple[int, int | None]] = []  # depth of the ancestors, and the generated code each belongs to
     for at, row in enumerate(rows):
         while above and above[-1][0] >= row.depth:
             above.pop()
@@ -75,8 +74,9 @@ def own_times(rows: list[PlanRow]) -> list[int]:
 
 
 def costly(rows: list[PlanRow]) -> list[str]:
-    """Return for each node by what it is costly, separated by commas: ``time`` (a quarter of all nodes' own times, and a
-    second), ``rows`` (the most of all nodes, and 100,000) and ``bytes`` (the most, and 1 MiB); empty where it is not."""
+    """Return per node the comma-separated criteria by which it is costly: ``time`` (a quarter of all nodes' own
+    times, and a second), ``rows`` (the most of all nodes, and 100,000) and ``bytes`` (the most, and 1 MiB); empty if
+    none."""
     own = own_times(rows)
     enough = max(LEAST_TIME_MS, TIME_SHARE * sum(own))
     most = {what: max([least, *(getattr(row, what) or 0 for row in rows)]) for what, least in LEAST.items()}
@@ -89,7 +89,7 @@ def costly(rows: list[PlanRow]) -> list[str]:
 
 
 def children(rows: list[PlanRow], at: int) -> list[int]:
-    """Return the places of a node's children."""
+    """Return the indices of a node's children."""
     found = []
     for place in range(at + 1, len(rows)):
         if rows[place].depth <= rows[at].depth:
@@ -100,7 +100,7 @@ def children(rows: list[PlanRow], at: int) -> list[int]:
 
 
 def size_below(rows: list[PlanRow], at: int) -> int | None:
-    """Return the bytes that come out of a node: of the first node at or below it that says so along single children."""
+    """Return a node's output bytes: from the first node with a size at or below it, along single children."""
     while True:
         metrics = rows[at].metrics
         for name in ("data size", "size of files read", "shuffle bytes written"):

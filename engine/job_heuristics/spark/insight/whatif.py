@@ -1,7 +1,7 @@
 """A Spark application on other executors, cores, memory or shuffle partitions: predicted metrics, judged again.
 
-Only the difference to the same model of the application as it ran is used. See docs/models/job-heuristics.md, "Spark: what
-if".
+Only the difference to the same model of the actual application is used. See docs/models/job-heuristics.md, "Spark:
+what if".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Other executors, cores of each, MB of each, and tasks of stages that read shuffled data; None: as it ran."""
+    """Other executors, cores of each, MB of each, and tasks of stages that read shuffled data; None: unchanged."""
 
     executors: int | None = None
     cores: int | None = None
@@ -28,13 +28,13 @@ class Scenario:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is to be different."""
+        """Whether nothing changes."""
         return self == Scenario()
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What a scenario changes: Dr. Elephant's metrics, run time, and what executors cost, MB s."""
+    """Numbers that a scenario changes: Dr. Elephant's metrics, run time, and executor cost, MB s."""
 
     used_mb_s: int
     wasted_mb_s: int
@@ -51,7 +51,7 @@ class Prediction:
 
 
 def numbers(app: App, held: Resources | None = None) -> Numbers:
-    """Return the numbers as the application ran."""
+    """Return the actual numbers of the application."""
     held = held or resources(app)
     counted = metrics.metrics(app)
     cost = sum(one.mb * one.life_ms for one in held.held) + held.driver_mb * held.driver_ms
@@ -79,7 +79,7 @@ def predict(app: App, scenario: Scenario, rules: SparkRules) -> Prediction:
 
 
 def changed_app(app: App, scenario: Scenario, runtime_ms: int, count: int) -> App:
-    """Return the application as it would be: properties, run time, and its work dealt evenly where the number of executors
+    """Return the changed application: properties, run time, and evenly distributed work if the number of executors
     changes."""
     properties = dict(app.properties)
     if scenario.executors is not None:
@@ -116,8 +116,8 @@ def _dealt(workers: list[Executor], count: int, cores: int | None) -> tuple[Exec
 
 
 def repartitioned(now: Schedule, partitions: int) -> Schedule:
-    """Return the schedule with ``partitions`` tasks in each stage that depends on another: the same work, as unevenly spread,
-    and the start of each task costs what the shortest one took, at most 50 ms."""
+    """Return the schedule with ``partitions`` tasks in each stage that depends on another: the same work with the
+    same skew; starting a task costs as much as the shortest one took, at most 50 ms."""
     groups = []
     for group in now.groups:
         tasks = []

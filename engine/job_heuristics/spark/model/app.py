@@ -20,7 +20,7 @@ NO_SUMS: dict[str, int] = dict.fromkeys(METRIC_NAMES, 0)
 
 @dataclass(slots=True)
 class SparkJob:
-    """One Spark job. ``status`` RUNNING, SUCCEEDED or FAILED; ``tasks``: those planned, without what was complete before;
+    """One Spark job. ``status`` RUNNING, SUCCEEDED or FAILED; ``tasks``: planned, without those already complete;
     ``stages``: ids of its stages; counts of tasks and stages are the history server's."""
 
     number: int
@@ -77,7 +77,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Executor:
-    """One executor, or the driver. ``duration_ms``: the time of its tasks, of the driver that of the application;
+    """One executor, or the driver. ``duration_ms``: time of its tasks, for the driver that of the application;
     ``active`` False: removed."""
 
     name: str
@@ -111,7 +111,7 @@ NO_PEAKS: dict[str, int] = dict.fromkeys(PEAKS, 0)
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored RDD: bytes in memory and on disk at most, blocks that were stored, and dropped again."""
+    """A stored RDD: peak bytes in memory and on disk, numbers of blocks stored and dropped."""
 
     memory: int = 0
     disk: int = 0
@@ -121,7 +121,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class AppAttempt:
-    """One attempt of an application; ``end_ms`` None: its log holds no end."""
+    """One attempt of an application; ``end_ms`` None: no end in its log."""
 
     attempt: str | None
     start_ms: int | None
@@ -145,13 +145,13 @@ class SqlExecution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class App:
-    """One application. ``attempts`` newest first; everything else is of the newest. ``properties``: its Spark properties
-    (None: a value that is no text); ``state`` SUCCEEDED, FAILED, KILLED, RUNNING or UNKNOWN;
-    ``end_ms``: its end, of a running one the newest time in its log.
+    """One application. ``attempts``: newest first, all else is of the newest. ``properties``: its Spark properties
+    (None: not a text); ``state`` SUCCEEDED, FAILED, KILLED, RUNNING or UNKNOWN; ``end_ms``: its end, or the newest
+    time in the log while running.
 
-    Jobs, stages and executors descend by number (executors by name), as the history server lists them. ``tasks``: ended
-    attempts of tasks (columns of SPARK_TASKS), ``running``: those not ended (SPARK_TASK_STARTS), in the order of the log.
-    ``stored``: RDDs of which updates of blocks were logged.
+    Jobs, stages and executors descend by number (executors by name), as the history server lists them. ``tasks``:
+    ended attempts of tasks (columns of SPARK_TASKS), ``running``: those not ended (SPARK_TASK_STARTS), in the order
+    of the log. ``stored``: RDDs with logged block updates.
     """
 
     app_id: str
@@ -189,7 +189,7 @@ class App:
 
     @property
     def runtime_ms(self) -> int | None:
-        """From start to end of the newest attempt; of a running one so far."""
+        """From start to end (or until now) of the newest attempt."""
         if self.start_ms is None or self.end_ms is None:
             return None
         return self.end_ms - self.start_ms

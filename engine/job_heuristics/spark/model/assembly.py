@@ -23,11 +23,11 @@ _TIMES = {
     "spark_events": "time_ms", "spark_jobs": "time_ms", "spark_executors": "time_ms", "spark_task_starts": "launch_ms",
     "spark_task_ends": "finish_ms", "spark_sql": "time_ms",
 }  # fmt: skip
-"""Column that says when a row was written, by input table."""
+"""Time column of each input table."""
 
 
 def until(frames: Mapping[str, pl.DataFrame], at_ms: int) -> dict[str, pl.DataFrame]:
-    """Return the rows in front of the first event later than ``at_ms``; tasks that end later run."""
+    """Return the rows before the first event later than ``at_ms``; tasks that end later are running."""
     later = [
         frame.filter(pl.col(_TIMES[name]) > at_ms)["seq"].min() for name, frame in frames.items() if name in _TIMES
     ]
@@ -49,16 +49,16 @@ def until(frames: Mapping[str, pl.DataFrame], at_ms: int) -> dict[str, pl.DataFr
 
 
 _STEP = 1 << 40
-"""Places in the log that one part of it may have."""
+"""Range of sequence numbers reserved for one part of a log."""
 MOST_RETAINED = 1000
-"""Jobs, and stages, that the history server keeps of an application (spark.ui.retainedJobs, -Stages)."""
+"""Jobs, and stages, that the history server retains per application (spark.ui.retainedJobs, -Stages)."""
 SIZE_LIMIT_MB = 100
-"""MiB of a log above which Dr. Elephant's own replay does not parse it (event_log_size_limit_in_mb)."""
+"""Size limit, MiB, of Dr. Elephant's own replay of logs (event_log_size_limit_in_mb)."""
 
 
 @dataclass(frozen=True)
 class Apps:
-    """All applications by id. ``revisions``: per application a number that changes whenever it is assembled again."""
+    """All applications by id. ``revisions``: number per application that changes when it is reassembled."""
 
     apps: Mapping[str, App]
     revisions: Mapping[str, int]
@@ -117,7 +117,7 @@ class _Rows:
             self._frames[table.name] = by_part
 
     def of(self, table: Table, log: Log) -> pl.DataFrame:
-        """Return the rows of ``log``; places grow over its parts."""
+        """Return the rows of ``log``, with sequence numbers growing over its parts."""
         found = []
         for place, part in enumerate(log.parts):
             frame = self._frames[table.name].get(part)
@@ -203,8 +203,8 @@ def _newest(frames: Mapping[str, pl.DataFrame]) -> int | None:
 
 
 def _state(log: Log, events: pl.DataFrame, summary: Summary, ended: bool) -> str:
-    """Return how the application stands. A log says that it ended, and since 4.0 its exit code; without one an application
-    has failed if its last job did, or was killed if that job was cancelled as the driver went down."""
+    """Return the state of an application. A log records its end and, since 4.0, its exit code; without a code it
+    failed if its last job did, or was killed if that job was cancelled as the driver went down."""
     if not ended:
         return "UNKNOWN" if log.ended or not log.growing else "RUNNING"
     code = _first(events, "END")["number"]
@@ -218,14 +218,14 @@ def _state(log: Log, events: pl.DataFrame, summary: Summary, ended: bool) -> str
 
 
 def _driver_time(summary: Summary, start: int | None, end: int | None) -> None:
-    """Give the driver the time of the application, as the history server does since Spark 3.3."""
+    """Set the driver's time to that of the application, as the history server does since Spark 3.3."""
     for executor in summary.executors:
         if executor.name == "driver" and start is not None and end is not None:
             executor.duration_ms = end - start
 
 
 def _sql(frame: pl.DataFrame) -> tuple[SqlExecution, ...]:
-    """Return the SQL executions; of several plans the last one counts."""
+    """Return the SQL executions, each with its last plan."""
     found: dict[int, dict[str, Any]] = defaultdict(dict)
     for row in frame.iter_rows(named=True):
         one = found[row["execution"]]
@@ -245,7 +245,7 @@ def _sql(frame: pl.DataFrame) -> tuple[SqlExecution, ...]:
 
 
 def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inputs) -> str:
-    """Return why the history server, or Dr. Elephant's reading of properties, would give up on a log; empty: it would not."""
+    """Return why the history server or Dr. Elephant would fail on a log; empty if neither would."""
     bad = _first(events, "BAD")
     if not log.known:
         return "history server: the log does not name its application, so that it is not listed"

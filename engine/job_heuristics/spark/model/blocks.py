@@ -14,7 +14,7 @@ from engine.job_heuristics.spark.model.app import Executor, Stored
 
 @dataclass
 class _Rdd:
-    """What is known of a stored RDD: executors of each block, and memory and disk by executor."""
+    """State of a stored RDD: executors of each block, and memory and disk by executor."""
 
     holders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     used: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
@@ -23,10 +23,11 @@ class _Rdd:
 
 
 class Blocks:
-    """Follows updates of blocks. A repeated update adds again, what was dropped is subtracted, nothing falls below 0."""
+    """Follows block updates like the history server: repeated updates add again, drops subtract, nothing falls below
+    0."""
 
     def __init__(self, stages: pl.DataFrame) -> None:
-        """``stages``: SPARK_STAGES rows; an RDD is known from the moment a submitted stage says that it is to be stored."""
+        """``stages``: SPARK_STAGES rows; an RDD is known once a submitted stage declares it as stored."""
         known = stages.filter((pl.col("event") == "SUBMITTED") & pl.col("cached").is_not_null())
         self._since: dict[int, int] = {}
         for seq, cached in known.select("seq", "cached").iter_rows():
@@ -34,10 +35,11 @@ class Blocks:
                 self._since.setdefault(int(number), seq)
         self._rdds: dict[int, _Rdd] = {}
         self.stored: dict[int, Stored] = {}
-        """What each RDD held at most, also of those that are no longer stored."""
+        """Peak contents of each RDD, including those no longer stored."""
 
     def follow(self, seq: int, row: Mapping[str, Any], active: Mapping[str, Executor], one: Executor | None) -> None:
-        """Take one row of SPARK_BLOCKS. ``one``: its executor if it is there; ``active``: all that are, for a whole RDD."""
+        """Process one row of SPARK_BLOCKS. ``one``: its executor if active; ``active``: all executors, for a whole
+        RDD."""
         if row["block"] is None:
             self._forget(row["rdd"], active)
             return
@@ -61,7 +63,7 @@ class Blocks:
                 rdd.used.pop(name, None)
 
     def _remember(self, number: int, rdd: _Rdd, row: Mapping[str, Any]) -> None:
-        """Note how much an RDD holds, and that a block of it was dropped."""
+        """Update the peak contents of an RDD and its dropped blocks."""
         rdd.memory, rdd.disk = max(0, rdd.memory + (row["memory"] or 0)), max(0, rdd.disk + (row["disk"] or 0))
         was, held = self.stored.get(number, Stored()), bool(rdd.holders[row["block"]])
         self.stored[number] = Stored(
@@ -70,7 +72,7 @@ class Blocks:
         )  # fmt: skip
 
     def _forget(self, number: int, active: Mapping[str, Executor]) -> None:
-        """Take a whole RDD from the executors that hold it."""
+        """Remove a whole RDD from the executors that hold it."""
         rdd = self._rdds.pop(number, None)
         if rdd is None:
             return

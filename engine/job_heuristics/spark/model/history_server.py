@@ -1,8 +1,8 @@
-"""What Spark's history server makes of a log: jobs, stages and executors with their sums.
+"""Jobs, stages and executors with their sums, as Spark's history server derives them from a log.
 
-Re-implements ``AppStatusListener`` of Spark 3.5 as it replays a log (docs/models/job-heuristics.md, "What the history server
-makes of a log"). Jobs, stages and executors are followed event by event; tasks, of which there are many, are counted all at
-once by their places in the log.
+Re-implements ``AppStatusListener`` of Spark 3.5 as it replays a log (docs/models/job-heuristics.md, "What the history
+server makes of a log"). Jobs, stages and executors are followed event by event; the many tasks are counted in bulk by
+their positions in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.job_heuristics.spark.tables import METRIC_NAMES, PEAKS
 
 _NEVER = 2**62
 _KILLED = ("TaskKilled", "TaskCommitDenied")
-"""Ends of tasks that count neither as completed nor as failed."""
+"""Task ends that count neither as completed nor as failed."""
 Key = tuple[int, int]
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -51,7 +51,7 @@ class Summary:
 
 
 def ids(text: str | None) -> tuple[int, ...]:
-    """Read numbers separated by commas."""
+    """Parse comma-separated numbers."""
     return tuple(map(int, text.split(","))) if text else ()
 
 
@@ -74,7 +74,7 @@ def summarise(events: Events) -> Summary:
 
 
 class _Tasks:
-    """Starts and ends of tasks by their places in the log."""
+    """Starts and ends of tasks by position in the log."""
 
     def __init__(self, events: Events) -> None:
         ends, starts = events.ends, events.starts
@@ -92,7 +92,7 @@ class _Tasks:
         firsts[np.unique(task_ids, return_index=True)[1]] = True
         counted &= firsts & (begun < self.seq)
         self.counted = counted
-        """Whether the start of the task was seen, and no end of it before: only then its metrics are added to the stage."""
+        """Whether the task's start, and no earlier end, was seen: only then its metrics count for the stage."""
         self.begun: Ints = np.where(counted, begun, -1)
         reason = ends["reason"]
         self.success = (reason == "Success").to_numpy()
@@ -109,11 +109,11 @@ class _Tasks:
         self._starts: dict[Key, Ints] = {}
 
     def ends_of(self, key: Key) -> Ints:
-        """Return places of the ends of a stage's tasks, in the order of the log."""
+        """Return indices of the task ends of a stage, in log order."""
         return self.by_stage.get(key, _NONE)
 
     def starts_of(self, key: Key) -> Ints:
-        """Return where in the log the tasks of a stage start, sorted."""
+        """Return the sorted log positions of a stage's task starts."""
         if key not in self._starts:
             begun = self.begun[self.ends_of(key)]
             both = [begun[begun >= 0], self.open_seq[self.open_by_stage.get(key, _NONE)]]
@@ -122,7 +122,7 @@ class _Tasks:
 
 
 def _places(frame: pl.DataFrame) -> dict[Key, Ints]:
-    """Return places of the rows of each stage attempt."""
+    """Return row indices by stage attempt."""
     if frame.is_empty():
         return {}
     stage, attempt = frame["stage_id"].to_numpy(), frame["stage_attempt"].to_numpy()
@@ -136,20 +136,20 @@ def _places(frame: pl.DataFrame) -> dict[Key, Ints]:
 
 @dataclass(eq=False)
 class _LiveStage:
-    """A stage attempt while the history server follows it: from ``created`` to ``removed`` in the log."""
+    """A stage attempt while the history server follows it, between the log positions ``created`` and ``removed``."""
 
     stage: Stage
     created: int
     removed: int = _NEVER
     by_task: bool = False
-    """Whether the end of its last task is what removes it: that also writes its jobs once more, even those that ended."""
+    """Whether the end of its last task removes it, which also rewrites its jobs, even ended ones."""
     watching: dict[int, int] = field(default_factory=dict)
-    """Jobs that its tasks count for, and from where in the log."""
+    """Jobs its tasks count for, and from which log position."""
     spans: list[tuple[int, int, int]] = field(default_factory=list)
-    """Jobs that its tasks counted for, from where, until where."""
+    """Jobs its tasks counted for, with first and last log position."""
 
     def watch(self, jobs: Iterable[int], seq: int) -> None:
-        """Let its tasks count for ``jobs`` alone from ``seq`` on."""
+        """Count its tasks only for ``jobs`` from ``seq`` on."""
         wanted = set(jobs)
         for job in [job for job in self.watching if job not in wanted]:
             self.spans.append((job, self.watching.pop(job), seq))
@@ -157,7 +157,7 @@ class _LiveStage:
             self.watching.setdefault(job, seq)
 
     def all_spans(self) -> list[tuple[int, int, int]]:
-        """Return the jobs that its tasks count for, from where, until where."""
+        """Return the jobs its tasks count for, with first and last log position."""
         return [*self.spans, *((job, begin, _NEVER) for job, begin in self.watching.items())]
 
     def summed(self, tasks: _Tasks) -> Stage:
@@ -178,14 +178,14 @@ class _LiveStage:
         return stage
 
     def active(self, tasks: _Tasks, seq: int) -> int:
-        """Return how many tasks run just before ``seq``; what was started before the stage was known does not count."""
+        """Return the number of tasks running just before ``seq``, without those started before the stage was known."""
         seq = min(seq, self.removed + 1)
         starts, ends = tasks.starts_of(self.stage.key), tasks.seq[tasks.ends_of(self.stage.key)]
         started, ended = (np.searchsorted(each, (self.created, seq)) for each in (starts, ends))
         return int(started[1] - started[0] - ended[1] + ended[0])
 
     def drained(self, tasks: _Tasks, seq: int) -> int:
-        """Return where in the log, from ``seq`` on, no task runs any more: there the stage is forgotten."""
+        """Return the log position from ``seq`` on at which no task runs: there the stage is dropped."""
         left = self.active(tasks, seq)
         if left == 0:
             return seq
@@ -203,16 +203,16 @@ class _Replay:
         self.tasks = tasks
         self.jobs: dict[int, SparkJob] = {}
         self.stages: dict[Key, _LiveStage] = {}
-        """The newest of each stage attempt, also when it is no longer followed."""
+        """The newest instance of each stage attempt, even if no longer followed."""
         self._live_jobs: dict[int, SparkJob] = {}
         self._by_id: dict[int, set[Key]] = defaultdict(set)
         self._done: dict[int, set[int]] = defaultdict(set)
         self._skipped: dict[int, set[int]] = defaultdict(set)
         self._jobs_of: dict[int, list[int]] = defaultdict(list)
-        """Live jobs that list a stage."""
+        """Active jobs by stage."""
         self._all: list[_LiveStage] = []
         self._written: dict[int, int] = {}
-        """Where in the log a job that has ended was written last."""
+        """Log position at which an ended job was last written."""
 
     def run(self, events: Events) -> None:
         """Follow all events."""
@@ -243,7 +243,7 @@ class _Replay:
             self._jobs_of[stage].append(number)
 
     def _live(self, seq: int, row: dict[str, Any]) -> _LiveStage:
-        """Return the stage as it is followed, newly if it was forgotten."""
+        """Return the followed stage; a new one if it was dropped."""
         key = (row["stage_id"], row["stage_attempt"])
         live = self.stages.get(key)
         if live is None or live.removed < seq:
@@ -318,7 +318,7 @@ class _Replay:
         self._close(job.number)
 
     def _close(self, number: int) -> None:
-        """Take a job from those that are followed."""
+        """Stop following a job."""
         job = self._live_jobs.pop(number)
         job.completed_stages, job.skipped_stages = len(self._done[number]), len(self._skipped[number])
         for stage in dict.fromkeys(job.stages):
@@ -327,8 +327,7 @@ class _Replay:
                 listing.remove(number)
 
     def _count(self) -> None:
-        """Count the tasks of each job: those that ended while their stage was followed, up to the last time that the job was
-        written."""
+        """Count the tasks of each job that ended while their stage was followed, up to the job's last write."""
         tasks = self.tasks
         for live in self._all:
             for number, begin, end in live.all_spans() if live.by_task else ():
@@ -353,7 +352,7 @@ class _Replay:
 
 
 def _executors(events: Events, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
-    """Return the executors; of one that was removed and came again what followed."""
+    """Return the executors; a re-added one starts afresh."""
     executors: dict[str, Executor] = {}
     spans: dict[str, tuple[int, int]] = {}
     rows = [(row["seq"], 0, row) for row in events.executors.iter_rows(named=True)]
@@ -385,7 +384,7 @@ def _executors(events: Events, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
 
 
 def _add_peaks(executors: dict[str, Executor], events: Events) -> None:
-    """Give executors the largest memory they had."""
+    """Set the peak memory of executors."""
     peaks = events.peaks.group_by("executor").agg(pl.col(PEAKS).max())
     for row in peaks.iter_rows(named=True):
         if row["executor"] in executors:
@@ -396,7 +395,7 @@ def _add_peaks(executors: dict[str, Executor], events: Events) -> None:
 
 
 def _add_tasks(executors: dict[str, Executor], spans: dict[str, tuple[int, int]], tasks: _Tasks) -> None:
-    """Sum up the tasks that ended while their executor was there."""
+    """Sum up the tasks that ended while their executor was active."""
     names = list(executors)
     codes = {name: code for code, name in enumerate(names)}
     count = len(names)

@@ -1,4 +1,4 @@
-"""Which files make which log, and which logs make which attempt of which application."""
+"""Assignment of files to logs, and of logs to attempts of applications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PART = re.compile(r"events_(\d{1,9})_(.+?)(\.compact)?$")
 """Name of a part of a rolling log, without codec."""
 _CODEC = re.compile(r"\.(?:zstd|zst|lz4|snappy|lzf|gz|gzip)(?=$|\.compact$|\.inprogress$)")
 OLD = "EVENT_LOG_1"
-"""Name of the log that Spark 1.0 to 1.2 wrote into a folder per application; its events do not name the application."""
+"""Name of the log in the application folders of Spark 1.0 to 1.2; its events do not name the application."""
 _YARN = re.compile(r"(application_\d+_\d+)(?:_(\d+))?$")
 
 Part = tuple[int, str | None]
@@ -25,8 +25,8 @@ Part = tuple[int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """What one log within one file says of itself. ``group``: equal for the parts of a rolling log; ``number``: its place
-    among them, half a step higher where it was compacted; ``name``: without codec and mark of growth."""
+    """Description of one log within one file. ``group``: equal for the parts of a rolling log; ``number``: position
+    among them, plus a half if compacted; ``name``: without codec and in-progress suffix."""
 
     part: Part
     group: tuple[str, str]
@@ -43,8 +43,8 @@ class LogPart:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One log: its parts in order, those that a compacted one replaces left out. ``gap``: a part is missing; ``old``: a folder
-    of Spark 1.0 to 1.2."""
+    """One log: its parts in order, without those replaced by a compacted one. ``gap``: a part is missing; ``old``: a
+    folder of Spark 1.0 to 1.2."""
 
     app_id: str
     attempt: str | None
@@ -64,7 +64,7 @@ class Log:
 
 
 def log_parts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[LogPart, ...]]:
-    """Return the logs in each of ``files``; none in those of other kinds."""
+    """Return the logs in each of ``files``."""
     found: dict[int, dict[str | None, dict[str, object]]] = {file: {} for file in files}
     rows = inputs.of("spark_events", frozenset(files)).filter(pl.col("event").is_in(["START", "END"]))
     for file, log, event, app, attempt, start in rows.select(
@@ -139,8 +139,8 @@ def _joined(parts: list[LogPart]) -> Log:
 
 
 def attempts_by_app(logs: Iterable[Log]) -> dict[str, list[Log]]:
-    """Return the logs that count for each application, the newest attempt first; of several logs of one attempt the one
-    that has ended, then the one without a gap, then the newest."""
+    """Return the logs that count for each application, the newest attempt first; of several logs of one attempt
+    prefer an ended one, then one without a gap, then the newest."""
     by_app: dict[str, dict[str | None, Log]] = defaultdict(dict)
     for log in logs:
         attempts = by_app[log.app_id]

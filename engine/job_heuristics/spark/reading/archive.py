@@ -26,7 +26,7 @@ _MAGIC = b"PK\x03\x04"
 
 
 class Archive:
-    """A zip of event logs: one log, or the parts of a rolling one, each plain or packed by a codec of Spark."""
+    """A zip of event logs: one log, or the parts of a rolling one, plain or compressed by a codec of Spark."""
 
     id = "spark-archive"
     title = "Archives of Spark event logs as the history server gives them (.zip)"
@@ -98,7 +98,7 @@ class Archive:
 def _blocks(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, budget: Budget, damaged: Callable[[str], None]
 ) -> Iterator[bytes]:
-    """Yield the content of an entry without its codec; what is wrong with it goes to ``damaged``. Raises TooBig."""
+    """Yield the decompressed content of an entry; errors go to ``damaged``. Raises TooBig."""
     parts: list[bytes] = []
     total = 0
     try:

@@ -19,9 +19,9 @@ from engine.job_heuristics.spark import tables
 
 S = TypeVar("S", bound=msgspec.Struct)
 NO_EVENT = "bad-event"
-"""Kind of the problem with a line that is no event."""
+"""Problem kind of a line that is not an event."""
 MOST_ODD = 8 << 20
-"""Bytes of an odd event that is taken apart field by field, which takes ten times as much memory and more."""
+"""Most bytes of an invalid event that is decoded field by field, which takes over ten times the memory."""
 
 
 @cache
@@ -30,8 +30,8 @@ def _decoder(kind: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
 
 
 def event(line: bytes, kind: type[S], problem: Callable[[str, str], None]) -> S | None:
-    """Decode a line. What is of another type than it should be becomes a problem and counts as absent; None where the line
-    is no JSON, or lacks what names its subject."""
+    """Decode a line. A field of another type is a problem and counts as absent; None if the line is not JSON or lacks
+    its subject."""
     try:
         found: S = _decoder(kind).decode(line)
         return found
@@ -55,7 +55,7 @@ def event(line: bytes, kind: type[S], problem: Callable[[str, str], None]) -> S 
 
 
 def convert(value: dict[str, Any], kind: type[S], problem: Callable[[str, str], None]) -> S | None:
-    """Make a structure of a decoded object, field by field."""
+    """Convert a decoded object field by field."""
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         given = value.get(field.encode_name, msgspec.UNSET)
@@ -71,7 +71,7 @@ def convert(value: dict[str, Any], kind: type[S], problem: Callable[[str, str], 
 
 
 def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]) -> Any:
-    """Return one field, UNSET where it cannot be used."""
+    """Return one field, UNSET if invalid."""
     inner = (
         next((each for each in get_args(kind) if each is not type(None)), kind) if isinstance(kind, UnionType) else kind
     )
@@ -96,11 +96,11 @@ def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]
 
 
 MOST_TEXT = 600
-"""Characters of an error or description that are kept."""
+"""Most characters of an error or description."""
 
 
 class Gathered:
-    """Gathers the rows of what is read of one log at once. ``line`` is the number of the event at hand."""
+    """Gathers the rows of one read of a log. ``line``: number of the current event."""
 
     def __init__(self, path: str, line: int) -> None:
         self.path, self.line = path, line
@@ -109,7 +109,7 @@ class Gathered:
         self._names: dict[str, str] = {}
 
     def problem(self, kind: str, reason: str) -> None:
-        """Note what is wrong with the line at hand."""
+        """Note a problem of the current line."""
         self.problems.append(Problem.at(self.path, kind, reason, line=self.line))
         if kind == NO_EVENT:  # Spark's own reader would stop there
             self.app_event("BAD", name=f"line {self.line} is no event")
@@ -120,10 +120,10 @@ class Gathered:
         self._add(tables.SPARK_EVENTS.name, word, *(fields.get(name) for name in names))
 
     def finish(self) -> None:
-        """Add what had to wait for the end of what is read at once."""
+        """Add rows that had to wait for the end of this read."""
 
     def reading(self, consumed: int, state: Any) -> Reading:
-        """Return what was gathered."""
+        """Return the gathered rows."""
         self.finish()
         rows: dict[str, Rows] = {}
         for table in tables.SPARK_INPUTS:
@@ -136,7 +136,7 @@ class Gathered:
         self.rows[table].append((self.line, *cells))
 
     def _name(self, text: str) -> str:
-        """Return a name of a host or executor, cleaned; each is looked at once."""
+        """Return the cleaned name of a host or executor (cached)."""
         name = self._names.get(text)
         if name is None:
             if len(self._names) > 100_000:

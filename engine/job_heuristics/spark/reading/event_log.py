@@ -21,13 +21,13 @@ _NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
 PREFIX = b'{"Event":"'
 """How Spark begins each line."""
 MOST_LINE = 64 << 20
-"""Bytes of a line that are read. The longest lines of real logs, plans of huge queries, have some MB; its parts take several
+"""Most bytes of a line. The longest in real logs, plans of huge queries, have a few MB; decoded, they take several
 times as much memory."""
 _RUN = b"\n" * 64
 _BLANK_LINES = re.compile(_RUN + rb"\n*+")
-"""Many blank lines, which are stepped over at once: one by one they would take longer than events."""
+"""Runs of blank lines, skipped at once: one by one they would take longer than events."""
 GROWING = ".inprogress"
-"""How the name of a log ends while its application runs."""
+"""Suffix of a log's name while its application runs."""
 
 
 def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
@@ -56,7 +56,7 @@ def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether a last line without its end is a whole event."""
+    """Whether an unterminated last line is a whole event."""
     try:
         return isinstance(json_text.parse("", line).value, dict)
     except json_text.ERRORS:
@@ -64,7 +64,7 @@ def is_whole(line: bytes) -> bool:
 
 
 def is_growing(name: str) -> bool:
-    """Whether the end of a log of this name may be missing because its application runs; a rolling log does not say."""
+    """Whether a log of this name may be incomplete because its application runs; rolling logs do not tell."""
     return name.endswith(GROWING) or name.startswith("events_")
 
 
@@ -83,8 +83,8 @@ class EventLog:
         return _HEAD.match(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read new lines. ``state``: the number of lines read, and the length of a last line that is not complete, or that it
-        is a log of Databricks."""
+        """Read new lines. ``state``: number of lines read, and length of an incomplete last line, or the mark of a
+        Databricks log."""
         fresh = not isinstance(state, dict)
         state = {"line": 0} if fresh else dict(state)
         rows = LogRows(source.path, int(state.get("line", 0)))

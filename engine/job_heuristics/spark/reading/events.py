@@ -1,4 +1,4 @@
-"""The events of a log that are read, as typed structures: the decoder skips every field that is not named here.
+"""The events used of a log as typed structures; the decoder skips all other fields.
 
 Field names are those of Spark's ``JsonProtocol``, 1.3 to 4.x; what older or newer versions lack has a default.
 """
@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import msgspec
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**46), le=2**46)]
-"""Times (ms), bytes, counts: what is larger is no measurement, and sums of 100,000 tasks stay within 64 bit."""
+"""Times (ms), bytes, counts: larger values are invalid, and sums of 100,000 tasks stay within 64 bit."""
 Nanos = Annotated[int, msgspec.Meta(ge=-(2**56), le=2**56)]
 
 
 class Event(msgspec.Struct, gc=False):
-    """Base of all structures: made in large numbers, so that the garbage collector does not look at them."""
+    """Base of all structures, exempt from garbage collection because there are many."""
 
 
 def _named(**names: str) -> Any:
@@ -107,7 +107,7 @@ class TaskInfo(Event, rename=_named(
     locality="Locality", speculative="Speculative", getting="Getting Result Time", finish="Finish Time",
     updates="Accumulables",
 )):  # fmt: skip
-    """Task Info; ``updates`` is decoded only where it holds metrics of SQL."""
+    """Task Info; ``updates`` is decoded only for metrics of SQL."""
 
     id: Int = -1
     index: Int = 0

@@ -1,4 +1,4 @@
-"""Rows of an event log: each event adds to the input tables what the model needs of it."""
+"""Rows of an event log: what each event adds to the input tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])
 _WHOLE = re.compile(r"-?\d{1,17}$")
 _MOST_IDS = 100_000
-"""Numbers of one list (stages of a job, parents of a stage) that are kept."""
+"""Most numbers kept of a list (stages of a job, parents of a stage)."""
 
 
 def listed(numbers: list[int]) -> str:
@@ -46,7 +46,7 @@ class LogRows(Gathered):
         self._task_end = msgspec.json.Decoder(spark.TaskEnd).decode
 
     def finish(self) -> None:
-        """Add what had to wait for the end of what is read at once."""
+        """Add rows that had to wait for the end of this read."""
         for name, times in sorted(self._unknown.items()):
             self.app_event("UNKNOWN", name=clean(name, 200), number=times)
         last = self.line
@@ -108,7 +108,7 @@ class LogRows(Gathered):
                 self._add(tables.SPARK_CONF.name, clean(pair[0], 500), value)
 
     def unknown(self, name: bytes) -> None:
-        """Count an event that is not known here."""
+        """Count an unknown event."""
         if len(self._unknown) < 1000:
             self._unknown[decode(name)[:300]] += 1
 
@@ -198,7 +198,7 @@ class LogRows(Gathered):
         )  # fmt: skip
 
     def block_updated(self, line: bytes) -> None:
-        """SparkListenerBlockUpdated: of an RDD or a broadcast; the history server looks at no others."""
+        """SparkListenerBlockUpdated: of an RDD or a broadcast; the history server ignores others."""
         found = event(line, spark.BlockUpdated, self.problem)
         if found is None:
             return
@@ -234,7 +234,7 @@ class LogRows(Gathered):
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     def task_start(self, line: bytes) -> None:
-        """SparkListenerTaskStart: a row only if the task does not end in what is read at once."""
+        """SparkListenerTaskStart: a row only if the task does not end within this read."""
         try:
             found: spark.TaskStart | None = self._task_start(line)
         except json_text.ERRORS:
@@ -282,7 +282,7 @@ class LogRows(Gathered):
             self._sql_updates(updates)
 
     def _sql_updates(self, data: bytes) -> None:
-        """Add what a task did to metrics of SQL; values are numbers or texts, by version."""
+        """Add a task's updates of SQL metrics; values are numbers or texts, by version."""
         try:
             updates = _UPDATES.decode(data)
         except json_text.ERRORS as error:
@@ -307,7 +307,7 @@ class LogRows(Gathered):
             self._add(tables.SPARK_SQL.name, "START", found.execution, root, found.time, text, None, None)
 
     def sql_plan(self, line: bytes) -> None:
-        """SparkListenerSQLAdaptiveExecutionUpdate: of several within what is read at once the last one is decoded."""
+        """SparkListenerSQLAdaptiveExecutionUpdate: only the last one of a read is decoded."""
         if found := event(line, spark.SqlStart, self.problem):
             self._plans[found.execution] = (self.line, found)
 
@@ -349,7 +349,7 @@ _NO_METRICS = (0,) * len(tables.METRIC_NAMES)
 
 
 def _error(reason: spark.Reason) -> str:
-    """Return in one line what went wrong."""
+    """Return an error in one line."""
     parts = (reason.class_name, reason.description or reason.message or reason.loss or reason.kill or reason.error)
     text = ": ".join(part for part in parts if part) or reason.reason
     return clean(text.split("\n", 1)[0], MOST_TEXT)
@@ -360,7 +360,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _when(value: Any) -> int | None:
-    """Return the epoch ms of a time that a streaming query writes: ``2025-10-09T08:53:20.000Z``."""
+    """Parse a time of a streaming query to epoch ms: ``2025-10-09T08:53:20.000Z``."""
     try:
         when = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -406,7 +406,7 @@ _HANDLERS: dict[str, Handler] = {
     "SparkListenerExecutorBlacklisted": LogRows.executor_excluded,
 }
 HANDLERS: dict[bytes, Handler] = {name.encode(): handler for name, handler in _HANDLERS.items()}
-"""What is done with each event, by its name in the log."""
+"""Handler of each event by its name in the log."""
 _WITHOUT = (
     "TaskGettingResult", "BlockManagerRemoved", "SpeculativeTaskSubmitted",
     "ExecutorUnblacklisted", "ExecutorUnexcluded", "NodeBlacklisted", "NodeExcluded", "NodeUnblacklisted",
@@ -427,4 +427,4 @@ IGNORED = frozenset(
         ),
     ]
 )
-"""Events that tell nothing that is needed here."""
+"""Events that are not used."""

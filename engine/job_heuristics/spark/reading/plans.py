@@ -12,9 +12,9 @@ from engine.job_heuristics.spark.reading.decoding import event
 from engine.job_heuristics.spark.reading.events import Event, Int
 
 MOST_NODES = 5000
-"""Nodes of one plan that are read; the largest of real queries have some hundreds."""
+"""Most nodes of one plan; the largest real queries have some hundreds."""
 MOST_TEXT = 600
-"""Characters of a node's description that are kept."""
+"""Most characters of a node's description."""
 
 
 class Metric(Event):
@@ -47,7 +47,7 @@ _LIST = msgspec.msgpack.Decoder(list[PlanNode])
 
 
 def packed(plan: bytes, problem: Callable[[str, str], None]) -> bytes | None:
-    """Flatten the JSON of a plan; None where it has none that can be read."""
+    """Flatten the JSON of a plan; None if it is unreadable."""
     if not plan:
         return None
     root = event(plan, Node, problem)

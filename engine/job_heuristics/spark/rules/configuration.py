@@ -28,11 +28,11 @@ _KRYO = "org.apache.spark.serializer.KryoSerializer"
 _OVERHEAD_LIMITS = "spark.overheadMemory.thresholds.key"
 _SERIALIZER_PARAMETER = "serializer_if_non_null_recommendation"
 _FEW, _MANY = 1, 900
-"""Executors that dynamic allocation should start with at least, and have at most."""
+"""Bounds of the minimum and maximum executors of dynamic allocation."""
 
 
 def _size_of(app: App, key: str) -> int | None:
-    """Return a size in bytes, None where it is missing or cannot be read."""
+    """Return a size in bytes, None if missing or unreadable."""
     text = app.properties.get(key)
     try:
         return bytes_of(text) if text is not None else None
@@ -41,14 +41,14 @@ def _size_of(app: App, key: str) -> int | None:
 
 
 def overhead_text(app: App, key: str) -> str:
-    """Return the overhead as it is shown, which is also what is judged. Raises Unreadable."""
+    """Return the displayed (and judged) overhead. Raises Unreadable."""
     text = app.properties.get(key)
     text = "0" if text is None else text
     return size(bytes_of(f"{text}MB")) if text[-1:].isdecimal() else text
 
 
 def _overhead(app: App, key: str) -> tuple[str, int]:
-    """Return the overhead as it is shown, and in bytes; as 0 bytes what cannot be read."""
+    """Return the displayed overhead, and its bytes (0 if unreadable)."""
     try:
         shown = overhead_text(app, key)
         return shown, bytes_of(shown)
@@ -128,7 +128,7 @@ def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
 
 
 def _throws(app: App) -> str:
-    """Return the exception at a flag that is none, or an overhead that cannot be read."""
+    """Return the exception for an invalid flag or an unreadable overhead."""
     try:
         for key in (DYNAMIC, SHUFFLE_SERVICE):
             flag(app.properties.get(key))

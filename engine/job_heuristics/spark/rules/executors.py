@@ -23,9 +23,9 @@ _PARTS: tuple[tuple[str, str, Callable[[Executor], int], Callable[[int], str]], 
     ("read", "shuffle read bytes", lambda each: each.shuffle_read, size),
     ("write", "shuffle write bytes", lambda each: each.shuffle_write, size),
 )
-"""What is compared: name of the measure, label, value of an executor, and how it is written."""
+"""Compared quantities: name of the measure, label, value of an executor, format."""
 _NEVER = float(2**63 - 1)
-"""The ratio to a median of 0."""
+"""Ratio for a median of 0."""
 
 
 def _distributions(app: App) -> dict[str, Distribution]:

@@ -1,4 +1,4 @@
-"""The declaration of a Spark heuristic, and how it judges: gates over measures, one value per application."""
+"""The declaration of a Spark heuristic, judged by gates over measures with one value per application."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATES = (0.1, 0.3, 0.5, 0.5)
 
 
 def nothing_sure(app: App, rule: SparkRule) -> Mapping[str, float]:
-    """Return no lowest value: all may still become anything."""
+    """Return no lower bounds."""
     return {}
 
 
@@ -28,9 +28,9 @@ def nothing_sure(app: App, rule: SparkRule) -> Mapping[str, float]:
 class SparkHeuristic(Heuristic):
     """A heuristic of Spark applications.
 
-    ``measure`` gives its measures for one application; ``describe`` Dr. Elephant's labels and values, from the severity
-    0-4; ``advise`` what to do; ``throws`` the exception of Dr. Elephant, empty where there is none. ``sure``: of a running
-    application, how low each measure may end (0 where it does not say); if it is ``measure`` itself they stay as they are.
+    ``measure``: its measures of one application; ``describe``: Dr. Elephant's labels and values at a severity 0-4;
+    ``advise``: what to do; ``throws``: Dr. Elephant's exception or empty; ``sure``: lower bounds of the final
+    measures of a running application (default 0); ``measure`` itself means that they are final.
     """
 
     measure: Callable[[App, SparkRule], Mapping[str, float]]
@@ -58,7 +58,7 @@ def tree_of(rule: SparkRule, apps: Sequence[App]) -> Tree:
 
 
 def surely(rule: SparkRule, app: App, level: int) -> tuple[int, int]:
-    """Return the lowest and highest severity at which a verdict of a running application may end; now it is at ``level``."""
+    """Return bounds of the final severity of a running application, now at ``level``."""
     heuristic = rule.heuristic
     if heuristic.sure is heuristic.measure:
         return level, level

@@ -17,7 +17,7 @@ _JOBS, _TASKS = "job_failure_rate_severity_thresholds", "job_task_failure_rate_s
 
 
 def failure_rate(failed: int, good: int) -> float:
-    """Return the share of failed ones; 0 without any."""
+    """Return the failed share; 0 without any."""
     return failed / (failed + good) if failed + good else 0.0
 
 
@@ -44,7 +44,7 @@ def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
 
 
 def _sure(app: App, rule: SparkRule) -> Mapping[str, float]:
-    """Tasks of jobs that have ended stay what they are."""
+    """Tasks of ended jobs are final."""
     return {"tasks": max((task_failure_rate(job) for job in app.jobs if job.status != "RUNNING"), default=0.0)}
 
 

@@ -13,7 +13,7 @@ from engine.job_heuristics.spark.rules.values import Unreadable, bytes_of, whole
 _MB_MS = 2**20 * 1000
 """Byte ms in an MB s."""
 _BUFFER = 0.5
-"""Share of the work's memory that may be left over before it counts as wasted (allocated_memory_waste_buffer_percentage)."""
+"""Share of memory that may stay unused before it counts as wasted (allocated_memory_waste_buffer_percentage)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Metrics:
 
 
 def judged_ms(app: App) -> int:
-    """Return the duration that Dr. Elephant takes: that of the oldest attempt; of one that runs so far."""
+    """Return the duration used by Dr. Elephant: that of the oldest attempt, until now while running."""
     oldest = app.attempts[-1] if app.attempts else None
     if oldest is not None and oldest.start_ms is not None and oldest.end_ms is not None:
         return oldest.end_ms - oldest.start_ms
@@ -33,7 +33,7 @@ def judged_ms(app: App) -> int:
 
 
 def metrics(app: App) -> Metrics:
-    """Return the metrics; 0 where instances or memory are not set or cannot be read, or the application has no duration."""
+    """Return the metrics; 0 if instances or memory are unset or unreadable, or without a duration."""
     instances = whole(app.properties.get("spark.executor.instances"))
     text = app.properties.get("spark.executor.memory")
     try:
@@ -49,12 +49,12 @@ def metrics(app: App) -> Metrics:
 
 
 def _cut(byte_ms: int) -> int:
-    """Return MB s, cut toward zero."""
+    """Return MB s, truncated."""
     return byte_ms // _MB_MS if byte_ms >= 0 else -(-byte_ms // _MB_MS)
 
 
 def throws(app: App) -> str:
-    """Return the exception at a property that cannot be read, empty where there is none."""
+    """Return the exception for an unreadable property, or empty."""
     instances, memory = app.properties.get("spark.executor.instances"), app.properties.get("spark.executor.memory")
     if instances is not None and whole(instances) is None:
         return f'java.lang.NumberFormatException: For input string: "{instances}"'

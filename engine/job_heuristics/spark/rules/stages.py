@@ -21,14 +21,14 @@ _INSTANCES = "spark.executor.instances"
 
 
 def _executors(app: App) -> int:
-    """Return by how many executors the run time of a stage is divided: those asked for, else those that are active, the
-    driver among them; at least 1."""
+    """Return the number of executors to divide a stage's run time by: configured, else active including the driver;
+    at least 1."""
     asked = whole(app.properties.get(_INSTANCES))
     return asked or max(1, len(app.active))
 
 
 def runtime_ms(stage: Stage, executors: int) -> int:
-    """Return the average run time of a stage's tasks per executor, cut toward zero."""
+    """Return the average run time of a stage's tasks per executor, truncated."""
     return int(stage.sums["run_ms"] / executors) if executors < 0 else stage.sums["run_ms"] // executors
 
 
@@ -47,8 +47,7 @@ def _measure(app: App, rule: SparkRule) -> Mapping[str, float]:
 
 
 def _sure(app: App, rule: SparkRule) -> Mapping[str, float]:
-    """Tasks of stages that have ended stay what they are; run time only grows, and is divided by a fixed number of executors
-    where one is set."""
+    """Tasks of ended stages are final; run time only grows, over a fixed number of executors if set."""
     ended = [stage for stage in app.stages if stage.status in ("COMPLETE", "FAILED") and not stage.active_tasks]
     asked = whole(app.properties.get(_INSTANCES))
     return {

@@ -16,7 +16,7 @@ _PATTERN = r"([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*((?:[T|G|M|K])?B?)?"
 _SIZE = re.compile(_PATTERN, re.IGNORECASE | re.ASCII)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 _LONGEST = 400
-"""Characters of a size that are looked at: no number has more."""
+"""Most characters of a size that are parsed."""
 MOST = 2**63 - 1
 
 
@@ -89,8 +89,8 @@ def flag(text: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Smallest, quarter, middle, three-quarter and largest of some whole numbers: nearest ranks, the middle of an even
-    count the mean of both, cut."""
+    """Minimum, quartiles and maximum of whole numbers by nearest rank; the median of an even count is the truncated
+    mean."""
 
     low: int
     quarter: int

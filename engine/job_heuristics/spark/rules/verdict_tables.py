@@ -1,4 +1,4 @@
-"""The result tables of Dr. Elephant's rules for Spark applications, and those of both kinds of jobs together."""
+"""The result tables of Dr. Elephant's rules for Spark applications."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN")
 
 
 def upstream_says(app: App, rules: SparkRules) -> str:
-    """Return why Dr. Elephant would show nothing of an application, or nothing of use; empty where it shows a result."""
+    """Return why Dr. Elephant would show no useful result of an application, or empty."""
     if app.upstream_error:
         return app.upstream_error
     if app.state == "RUNNING":
@@ -38,7 +38,7 @@ def upstream_says(app: App, rules: SparkRules) -> str:
 
 
 def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
-    """Return the result frames of ``apps`` under ``rules``, those of Spark alone."""
+    """Return the result frames of ``apps`` under ``rules``."""
     listed = list(apps.values())
     worst = np.zeros(len(listed), dtype=np.int64)
     cells: list[tuple[int, int, str, int, str]] = []
@@ -95,12 +95,12 @@ def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataF
 
 
 def _fitting(value: int) -> int:
-    """Return a number that a 64-bit column holds."""
+    """Clip a number to 64 bit."""
     return max(-(2**63), min(value, 2**63 - 1))
 
 
 def notes(app: App) -> tuple[str, ...]:
-    """Return what was assumed for an application, and where Dr. Elephant's numbers mislead."""
+    """Return assumptions made for an application, and where Dr. Elephant's numbers mislead."""
     words = list(app.notes)
     properties = app.properties
     removed = sum(not executor.active for executor in app.executors)

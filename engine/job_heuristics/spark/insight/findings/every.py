@@ -24,7 +24,7 @@ def insights(
     tasks: Mapping[tuple[int, int], StageTasks],
     executions: Mapping[int, list[PlanRow]],
 ) -> tuple[Insight, ...]:
-    """Return the insights of an application; those of one that runs say what may still change."""
+    """Return the insights of an application; of a running one with what may still change."""
     found = [
         *timing.insights(app, held, plan, tasks),
         *memory.insights(app, held, tasks),
@@ -39,18 +39,18 @@ def insights(
     found.sort(key=lambda one: -one.level)
     worst: dict[tuple[str, str], Insight] = {}
     for one in found:
-        worst.setdefault((one.topic, one.subject), one)  # of several in one plan, or attempts of a stage, the worst
+        worst.setdefault((one.topic, one.subject), one)  # the worst per plan, or over attempts of a stage
     return tuple(worst.values())
 
 
 def _settled(app: App) -> frozenset[str]:
-    """Return the subjects of a running application of which no more is to come: stages and executions that have ended."""
+    """Return the final subjects of a running application: ended stages and executions."""
     open_stages = {stage.stage for stage in app.stages if stage.status in ("ACTIVE", "PENDING")}
     ended = {f"stage {stage.stage}" for stage in app.stages if stage.stage not in open_stages}
     return frozenset(ended | {f"sql {one.number}" for one in app.sql if one.end_ms is not None})
 
 
 def so_far(one: Insight) -> Insight:
-    """Return an insight as one that only holds as of now."""
+    """Mark an insight as provisional."""
     status = GROWS if one.topic in GROWING else PROVISIONAL
     return replace(one, status=status, reason=f"So far: {one.reason}")

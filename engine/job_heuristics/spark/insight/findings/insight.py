@@ -14,8 +14,8 @@ class Insight:
     """What was looked at.
 
     ``subject``: application, stage 3, sql 0, executor 7, host y or query x. ``value`` beside its ``limit`` in words.
-    ``level``: 0 (fine) to 4. ``reason``: with the application's numbers. ``key`` and ``setting``: to change, empty where no
-    property helps. ``status``: whether it may change while the application runs.
+    ``level``: 0 (fine) to 4. ``reason``: with the application's numbers. ``key`` and ``setting``: property to change,
+    empty if none helps. ``status``: whether it may change while the application runs.
     """
 
     topic: str

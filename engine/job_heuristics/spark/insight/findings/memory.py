@@ -14,10 +14,10 @@ from engine.job_heuristics.spark.model.app import App
 
 APP = "application"
 RESERVED = 300 * MB
-"""Heap that Spark keeps for itself."""
+"""Heap reserved by Spark."""
 _GC = (0.08, 0.1, 0.15, 0.2)
 LEAST_RUN_MS = 10_000
-"""Run time of tasks below which a stage or an executor is not looked at."""
+"""Least task time of a stage or executor to be considered."""
 
 
 def insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
@@ -65,7 +65,7 @@ def insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTas
 
 
 def _collections(app: App, held: Resources, key: str) -> Iterator[Insight]:
-    """Find stages, and at most five executors, that spend more time in garbage collection than all do."""
+    """Find stages, and at most five executors, with a larger share of garbage collection than the application."""
     slow = [
         (f"stage {stage.stage}", stage.sums["gc_ms"], stage.sums["run_ms"]) for stage in app.stages
     ]  # fmt: skip
@@ -82,7 +82,7 @@ def _collections(app: App, held: Resources, key: str) -> Iterator[Insight]:
 
 
 def _unified(app: App, heap: int) -> Iterator[Insight]:
-    """Compare the largest unified memory (execution and storage) with its part of the heap."""
+    """Compare the peak of unified memory (execution and storage) with its share of the heap."""
     peak = max((one.peaks["unified"] for one in app.executors), default=0)
     fraction = share_of(app, "spark.memory.fraction", 0.6)
     room = int((heap - RESERVED) * fraction)
@@ -108,7 +108,7 @@ def _unified(app: App, heap: int) -> Iterator[Insight]:
 
 
 def share_of(app: App, key: str, default: float) -> float:
-    """Return a property that is a share, 0 to 1; what cannot be read is the default."""
+    """Return a property that is a share, 0 to 1; the default if unreadable."""
     try:
         return min(max(float(app.properties.get(key) or default), 0.0), 1.0)
     except ValueError:
@@ -123,7 +123,7 @@ def _spill(app: App, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[In
         moved = stage.shuffle_read_bytes + stage.sums["input_bytes"] + stage.sums["shuffle_write_bytes"]
         share = disk / moved if moved else 1.0
         done = max(1, stage.completed_tasks)
-        # Spilled bytes on top of what one task could hold, for all tasks: as many more partitions.
+        # Partitions grow by the ratio of spilled bytes to the memory of a task.
         held = max(1, stage.sums["peak_memory"] // done)
         wanted = min(100_000, done + -(-memory // held)) if stage.sums["peak_memory"] else done * 2
         one = tasks.get(stage.key)
@@ -152,9 +152,10 @@ def cache_insights(app: App) -> Iterator[Insight]:
 
 
 def unread(app: App) -> list[int]:
-    """Return the RDDs that are to be stored and that only the stage that computes them works on: nothing reads them later.
+    """Return stored RDDs that no later stage reads.
 
-    A stage names all RDDs it computes or reads from storage; repeated attempts of it are no further reader."""
+    A stage names all RDDs it computes or reads; its repeated attempts do not count as readers.
+    """
     users: dict[int, set[int]] = defaultdict(set)
     for stage in app.stages:
         if stage.completed_tasks:

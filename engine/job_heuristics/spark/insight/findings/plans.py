@@ -1,4 +1,4 @@
-"""SQL plans: small files, reads of more than is needed, joins that should be broadcast, broadcasts that should not."""
+"""SQL plans: small files, excessive reads, joins that should be broadcast, broadcasts that should not."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MB, GB, TB = 1 << 20, 1 << 30, 1 << 40
 SMALL_FILE, MANY_FILES, GOOD_FILE = 3 * MB, 100, 128 * MB
 BROADCAST_LIMIT = GB
 LARGE_SCAN = GB
-"""Bytes below which a scan of all partitions is no matter."""
+"""Least bytes of a scan of all partitions to be reported."""
 _ASYMMETRIC = ((10 * MB, 0), (100 * MB, 10 * GB), (GB, 300 * GB), (5 * GB, TB))
-"""A side below the first size should be broadcast if the other one is above the second."""
+"""Broadcast a side below the first size if the other is above the second."""
 ROWS_LIMIT = 10**10
 _NESTED = ("BroadcastNestedLoopJoin", "CartesianProduct")
 
@@ -49,8 +49,8 @@ def _files(subject: str, node: PlanRow) -> Iterator[Insight]:
 
 
 def _full_scan(subject: str, node: PlanRow) -> Iterator[Insight]:
-    """Find scans that read every partition of a partitioned table, or that leave out few files. Spark counts partitions for
-    partitioned tables alone; what is pruned is counted by dynamic pruning and by table formats with statistics."""
+    """Find scans that read every partition of a table or skip few files. Spark counts partitions only of partitioned
+    tables; pruned files only with dynamic pruning or table statistics."""
     if not node.name.startswith("Scan"):
         return
     metrics = node.metrics

@@ -14,13 +14,13 @@ from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting
 from engine.job_heuristics.spark.model.app import App
 
 LARGE, GOOD = 5 << 30, 128 << 20
-"""Bytes of a task that are too many, and that are good."""
+"""Excessive and good bytes per task."""
 MANY, SHORT_MS = 5_000, 500
-"""More tasks than this with a shorter median are too small."""
+"""Stages with more tasks than this and a shorter median have too small tasks."""
 SLOW_HOST, LEAST_TASKS, LEAST_LOST_MS = 1.5, 10, 10_000
-"""A host is slow if at least ten tasks take 1.5 times as long there as elsewhere, and lose 10 s."""
+"""A host is slow if at least ten tasks take 1.5 times as long as elsewhere, losing 10 s."""
 BEFORE_MS = 120_000
-"""An executor that was lost at most so long before a stage began again is named as its reason."""
+"""An executor lost at most this long before a stage restarted counts as the cause."""
 _CAUSES = {
     "data": ("it read {0} where the median read {1}", "", ""),
     "host": ("its host {2} takes {3:.1f} times as long as the others", "spark.speculation", "true"),
@@ -114,7 +114,7 @@ def _waits(one: StageTasks, held: Resources, key: str) -> Iterator[Insight]:
 
 
 def _hosts(app: App) -> Iterator[Insight]:
-    """Find hosts on which tasks take longer than those of the same stage elsewhere."""
+    """Find hosts on which tasks take longer than the same stage's tasks elsewhere."""
     usual = pl.col("run_ms").median().over("stage_id", "stage_attempt")
     good = app.tasks.filter((pl.col("reason") == "Success") & pl.col("measured"))
     times = good.select("host", "run_ms", usual=usual).filter(pl.col("usual") > 0)
@@ -163,7 +163,7 @@ def _lost_time(app: App) -> Iterator[Insight]:
 
 
 def _retries(app: App) -> Iterator[Insight]:
-    """Find stages that ran again, and the executors whose loss made them."""
+    """Find repeated stages, and the lost executors that caused them."""
     again = [stage for stage in app.stages if stage.attempt > 0]
     if not again:
         return
@@ -185,12 +185,12 @@ def _retries(app: App) -> Iterator[Insight]:
 
 
 LEVELS = ("PROCESS_LOCAL", "NODE_LOCAL", "RACK_LOCAL", "ANY")
-"""From the nearest on."""
+"""Nearest first."""
 FAR = LEVELS.index("RACK_LOCAL")
 LEAST_PLACED, FAR_SHARE = 20, 0.1
-"""A stage is looked at from so many tasks on, and stands out if more than a tenth of them ran far from their data."""
+"""Least tasks of a stage to be considered; more than a tenth of them far from their data is reported."""
 LEAST_WAIT_MS, WAIT_SHARE = 10_000, 0.05
-"""Waits stand out from so long on, if they are more than a twentieth of the time of the stage's tasks."""
+"""Least wait to be reported, if above a twentieth of the stage's task time."""
 WAIT = "spark.locality.wait"
 DEFAULT_WAIT_MS = 3_000
 
@@ -236,7 +236,7 @@ def _far(subject: str, tasks: pl.DataFrame, wait: int) -> Iterator[Insight]:
 
 
 def _waited(subject: str, tasks: pl.DataFrame, wait: int) -> Iterator[Insight]:
-    """Sum up how long slots were free before they were given a task that had hoped for a nearer place."""
+    """Sum up slot time spent waiting for better locality."""
     best = tasks["place"].min()
     late = tasks.filter((pl.col("place") > best) & (pl.col("gap") > 0))
     waited, took = int(late["gap"].sum()), int(tasks["run_ms"].sum())
@@ -252,8 +252,8 @@ def _waited(subject: str, tasks: pl.DataFrame, wait: int) -> Iterator[Insight]:
 
 
 def launch_gaps(app: App, held: Resources) -> pl.Series:
-    """Return per ended task the ms for which a slot of its executor was free while the task waited: from the end of the task
-    before it on that slot, or the submission of its stage, to its launch. Slots are taken in the order in which they become
+    """Return per ended task the ms that a slot of its executor was free while it waited: from the end of the previous
+    task on that slot, or its stage's submission, to its launch. Slots are reused in the order in which they become
     free."""
     slots = {one.executor.name: one.slots for one in held.held}
     stages = {stage.key: stage.submit_ms for stage in app.stages if stage.submit_ms is not None}

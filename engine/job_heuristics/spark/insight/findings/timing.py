@@ -18,9 +18,9 @@ DRIVER_SHARES = (0.3, 0.5, 0.7, 0.9)
 IDLE_SHARES = (0.5, 0.65, 0.8, 0.9)
 HOUR_MS = 3_600_000
 RAMP_MS = 30_000
-"""From the start of the first job to its first task: executors came late."""
+"""Least wait from the first job to its first task: executors came late."""
 _WANTED_REASONS = ("idle", "decommission", "Executor killed by driver", "shut down", "shutdown")
-"""Words in the reason of executors that were given back."""
+"""Words in the removal reason of released executors."""
 
 
 def insights(
@@ -83,9 +83,8 @@ def _cores(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks
 
 
 def core_split(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks]) -> dict[str, int]:
-    """Return for what the cores were there, in core ms that add up to all of them: tasks that succeeded, tasks that did not,
-    slots with nothing left to do while the last tasks of a stage ran, other slots without a task while jobs ran, and the
-    driver's time outside of jobs."""
+    """Split all core ms by use: successful tasks, other tasks, slots idle during the last tasks of a stage, other
+    idle slots during jobs, and the driver's time outside of jobs."""
     times, cores = held.timeline([one.cores for one in held.held])
     inside = 0
     for begin, end in job_intervals(app):
@@ -164,7 +163,7 @@ def _batches(app: App) -> Iterator[Insight]:
 
 
 def _trigger_share(batches: pl.DataFrame) -> float | None:
-    """Return the median duration of the last batches over the median time from the start of one to that of the next."""
+    """Return the median duration of the last batches over the median interval between their starts."""
     last = batches.select("time_ms", "duration_ms").drop_nulls().tail(21)
     steps = last["time_ms"].diff().drop_nulls()
     step = steps.median() if len(steps) >= 3 else None
@@ -173,6 +172,6 @@ def _trigger_share(batches: pl.DataFrame) -> float | None:
 
 
 def _grows(values: pl.Series) -> bool:
-    """Whether the last value is more than twice that in the middle of at least three."""
+    """Whether the last of at least three values is more than twice the middle one."""
     known = values.drop_nulls()
     return len(known) >= 3 and int(known[-1]) > 2 * max(1, int(known[len(known) // 2]))

@@ -284,7 +284,7 @@ def test_variables_that_never_end() -> None:
         thrown = value in ("${", "$}{")
         assert row["upstream_says"].startswith("java.lang.StringIndexOutOfBoundsException") == thrown
         assert thrown or not row["upstream_says"]
-        assert "is no number" in row["notes"]
+        assert "is not a number" in row["notes"]
 
 
 def test_broken_rest_answer() -> None:
