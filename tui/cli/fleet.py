@@ -1,4 +1,4 @@
-"""The command ``fleet``: job heuristics of more histories than one machine should read, computed on Spark."""
+"""The command ``fleet``: job heuristics for more histories than one machine should read, on Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run_fleet(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     except KeyboardInterrupt:
         raise
-    except Exception as error:  # whatever Spark raises, in one sentence
+    except Exception as error:  # any error of Spark, in one sentence
         raise UsageError(f"the run on Spark failed: {session.in_words(error)}") from error
     return _tell(order, outcome, arguments.fail_on)
 
@@ -82,18 +82,18 @@ def _tell(order: Order, outcome: Outcome, level: str | None) -> int:
 
 
 class _Progress:
-    """Lines on standard error: what is being done, how much of it is done, and the time left."""
+    """Progress on standard error: step, tasks done, time left."""
 
     def __init__(self) -> None:
         self._what, self._files, self._since = "listing", 0, time.monotonic()
 
     def step(self, what: str, files: int, size: int) -> None:
-        """A new step begins, with so many files and bytes."""
+        """Begin a step over ``files`` files of ``size`` bytes."""
         self._what, self._files, self._since = what, files, time.monotonic()
         message(f"loadlens: {what}" + (f": {files:,} files, {size / 1e6:,.1f} MB" if files else ""))
 
     def tasks(self, done: int, known: int) -> None:
-        """So many tasks of those known are done."""
+        """Report ``done`` of ``known`` tasks."""
         if not done or done == known:
             return
         left = (time.monotonic() - self._since) / done * (known - done)

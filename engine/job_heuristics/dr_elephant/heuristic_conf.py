@@ -143,9 +143,9 @@ def evaluate(text: str) -> float:
         tree = ast.parse(text.strip(), mode="eval")
         value = _value(tree.body, 0)
     except (SyntaxError, MemoryError, RecursionError, OverflowError, ZeroDivisionError, ValueError) as error:
-        raise ValueError(f"{text.strip()!r} is no arithmetic expression") from error
+        raise ValueError(f"{text.strip()!r} is not an arithmetic expression") from error
     if value != value or value in (float("inf"), float("-inf")):
-        raise ValueError(f"{text.strip()!r} is no finite number")
+        raise ValueError(f"{text.strip()!r} is not finite")
     return value
 
 
@@ -216,7 +216,7 @@ def read(name: str, data: bytes, declared: Sequence[H]) -> Rules[H]:
         else:
             rules.append(_configured(heuristic, shown, _params(element), problem))
     if not rules:
-        problem("bad-heuristic-conf", "no heuristic of MapReduce or Spark in it: no job is judged")
+        problem("bad-heuristic-conf", "it has no heuristic of MapReduce or Spark: no job is judged")
     return Rules(tuple(rules), tuple(declared), tuple(problems), configured=True)
 
 
@@ -249,7 +249,7 @@ def _configured(heuristic: H, shown: str, params: dict[str, str], problem: Calla
         elif key in numbers:
             number = integer(text)  # as in Dr. Elephant, surrounding blanks make it invalid
             if number is None:
-                problem("bad-threshold", f"{shown}: {key}: {text!r} is no whole number; the default is kept")
+                problem("bad-threshold", f"{shown}: {key}: {text!r} is not a whole number; the default is kept")
             else:
                 numbers[key] = number
         elif heuristic.unread and key.startswith(heuristic.unread):

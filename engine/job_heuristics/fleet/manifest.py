@@ -48,7 +48,7 @@ class Manifest:
                 "rows": [json.dumps(rows)],
             }
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            reason = f"no manifest of a fleet result: {type(error).__name__} {error}"
+            reason = f"not a manifest of a fleet result: {type(error).__name__} {error}"
             return Reading(problems=[Problem.at(source.path, "bad-document", reason)], complete=False)
         return Reading({"fleet_results": row}, consumed=len(data))
 

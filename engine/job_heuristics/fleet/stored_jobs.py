@@ -105,7 +105,7 @@ class StoredTable:
                 yield self._typed(read(path), names)
             except (parquet.Damaged, OSError) as error:
                 why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-                reason = f"no readable part of the table {self.table.name} of a fleet result: {why}"
+                reason = f"not a readable part of the table {self.table.name} of a fleet result: {why}"
                 self.problems.append(Problem.at(str(path), "bad-parquet", reason))
 
     def rows(self, columns: Iterable[str] | None = None, *, where: tuple[str, str]) -> pl.DataFrame:

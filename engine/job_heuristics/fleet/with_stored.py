@@ -178,11 +178,13 @@ def _notes(
     in_force = settings(parameters)
     other = sorted({key for result in results for key in DECIDING if result.parameters.get(key) != in_force[key]})
     if other:
-        notes.append(f"Fleet results were computed with other options: {', '.join(other)}. Their numbers keep those.")
+        notes.append(
+            f"Fleet results were computed with other options: {', '.join(other)}. Their numbers are based on these."
+        )
     if context.at_ms is not None:
-        notes.append("Fleet results know no moment: their jobs are shown as they were computed.")
+        notes.append("Fleet results have no history: their jobs are shown as computed.")
     if sum(result.rows.get(RECOMMENDATIONS.name, 0) for result in results) > MOST_ADVISED:
         notes.append(f"Recommendations of fleet results are the {MOST_ADVISED:,} that save most.")
     if chosen is not None and chosen.why:
-        notes.append(f"{chosen.job_id}: {chosen.why}. What the fleet result holds is shown.")
+        notes.append(f"{chosen.job_id}: {chosen.why}. Showing what the fleet result holds.")
     return tuple(notes)

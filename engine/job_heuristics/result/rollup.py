@@ -139,7 +139,7 @@ def _sums(group: Array, values: Array, groups: int) -> Array:
 
 
 def _hour(hours: int | None) -> str:
-    """The UTC hour that begins so many hours after the epoch; ``?`` if unknown or beyond the years 1 to 9999."""
+    """Return the UTC hour this many hours after the epoch; ``?`` if unknown or beyond the years 1 to 9999."""
     if hours is None:
         return "?"
     try:

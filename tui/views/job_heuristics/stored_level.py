@@ -1,4 +1,4 @@
-"""One job of a fleet result whose own histories are not there: what the tables of the result hold of it."""
+"""One job of a fleet result without its histories, shown from the tables of the result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tui.widgets.table.window import Key
 
 NEEDS_HISTORIES = "what-if needs the job's own histories"
-"""Said for keys of the scenario."""
+"""Message for keys of the scenario."""
 
 
 class StoredLevel(OpenJob):
-    """The open job. It gives way to the full level once the job's own histories were read."""
+    """The open job. Replaced by the full level once the job's histories have been read."""
 
     PREFIX = "stored"
     SCOPED_CSS = False

@@ -61,7 +61,7 @@ class JobConf:
         jobs = (job_in(source.name), *(job_of(match.group(0)) for match in ids if match), *map(job_in, folders))
         job = next(filter(None, jobs), None)
         if job is None:
-            to.problem("no-job", "neither its name nor its content says of which job this is the configuration")
+            to.problem("no-job", "neither its name nor its content says which job it configures")
         to.conf = [(job, name, value, origin) for name, value, origin in rows]
         return to.reading(len(data))
 

@@ -111,8 +111,8 @@ class History:
         schema = data[start:end].strip()
         errors = history_text.schema_problems(schema)
         if errors is None:
-            to.problem("bad-schema", "the second line is no Avro schema", line=line)
-            to.parser_error(line, "org.apache.avro.SchemaParseException: the second line is no Avro schema")
+            to.problem("bad-schema", "the second line is not an Avro schema", line=line)
+            to.parser_error(line, "org.apache.avro.SchemaParseException: the second line is not an Avro schema")
             errors = {}
             if history_text.is_event(schema):
                 end = start - 1
@@ -127,7 +127,7 @@ class History:
         try:
             decoder = history_binary.decoder(schema)
         except history_binary.BadSchema as error:
-            to.problem("bad-schema", f"the second line is no usable Avro schema: {error}", line=line)
+            to.problem("bad-schema", f"the second line is not a usable Avro schema: {error}", line=line)
             to.parser_error(line, f"org.apache.avro.SchemaParseException: {error}")
             state["form"] = "none"
             return len(data)

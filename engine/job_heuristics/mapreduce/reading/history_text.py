@@ -159,7 +159,7 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         to.parser_error(number, cannot_parse(to.path, reason))
         return
     if dropped:
-        to.problem("bad-number", f"{kind}: {dropped} counter(s) that are no 64-bit number left out", line=number)
+        to.problem("bad-number", f"{kind}: {dropped} counter(s) beyond 64 bit are left out", line=number)
         to.parser_error(number, cannot_parse(to.path, reason))
     elif text is not line:
         to.problem("bad-text", f"{kind}: {reason}", line=number)

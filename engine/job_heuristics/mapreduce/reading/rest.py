@@ -212,7 +212,7 @@ class JsonFields:
         value = self.value.get(key)
         if value is None or isinstance(value, str):
             return value
-        self.to.problem("bad-field", f"{key} is no text")
+        self.to.problem("bad-field", f"{key} is not text")
         return None
 
     def id(self, key: str, what: str) -> str | None:
@@ -232,7 +232,7 @@ class JsonFields:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
-        self.to.problem("bad-number", f"{key} is no number between {low} and {high}")
+        self.to.problem("bad-number", f"{key} is not a number between {low} and {high}")
         return None
 
     def time(self, key: str) -> int | None:

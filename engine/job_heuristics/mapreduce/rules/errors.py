@@ -115,7 +115,7 @@ def _container_notes(properties: Mapping[str, str]) -> list[str]:
             stated = job_conf.stated_mb(properties, side)
             mb = job_conf.DEFAULT_MB if stated < 0 else stated
             words.append(
-                f"{side} container {clean(value, 100)!r} is no number: metrics count 2048 MB, the memory heuristic {mb} MB"
+                f"{side} container {clean(value, 100)!r} is not a number: metrics count 2048 MB, the memory heuristic {mb} MB"
             )
         elif number < 0:
             words.append(f"{side} container {value} means Hadoop's own choice: 2048 MB is assumed")

@@ -248,7 +248,7 @@ def _unreadable(log: Log, events: pl.DataFrame, conf: pl.DataFrame, inputs: Inpu
     """Return why the history server or Dr. Elephant would fail on a log; empty if neither would."""
     bad = _first(events, "BAD")
     if not log.known:
-        return "history server: the log does not name its application, so that it is not listed"
+        return "history server: the log does not name its application, so it is not listed"
     if log.old:
         return "history server: does not list the folders that Spark 1.0 to 1.2 wrote"
     if log.gap:

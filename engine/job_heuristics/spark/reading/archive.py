@@ -60,7 +60,7 @@ class Archive:
         except TooBig as error:
             problems.append(Problem.at(source.path, "too-big", f"{error}; the rest of the archive is left out"))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-            problems.append(Problem.at(source.path, "damaged-archive", f"no zip that can be read: {error}"))
+            problems.append(Problem.at(source.path, "damaged-archive", f"unreadable zip: {error}"))
             return Reading({}, problems, 0, complete=False)
         return Reading({name: pl.concat(parts) for name, parts in frames.items()}, problems, len(data))
 

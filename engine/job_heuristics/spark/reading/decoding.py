@@ -91,7 +91,7 @@ def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]
     except json_text.ERRORS:
         pass
     if given is not None:
-        problem("bad-field", f"{name} is not what it should be: left out")
+        problem("bad-field", f"{name} is invalid: left out")
     return msgspec.UNSET
 
 

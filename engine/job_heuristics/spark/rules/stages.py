@@ -88,7 +88,7 @@ def _throws(app: App) -> str:
 
 def _advise(level: int, app: App) -> str:
     if not level:
-        return "Stages succeed and take no long."
+        return "Stages succeed and take little time."
     executors = _executors(app)
     longest = max(app.stages, key=lambda stage: runtime_ms(stage, executors), default=None)
     if longest is None or runtime_ms(longest, executors) < 15 * MINUTE:

@@ -350,7 +350,7 @@ def test_advice() -> None:
     )
     assert not any(value for key, value in measured.items() if key not in ("serializer", "shuffle"))
     stages = rule("StagesHeuristic")[0]
-    assert stages.advise(0, app()) == "Stages succeed and take no long."
+    assert stages.advise(0, app()) == "Stages succeed and take little time."
     short, long = (Stage(7, 0, "load", sums={"run_ms": 2 * 15 * MINUTE - less}) for less in (2, 0))
     assert stages.advise(3, app()) == stages.advise(3, app(stages=(short,))) != stages.advise(3, app(stages=(long,)))
     assert stages.advise(3, app()) == "Find out why tasks of these stages fail; table stages has their errors."
