@@ -43,8 +43,8 @@ def find_job(ids: pl.Series, wanted: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """The chosen job where it is one of a fleet result: its ``rows`` in the tables that hold every job, and either the
-    ``result`` of its own histories or ``why`` they are not there."""
+    """The chosen job of a fleet result: its ``rows`` of the per-job tables, and either the ``result`` of its
+    histories or ``why`` they are missing."""
 
     job_id: str
     rows: Mapping[str, pl.DataFrame]
@@ -54,7 +54,7 @@ class StoredJob:
 
 
 class Stored(Protocol):
-    """The jobs of fleet results, as whoever reads them hands them in."""
+    """The jobs of fleet results, as read by ``fleet``."""
 
     @property
     def advised(self) -> pl.DataFrame:
@@ -65,16 +65,16 @@ class Stored(Protocol):
 
 
 Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]
-"""Costs and recommendations of some jobs, and what the latter save together."""
+"""Costs and recommendations of some jobs, and total savings by job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the heuristics
-    that the strip of a MapReduce job shows in order, the chosen job or Spark application.
+    """``Result.detail`` of the view: the job list with severity strips (columns: ``listing_spec``), the heuristics of
+    a MapReduce job's strip in order, the chosen job or Spark application.
 
-    ``versions`` differ whenever the list does. ``per_job``: the tables that hold every job whose histories are there;
-    ``stored``: the jobs of fleet results, and ``chosen`` of them.
+    ``versions`` change with the list. ``per_job``: tables of all jobs with histories; ``stored``: the jobs of fleet
+    results, and ``chosen`` of them.
     """
 
     stamp: tuple[Any, ...]
@@ -93,8 +93,8 @@ class Detail:
         return JOBS.name in self.per_job and bool((self.per_job[JOBS.name]["job_id"] == job_id).any())
 
     def rows(self, table: str, job_id: str) -> pl.DataFrame | None:
-        """Return the rows of one job in a table that holds every job; None of a job of a fleet result that is not chosen,
-        and of a table that is made only when it is asked for."""
+        """Return the rows of one job in a per-job table; None for an unchosen job of a fleet result, and for a table
+        made on demand."""
         if self.chosen is not None and self.chosen.job_id == job_id:
             return self.chosen.rows[table]
         if self.stored is not None and not self.has(job_id):
@@ -118,7 +118,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Frames of ``TABLES``, the detail the screen draws, and sentences on what is in force."""
+    """Further result tables, the detail for the screen, and notes."""
 
     tables: dict[str, pl.DataFrame]
     detail: Detail
@@ -135,10 +135,9 @@ def extend(
     parameters: JobParameters,
     context: Context,
 ) -> Extension:
-    """Make tables and detail from the jobs of both kinds, their verdicts and the rules in force; ``job_id`` is the chosen
-    job.
+    """Make tables and detail from all jobs, their verdicts and the rules in force; ``job_id``: the chosen job.
 
-    Pure; ``context.memo`` only makes it faster.
+    Pure; ``context.memo`` only saves time.
     """
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     names = rules.of(MapReduceHeuristic).names
@@ -210,9 +209,8 @@ def _kept(
     parameters: JobParameters,
     context: Context,
 ) -> FramePartials[str]:
-    """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (one row per job of MB s spent,
-    avoidable and saved by the recommendations, null without any), of which ``compute`` gives the first two for some jobs, and
-    what is saved."""
+    """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (see ``_totals``).
+    ``compute`` gives the first two and the savings of some jobs."""
     times = "now" if context.at_ms is None else "past"
     fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
 
@@ -225,7 +223,7 @@ def _kept(
 
 
 def _totals(jobs: Collection[str], costs: pl.DataFrame, savings: Mapping[str, float]) -> pl.DataFrame:
-    """Return one row per job of MB s spent, avoidable and saved by the recommendations, null without any."""
+    """Return per job the MB s spent, avoidable, and saved by its recommendations (null without any)."""
     spent = cost.waste(costs)
     totals = {
         "job_id": list(jobs),
@@ -245,11 +243,11 @@ def _joined(jobs: pl.DataFrame, first: FramePartials[str], second: FramePartials
 
 
 _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
-"""Columns of the jobs that are listed as they are."""
+"""Columns taken from JOBS unchanged."""
 
 
 def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
-    """LISTING rows of all jobs, the worst first."""
+    """Return LISTING rows of all jobs, the worst first."""
     jobs = verdicts.jobs.select(_FROM_JOBS)
     places = pl.col("severity").replace_strict({word: place for place, word in enumerate(SEVERITIES, 1)}, default=0)
     listed = jobs.with_columns(

@@ -14,7 +14,7 @@ from engine.job_heuristics.tables import ROLLUP, SEVERITIES, SHOWN_WASTE
 from engine.output.exposition import PERCENT, Gauge
 
 GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
-"""What jobs can be grouped by; ``hour`` is the UTC hour in which they finished (or were submitted)."""
+"""Groupings of jobs; ``hour`` is the UTC hour in which they finished (or were submitted)."""
 _FAILED = ("FAILED", "KILLED", "ERROR")
 _STATES = ("SUCCEEDED", "FAILED", "KILLED", "RUNNING")
 _HOUR = 3_600_000
@@ -22,18 +22,18 @@ _HOUR = 3_600_000
 
 
 def _summed(column: str) -> pl.Expr:
-    """A number that is added up; 0 where it is unknown, or can only be a mistake and would drown all others."""
+    """A summand: 0 if unknown, or implausibly large so that it would swamp all others."""
     return pl.when(pl.col(column).abs() < _MOST_SUMMED).then(column).otherwise(0)
 
 
 _MOST_SUMMED = 2**53
-"""Least MB s or ms of one job that no total counts: 285,000 years, of a GB 280,000."""
+"""MB s or ms of one job from which on totals ignore it (285,000 years)."""
 _COUNTED: dict[str, tuple[str, tuple[str, ...]]] = {
     "running": ("state", ("RUNNING",)),
     "failed": ("state", _FAILED),
     **{word.lower(): ("severity", (word,)) for word in SEVERITIES},
 }
-"""How many jobs of a group have one of some words in a column."""
+"""Counts per group: column and the words that count."""
 _ADDED = ("used_mb_s", "wasted_mb_s", "wait_ms")
 """Whole numbers that are summed over the jobs of a group."""
 _WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")
@@ -58,11 +58,11 @@ WORST: tuple[pl.Expr, ...] = (
     pl.col("wasted_mb_s"),
     pl.col("submit_ms"),
 )
-"""What decides the order in which jobs are listed, largest first: waste as shown, verdict, waste itself, time; then the id."""
+"""Sort keys of the job list, descending: waste as shown, verdict, exact waste, time; then the id."""
 
 
 def worst_first(listing: pl.DataFrame) -> pl.DataFrame:
-    """Return LISTING rows in the order in which jobs are listed."""
+    """Sort LISTING rows for display."""
     return listing.sort(*WORST, "job_id", descending=[*(True for _ in WORST), False], nulls_last=True)
 
 
@@ -104,7 +104,7 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
 
 
 def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
-    """Names of the groups in their order, and for each job the place of its group."""
+    """Names of the groups in order, and for each job the index of its group."""
     if by == "hour":
         keys = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR).to_series()
         found = keys.unique()
@@ -120,7 +120,7 @@ def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
 
 
 def _counted(group: Array, groups: int, words: dict[str, tuple[list[str], Array]]) -> dict[str, Array]:
-    """Count the jobs of each group by the ``words`` of each column, which are given as ``_groups`` does."""
+    """Count the jobs of each group by the ``words`` of each column, given as by ``_groups``."""
     tables = {
         column: np.bincount(group * len(names) + places, minlength=groups * len(names)).reshape(groups, len(names))
         for column, (names, places) in words.items()

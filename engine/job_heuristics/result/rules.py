@@ -1,4 +1,4 @@
-"""The heuristics of every kind of job, and those that parameters put in force."""
+"""The heuristics of every kind of job, and the rules in force under the parameters."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from engine.core.result import Result
-    from engine.job_heuristics.spark.model.app import Stage
     from engine.job_heuristics.dr_elephant.decision import VerdictDetail
+    from engine.job_heuristics.spark.model.app import Stage
     from engine.job_heuristics.spark.result import AppDetail
 
 _AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
