@@ -121,9 +121,7 @@ class Killed(batches.Work):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_killed_worker_costs_nothing_but_time(
-    spark: SparkSession, histories: Path, report: Result, tmp_path: Path
-) -> None:
+def test_a_killed_worker_only_costs_time(spark: SparkSession, histories: Path, report: Result, tmp_path: Path) -> None:
     killed = partial(Killed, marker=str(tmp_path / "killed"))
     run.run(spark, order([histories], tmp_path / "out"), make_work=killed)
     assert (tmp_path / "killed").exists()
@@ -164,7 +162,7 @@ def test_another_version_on_a_worker_ends_the_run(spark: SparkSession, histories
     assert in_words(caught.value).startswith("loadlens is 0.0.1 on the driver and ")
 
 
-def test_only_progress_asks_for_what_connect_does_not_have() -> None:
+def test_only_progress_uses_the_classic_context() -> None:
     for path in Path(run.__file__).parent.glob("*.py"):
         uses = [line for line in path.read_text().splitlines() if "sparkContext" in line or ".rdd" in line]
         assert not uses or (path.name == "session.py" and len(uses) == 1)

@@ -34,7 +34,7 @@ def test_a_file_sets_names_limits_numbers_and_excluded_types() -> None:
     assert rules.by_heuristic["Mapper Memory"] is rule and len(rules.of(MapReduceHeuristic).with_gates) == 11
 
 
-def test_blanks_make_a_whole_number_none_and_leave_limits_alone() -> None:
+def test_blanks_invalidate_whole_numbers_but_not_limits() -> None:
     conf = CONF.replace(b">1024<", b"> 1024<").replace(b"1/2,0.4,0.3,0.2", b" 1/2, 0.4 ,0.3,\n0.2,,")
     rules = read("conf", conf)
     assert rules.rules[0].numbers == {"container_memory_default_mb": 2048}
@@ -53,7 +53,7 @@ CONF = b"""<heuristics>
 </heuristics>"""
 
 
-def test_changed_limits_follow_wishes_and_name_what_they_cannot() -> None:
+def test_changed_limits_follow_wishes() -> None:
     rules = default_rules()
     assert rules.changed(()) == (rules, ()) and rules.changed(["Mapper Time/num_tasks_severity=x1"])[0] is rules
     changed, complaints = rules.changed(["Mapper Time/num_tasks_severity=x0.1", "Mapper GC/nothing=1:2:3:4", "x"])
@@ -81,7 +81,7 @@ def test_arithmetic(text: str, value: float) -> None:
 @pytest.mark.parametrize(
     "text", ["True", "2**3", "5//2", "1" * 201, "-" * 51 + "1", "not 1", "'a'", "x", "1,2", "1 if 1 else 2", "~1"]
 )
-def test_what_is_no_arithmetic(text: str) -> None:
+def test_invalid_arithmetic(text: str) -> None:
     with pytest.raises(ValueError):
         evaluate(text)
 
@@ -115,7 +115,7 @@ def one(class_name: str, params: str, name: str = "Ours", kind: str = " MapReduc
     ).encode()
 
 
-def test_what_cannot_be_used_keeps_its_default() -> None:
+def test_unusable_parameters_keep_their_default() -> None:
     """Each with a problem; of two parameters of one name the first counts, and an empty text is none."""
     params = (
         "<num_tasks_severity>1,2,3,4</num_tasks_severity><num_tasks_severity>5,6,7,8</num_tasks_severity>"

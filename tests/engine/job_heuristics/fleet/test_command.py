@@ -33,7 +33,7 @@ def test_wrong_usage(words: tuple[str, ...], reason: str, capfd: pytest.CaptureF
 
 
 @pytest.mark.parametrize("missing", ["pyspark.sql", "pyarrow"])
-def test_what_is_missing_is_named(
+def test_missing_data_are_named(
     missing: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = builtins.__import__

@@ -68,7 +68,7 @@ def copy(written: Path, tmp_path: Path) -> Iterator[Path]:
     yield Path(shutil.copytree(written, tmp_path / "copy"))
 
 
-def test_it_shows_what_a_report_of_the_histories_shows(stored: Result, local: Result) -> None:
+def test_results_equal_a_report_of_the_histories(stored: Result, local: Result) -> None:
     for table in PER_JOB:
         name = table.name
         assert (
@@ -112,7 +112,7 @@ def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, 
         session.close()
 
 
-def test_one_job_without_its_histories_is_what_the_tables_hold(histories: Path, local: Result, tmp_path: Path) -> None:
+def test_one_job_without_histories_is_shown_from_the_tables(histories: Path, local: Result, tmp_path: Path) -> None:
     job = local.tables["jobs"]["job_id"][0]
     elsewhere = {
         each: [f"hdfs://cluster:8020{path}" for path in paths] for each, paths in paths_of(histories, local).items()
@@ -131,7 +131,7 @@ def test_one_job_without_its_histories_is_what_the_tables_hold(histories: Path, 
         compute(folder, job="job_77_77")
 
 
-def test_histories_count_before_results_and_newer_results_before_older(
+def test_histories_override_results_and_newer_results_older(
     written: Path, histories: Path, local: Result, tmp_path: Path
 ) -> None:
     job = local.tables["jobs"]["job_id"][0]
@@ -179,7 +179,7 @@ def test_damaged_cut_and_foreign_tables_are_problems(copy: Path, local: Result) 
     assert "regular file" in reasons["part-00005.parquet"]
 
 
-def test_what_is_damaged_of_a_table_that_is_read_late_is_a_problem(copy: Path, local: Result) -> None:
+def test_damage_in_a_table_read_on_demand_is_a_problem(copy: Path, local: Result) -> None:
     day = copy / "day=2026-01-01"
     first, *_ = sorted((day / "table=heuristics").iterdir())
     first.write_bytes(first.read_bytes()[:-40])
@@ -208,7 +208,7 @@ def test_texts_of_tables_are_cleaned(copy: Path, local: Result) -> None:
     assert result.table("jobs")["name"].unique().to_list() == ["·[31mred"]
 
 
-def test_a_result_that_is_no_more_or_none_yet_is_told(tmp_path: Path) -> None:
+def test_a_missing_result_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "manifest"
     folder.mkdir()
     head = '{"loadlens": "1", "view": "job-heuristics", "at": "2026-01-01T00:00:00Z"'
@@ -279,7 +279,7 @@ def test_new_days_appear_and_tables_are_no_files(written: Path, local: Result, t
     session.close()
 
 
-def test_jobs_that_waste_the_same_as_shown_stand_by_verdict() -> None:
+def test_jobs_with_equal_displayed_waste_are_sorted_by_verdict() -> None:
     jobs = {
         "job_id": ["harmless", "critical", "moderate", "wasteful"],
         "severity": ["NONE", "CRITICAL", "MODERATE", "LOW"],

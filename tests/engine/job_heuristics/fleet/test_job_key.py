@@ -30,7 +30,7 @@ NAMES = st.sampled_from("abcdefghij")
 
 
 @given(st.lists(st.tuples(NAMES, NAMES)))
-def test_components_are_what_can_be_reached(links: list[tuple[str, str]]) -> None:
+def test_connected_components(links: list[tuple[str, str]]) -> None:
     near: dict[str, set[str]] = {}
     for left, right in links:
         near.setdefault(left, {left}).add(right)

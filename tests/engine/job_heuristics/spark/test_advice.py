@@ -39,7 +39,7 @@ def advice(events: Events) -> dict[str, dict[str, Any]]:
 OFF = {"spark.sql.adaptive.enabled": "false"}
 
 
-def test_a_skewed_task_is_worth_what_it_holds_up_the_end() -> None:
+def test_saving_of_a_skewed_task_is_its_delay_of_the_end() -> None:
     # 190 s on two slots: whole it ends after 100, and in parts of 10 s, too.
     assert "skew" not in advice(run([100_000, *[10_000] * 9], [500, *[50] * 9], OFF))
     events = run([200_000, *[10_000] * 9], [500, *[50] * 9], OFF)
@@ -52,7 +52,7 @@ def test_a_skewed_task_is_worth_what_it_holds_up_the_end() -> None:
     assert "partitions" not in advice(events)  # more partitions do not divide a key
 
 
-def test_savings_together_are_shares_of_what_is_left() -> None:
+def test_total_savings_multiply() -> None:
     heap = {"Task Executor Metrics": {"JVMHeapMemory": 1 << 30}}
     events = run([200_000, *[10_000] * 9], [500, *[50] * 9], OFF)
     events = [(ms, event | heap if event["Event"].endswith("TaskEnd") else event) for ms, event in events]
@@ -66,7 +66,7 @@ def test_savings_together_are_shares_of_what_is_left() -> None:
     assert listed["saving_mb_s"] < mine["saving_mb_s"].sum()
 
 
-def test_parts_of_a_task_are_as_long_as_the_median() -> None:
+def test_split_tasks_are_as_long_as_the_median() -> None:
     one = next(iter(stage_tasks(app_of(run([100_000, *[10_000] * 9], [500, *[50] * 9]), None), 2).values()))
     assert split_up(one, 10_000) == [10_000] and split_up(one, 100_000) == [10_000] * 10
 
@@ -83,7 +83,9 @@ def test_parts_of_a_task_are_as_long_as_the_median() -> None:
         ("not a version", {}, 200, ("spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes", "100m")),
     ),
 )  # fmt: skip
-def test_what_divides_a_large_partition(version: str, conf: dict[str, str], mb: int, setting: tuple[str, str]) -> None:
+def test_settings_that_split_a_large_partition(
+    version: str, conf: dict[str, str], mb: int, setting: tuple[str, str]
+) -> None:
     app = app_of(run([100_000, *[10_000] * 9], [mb, *[10] * 9], conf, version), None)
     assert skew_setting(app, next(iter(stage_tasks(app, 2).values()))) == setting
 

@@ -173,7 +173,7 @@ def test_verdicts_metrics_and_texts_are_dr_elephants(part: str) -> None:
             _same(row, jobs[app_id], verdicts)
 
 
-def test_packed_logs_are_read_as_they_were_written() -> None:
+def test_compressed_logs_are_read_unchanged() -> None:
     """Codecs and rolling folders of Spark 3.5 and 4.0, through the live path."""
     folder = reference("spark-jobs") / "real" / "as-written"
     session = opened("job-heuristics", folder)

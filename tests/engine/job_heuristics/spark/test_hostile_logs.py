@@ -96,7 +96,7 @@ def test_a_plan_that_is_nested_too_deeply_is_cut_with_a_problem(depth: int) -> N
     assert facts(apps({f"/{APP}": data})[APP]) == facts(apps({f"/{APP}": LOG})[APP])
 
 
-def test_a_damaged_node_costs_itself_and_not_the_plan() -> None:
+def test_a_damaged_node_leaves_the_rest_of_the_plan() -> None:
     plan = {
         "nodeName": "Sort", "simpleString": "Sort", "metrics": [{"name": "n", "accumulatorId": "x"}, 7],
         "children": [{"nodeName": 5, "children": "none", "metrics": [{"name": "rows", "accumulatorId": 3}]}, None],
@@ -132,7 +132,7 @@ def test_huge_ids_and_hostile_names_harm_nothing() -> None:
     assert app.jobs[1:] == clean_app.jobs and app.stages[1:] == clean_app.stages
 
 
-def test_no_beginning_of_a_log_raises_and_all_say_where_it_ends() -> None:
+def test_truncated_logs_never_raise_and_report_their_end() -> None:
     data = with_lines(sql(0, '{"nodeName":"Scan","simpleString":"s","children":[],"metrics":[]}'))
     for end in random.Random(3).sample(range(len(data)), 300):
         reading = read(data[:end])
@@ -154,7 +154,7 @@ class _Lz4:
         return b"LZ4Block\x1f" + sizes + checksum.to_bytes(4, "little") + data + b"LZ4Block\x10" + b"\0" * 12
 
 
-def test_the_codec_is_told_by_content_and_a_wrong_name_harms_nothing(tmp_path: Path) -> None:
+def test_the_codec_is_recognised_by_content(tmp_path: Path) -> None:
     packed = {
         "1.lz4": zstandard.compress(LOG), "2.zstd": _Lz4.pack(LOG), "3.snappy": LOG, "4.lzf": zlib.compress(LOG, wbits=31),
     }  # fmt: skip

@@ -98,7 +98,7 @@ def insights(events: Events, end: int | None) -> dict[tuple[str, str], dict[str,
     return {(row["topic"], row["subject"]): row for row in rows}
 
 
-def test_what_the_time_cores_were_there_went_into() -> None:
+def test_core_time_is_split_by_use() -> None:
     # Two executors of one core from 940 and 980 ms on; a job from 2,000 to 20,000; the application ends at 25,000.
     at = START
     events = [
@@ -130,7 +130,7 @@ def test_an_executor_is_idle_while_none_of_its_tasks_runs() -> None:
     assert row["idle_ms"] == row["life_ms"] - 3000 - 1000  # the last task began when the log ends
 
 
-def test_locality_costs_what_far_tasks_take_longer_and_slots_wait() -> None:
+def test_locality_costs_slower_tasks_and_waiting_slots() -> None:
     at = START + 5000
     events: Events = [*begun(cores=1), *job(0, at, at + 200_000, [0]), *stage(0, at, at + 200_000, 30)]
     ends = {"1": at, "2": at}
@@ -239,7 +239,7 @@ def test_a_scan_of_every_partition_is_found() -> None:
     assert found["file pruning", "sql 4"]["value"] == "5.0%"
 
 
-def test_streaming_batches_are_held_against_the_time_between_them() -> None:
+def test_streaming_batches_are_compared_with_their_interval() -> None:
     at = START + 5000
     name = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
     events: Events = begun()
@@ -273,7 +273,7 @@ def test_a_stage_that_runs_again_names_the_executor_that_was_lost() -> None:
     assert row["key"] == "spark.executor.memoryOverhead"
 
 
-def test_of_a_running_application_only_what_is_sure_is_called_so() -> None:
+def test_only_certain_verdicts_of_a_running_application_say_so() -> None:
     at = START + 5000
     skewed = [task(k, 0, at, at + (60_000 if k == 0 else 5000), executor=str(1 + k % 2)) for k in range(8)]
     events = [

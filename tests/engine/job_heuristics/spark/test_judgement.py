@@ -73,7 +73,7 @@ def test_memory_that_cannot_be_counted_is_0() -> None:
     assert metrics.judged_ms(backward) == -4000 and metrics.metrics(backward) == nothing
 
 
-def test_the_oldest_attempt_tells_how_long_it_took() -> None:
+def test_duration_is_that_of_the_oldest_attempt() -> None:
     newest, oldest = AppAttempt("2", 50_000, 101_000, "ann", ""), AppAttempt("1", 1000, 9000, "ann", "")
     assert metrics.judged_ms(app(attempts=(newest, oldest))) == 8000
     assert metrics.judged_ms(app(attempts=(newest, replace(oldest, end_ms=None)))) == 100_000
@@ -112,7 +112,7 @@ def test_shares_of_failures(failed: int, good: int, level: int) -> None:
 
 
 @pytest.mark.parametrize(("minutes", "level"), [(14.99, 0), (15, 1), (30, 2), (44.99, 2), (45, 3), (60, 4)])
-def test_stages_that_keep_executors_busy(minutes: float, level: int) -> None:
+def test_stages_with_long_executor_times(minutes: float, level: int) -> None:
     """Run time over the executors asked for, or those that are active."""
     stage = Stage(1, 0, sums={"run_ms": int(minutes * MINUTE * 2)})
     short = Stage(2, 0, sums={"run_ms": MINUTE})
@@ -125,14 +125,14 @@ def test_stages_that_keep_executors_busy(minutes: float, level: int) -> None:
     assert judged("StagesHeuristic", app(stages=()))[0] == 0
 
 
-def test_stages_throw_where_the_number_of_executors_is_none() -> None:
+def test_stages_throw_on_an_invalid_number_of_executors() -> None:
     throws = rule("StagesHeuristic")[0].throws
     assert throws(app()) == throws(app({})) == throws(app({"spark.executor.instances": "0"})) == ""
     assert "NumberFormatException" in throws(app({"spark.executor.instances": "2.0"}))
     assert "by zero" in throws(app({"spark.executor.instances": "0"}, stages=(Stage(1, 0),)))
 
 
-def test_how_low_running_stages_and_jobs_may_end() -> None:
+def test_lower_bounds_of_running_stages_and_jobs() -> None:
     """Of what has ended tasks stay what they are, run time over a number that is set only grows."""
     tried, sums = {"failed_tasks": 1, "completed_tasks": 1}, {"run_ms": 60 * MINUTE}
     name = "StagesHeuristic"

@@ -102,7 +102,7 @@ def test_attempts_are_told_apart_and_the_newest_counts() -> None:
     assert [attempt.attempt for attempt in app.attempts] == ["2", "1"] and app.start_ms == 1_760_000_900_000
 
 
-def test_what_is_bad_costs_only_itself() -> None:
+def test_bad_files_leave_the_others() -> None:
     deep = '{"nodeName":"Filter","simpleString":"x","metadata":{},"metrics":[],"children":[' * 500 + "]}" * 500
     hostile = [
         b"no json\n",

@@ -119,7 +119,7 @@ def test_arrival_without_evidence_says_so():
     st.integers(0, 60),
     st.sampled_from(["map", "reduce"]),
 )
-def test_bounds_hold_whatever_the_rest_does(finished, ages, more, side):
+def test_bounds_hold_for_any_remaining_tasks(finished, ages, more, side):
     planned = len(finished) + len(ages) + more
     job = running(finished, ages, planned, side=side)
     for found in certainty.outlooks(job, RULES, copies=20):

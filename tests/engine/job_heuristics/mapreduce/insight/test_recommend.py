@@ -113,7 +113,7 @@ def test_any_job_gives_sane_advice(tasks, memory, value):
 
 @tries(18)
 @given(st.lists(st.tuples(st.lists(one, max_size=15), st.integers(1, 20_000)), min_size=1, max_size=4))
-def test_every_job_with_something_to_say_is_asked(jobs):
+def test_preselection_misses_no_recommendation(jobs):
     models = [model(tasks, job_id=f"job_1_{k:04}", map_memory_mb=mb) for k, (tasks, mb) in enumerate(jobs)]
     both = together(*models)
     with pytest.MonkeyPatch.context() as patch:

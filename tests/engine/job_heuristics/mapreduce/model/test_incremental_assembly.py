@@ -139,7 +139,7 @@ def disturbed(lines: list[bytes], rng: random.Random) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_the_events_say(seed: int, tmp_path: Path) -> None:
+def test_arbitrary_events(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     job = grows(10 + seed, maps=12, reduces=3)
     lines = disturbed(lines_of(job), rng)
@@ -152,7 +152,7 @@ def test_whatever_the_events_say(seed: int, tmp_path: Path) -> None:
         live.check()
 
 
-def test_a_last_line_that_stays_half_for_a_while(tmp_path: Path) -> None:
+def test_a_half_written_last_line(tmp_path: Path) -> None:
     """A record cut anywhere is noted; also one that only lacks its line end."""
     rng = random.Random(0)
     job = grows(60, maps=15, reduces=3)

@@ -117,7 +117,7 @@ def test_damaged_bytes_never_raise(data: st.DataObject) -> None:
 
 @tries(18)
 @given(st.binary(max_size=400), st.sampled_from(["x.jhist", "job_1_1_conf.xml", "x.json", "job_1_1.summary"]))
-def test_rubbish_never_raises(data: bytes, name: str) -> None:
+def test_garbage_never_raises(data: bytes, name: str) -> None:
     prefixes = (
         b"",
         b"Avro-Json\n",
@@ -197,7 +197,7 @@ def test_conf_is_found_under_the_lying_name() -> None:
 
 @pytest.mark.parametrize("record", ["JobSubmitted", "JobInited", "JobFinished"])
 @pytest.mark.parametrize("odd", ["", "5", "job_1_x", "application_1760000000000_0007"])
-def test_a_job_id_that_is_none_makes_no_further_job(record: str, odd: str) -> None:
+def test_an_invalid_job_id_adds_no_job(record: str, odd: str) -> None:
     """Its record is of the job that the others name, and Hadoop's parser throws where it reads the id."""
     sound = compute(text()).tables["jobs"].drop("upstream_says")
     result = compute(re.sub(rf'({record}":{{"jobid":")[^"]*'.encode(), rb"\g<1>" + odd.encode(), text()))
@@ -243,7 +243,7 @@ def test_fractions_are_cut_as_hadoop_cuts_them() -> None:
         assert result.tables["tasks"]["spilled_records"].drop_nulls().to_list() == [whole] * 3
 
 
-def test_numbers_that_are_none() -> None:
+def test_invalid_numbers() -> None:
     for value in (b"NaN", b"1e400", b'"5"', b"null", b"1e30", b"true"):
         data = re.sub(rb'("name":"SPILLED_RECORDS","displayName":"[^"]*","value":)\d+', rb"\g<1>" + value, text())
         result = compute(data, job=job().id)

@@ -133,7 +133,7 @@ def test_running_job_has_an_outlook_and_an_arrival(inputs, memo):
     assert found.detail.job.arrival.middle > found.detail.job.facts.job.row["last_event_ms"]
 
 
-def test_bad_limit_wishes_are_said_and_not_used(inputs, memo):
+def test_invalid_limit_wishes_are_reported_and_ignored(inputs, memo):
     known = "Mapper Time/num_tasks_severity"
     wishes = ("nonsense", "Mapper Time/none=1:2:3:4", *(f"{known}={v}" for v in ("1:2:3", "a:b:c:d", "1:2:3:inf")))
     found = compute(inputs, memo, job="0108", limits=wishes)

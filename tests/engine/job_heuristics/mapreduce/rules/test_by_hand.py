@@ -197,7 +197,7 @@ def test_advice_has_the_jobs_numbers(name: str, level: int, words: str) -> None:
     assert words in advice(name, level, *MAPS, REDUCE)
 
 
-def test_advice_by_what_holds_the_tasks_up() -> None:
+def test_advice_by_cause_of_delay() -> None:
     """On one side of each limit, and on the other."""
     assert "busy computing (61% of their time is CPU)" in advice("Mapper Speed", 1, task("map", 1, 100, cpu=61_000))
     assert "only 60% of their time is CPU" in advice("Mapper Speed", 1, task("map", 1, 100, cpu=60_000))
@@ -272,7 +272,7 @@ def test_long_tasks_of_the_default_queue(seconds: float, severity: str, counts: 
         assert texts(found)["Job Queue Limit"].endswith(counts if side == "reduce" else f"{counts}; 0; 0")
 
 
-def test_tasks_that_still_run_count_in_no_measure() -> None:
+def test_running_tasks_count_in_no_measure() -> None:
     found = judged((*MAPS, task("map", 5, 1, state="RUNNING")), state="RUNNING")
     assert texts(found)["Mapper GC"].startswith("2; 200250; 100000; 1000; ")
 
@@ -289,7 +289,7 @@ def test_a_job_that_no_rule_judges() -> None:
 
 
 @pytest.mark.parametrize(("planned", "known"), [({"maps": 1}, False), ({"reduces": 1}, False), ({"maps": None}, True)])
-def test_tasks_of_which_nothing_is_known(planned: dict[str, Any], known: bool) -> None:
+def test_tasks_without_data(planned: dict[str, Any], known: bool) -> None:
     """Other jobs have their numbers beside it."""
     given = {"conf": CONF, "source": "am", "tasks_seen": False, "maps": 0, "reduces": 0, "conf_file": 1} | planned
     other = model(list(MAPS), "job_1_0002", map_memory_mb=4096, tasks_seen=True)
@@ -299,7 +299,7 @@ def test_tasks_of_which_nothing_is_known(planned: dict[str, Any], known: bool) -
     assert [value is not None for value in shown["used_mb_s"]] == [known, True]
 
 
-def test_sizes_ofblocks_of() -> None:
+def test_block_sizes() -> None:
     """The description takes the cluster's, unless another one was chosen; the code never does."""
     jobs = model([]).jobs
     for conf, wanted in (

@@ -44,7 +44,7 @@ def note(**given: Any) -> str:
     return text
 
 
-def test_a_plain_job_has_neither() -> None:
+def test_a_plain_job_has_neither_error_nor_note() -> None:
     assert error() == note() == ""
 
 
@@ -67,7 +67,7 @@ def test_errors(given: dict[str, Any], words: str) -> None:
     assert words in error(**given)
 
 
-def test_no_heuristic_throws_of_a_job_that_failed_or_has_no_maps() -> None:
+def test_no_heuristic_throws_for_failed_or_mapless_jobs() -> None:
     assert error(tasks=[task("map", 10, 0)], state="FAILED") == ""
     assert error(tasks=[task("reduce", 10, 0)]) == ""
     rules = default_rules(HEURISTICS)
@@ -97,7 +97,7 @@ def test_assumptions(given: dict[str, Any], words: str) -> None:
     assert note(**given) == words
 
 
-def test_no_assumption_is_made_of_what_is_there() -> None:
+def test_complete_jobs_need_no_assumptions() -> None:
     assert note(conf=CONF | {"mapreduce.map.memory.mb": "0"}) == ""
     assert note(conf={}) == note(tasks=[]) == note(state="FAILED") == ""
     assert note(tasks=[task("map", 10, 45, pmem_mb=0), task("reduce", 60, 9)]) == ""

@@ -101,7 +101,7 @@ def poisons(job: OddJob) -> dict[str, tuple[str, bytes]]:
     }  # fmt: skip
 
 
-def test_what_wraps_around_is_said_and_not_added_up() -> None:
+def test_wrapped_numbers_are_noted_and_not_summed() -> None:
     job = odd_job(3)
     files = job.files()
     conf = next(path for path in files if path.endswith(".xml"))

@@ -49,7 +49,7 @@ def compute(mode: str) -> Result:
     return VIEW.compute(inputs_of(files), JobParameters(mode=mode), Context(0))
 
 
-def test_what_both_modes_find_alike_is_computed_once() -> None:
+def test_verdicts_equal_in_both_modes_are_shared() -> None:
     draw = np.random.default_rng(7)
     count = 300
     model = current_model(inputs_of({f"/d/{job().file_name}": writer.text(job())}), Context(0))
