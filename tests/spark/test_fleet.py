@@ -19,12 +19,12 @@ from engine.core.result import Result
 from engine.core.view import View
 from engine.job_heuristics.fleet.run import batches, run
 from engine.job_heuristics.fleet.run.rows import frames
-from engine.job_heuristics.fleet.run.run import job_key
 from engine.job_heuristics.fleet.tables import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import ROLLUP
 from engine.live.options import LiveSettings
 from tests.contract.samples import opened, view
+from tests.engine.job_heuristics.fleet.test_job_key import job_key
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,14 +32,6 @@ PATTERN = r"(job_(?:local)?\d+_\d+|application_\d+_\d+|app-\d+-\d+|local-\d+|spa
 """Ids of jobs and applications in file names; valid for the regex engines of Java and Python."""
 ROLLING = r"/(eventlog_v2_[^/]*)/"
 """Folder of a rolling event log, whose parts belong together."""
-_PATTERN, _ROLLING = re.compile(PATTERN), re.compile(ROLLING)
-
-
-def job_key(path: str) -> str:
-    """Return the id in the name of a file, else the first in its folders, else the folder of its rolling log, else the path."""
-    folders, _, name = path.rpartition("/")
-    match = _PATTERN.search(name) or _PATTERN.search(folders) or _ROLLING.search(f"{folders}/")
-    return match[1] if match else path
 
 
 def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -188,7 +179,7 @@ def _documents(spark: SparkSession, listed: DataFrame, large: Sequence[tuple[str
 
 
 def _key() -> Column:
-    """The job of a path: as ``job_key.job_key``."""
+    """The job of a path: the id in its name, else the first in its folders, else the folder of its rolling log, else itself."""
     from pyspark.sql import functions as F
 
     name = F.substring_index("path", "/", -1)

@@ -26,10 +26,6 @@ class SparkMissing(Exception):
     """There is no PySpark, no Java or no cluster; the message says what to do."""
 
 
-class SparkFailed(Exception):
-    """A run failed; the message says why in one sentence."""
-
-
 @contextmanager
 def session(master: str = "", remote: str = "") -> Iterator[SparkSession]:
     """Yield the existing session (inside spark-submit) or a new one on ``master`` or ``remote`` (Spark Connect),

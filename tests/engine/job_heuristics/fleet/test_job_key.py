@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics.fleet.run.run import components, job_key
+from engine.job_heuristics.fleet.run.run import PATTERN, ROLLING, components
+
+
+def job_key(path: str) -> str:
+    """The job of a path, as Spark finds it: ``run._key`` (tests/spark compares both)."""
+    folders, _, name = path.rpartition("/")
+    match = re.search(PATTERN, name) or re.search(PATTERN, folders) or re.search(ROLLING, f"{folders}/")
+    return match[1] if match else path
 
 
 @pytest.mark.parametrize(
