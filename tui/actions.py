@@ -52,10 +52,11 @@ def _act(id: str, keys: str, title: str, help: str, *, run: str = "", bar: int =
 
 
 SHARED: tuple[Action, ...] = (
-    _act("app.help", "question_mark f1", "Help", "Show the keys, columns and signs of this screen and what they mean.", bar=90),
+    _act("app.help", "question_mark f1", "Help", "Show the keys, columns and signs of this screen and what they mean.", bar=90,
+         run="boxes.help"),
     _act("app.palette", "colon ctrl+p", "Commands",
-         "Search keys, sections, columns, options, themes and rows; Enter goes there.", bar=80),
-    _act("app.overview", "0", "Overview", "Show all views at once, what changed, and all findings."),
+         "Search keys, sections, columns, options, themes and rows; Enter goes there.", bar=80, run="boxes.palette"),
+    _act("app.overview", "0", "Overview", "Show all views at once, what changed, and all findings.", run="views.overview"),
     *(
         _act(f"app.tab-{number}", str(number), f"Tab {number}: {entry.title}", f"Show the tab {entry.title}.",
              run=f"tab({number})")
@@ -66,26 +67,30 @@ SHARED: tuple[Action, ...] = (
     _act("app.tab-previous", "left_curly_bracket", "Previous tab", "Show the tab to the left.",
          run="step_tab(-1)", palette=False),
     _act("app.finding-next", "n", "Next finding", "Go to the next finding of any view, worst first.",
-         run="next_finding(1)"),
-    _act("app.finding-previous", "N", "Previous finding", "Go to the finding before.", run="next_finding(-1)"),
-    _act("app.save-scenario", "S", "Save scenario", "Save the options of this view under a name; -o scenario=NAME takes them."),
-    _act("app.compare", "B", "Side by side", "Show two scenarios or moments side by side, with the change."),
+         run="views.next_finding(1)"),
+    _act("app.finding-previous", "N", "Previous finding", "Go to the finding before.", run="views.next_finding(-1)"),
+    _act("app.save-scenario", "S", "Save scenario", "Save the options of this view under a name; -o scenario=NAME takes them.",
+         run="scenarios.save_scenario"),
+    _act("app.compare", "B", "Side by side", "Show two scenarios or moments side by side, with the change.",
+         run="scenarios.compare"),
     _act("app.problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.",
-         bar=40),
-    _act("app.log", "L", "Log", "Show the program's own log: watching, timings, errors."),
-    _act("app.pause", "p", "Pause", "Freeze what is shown; files are read on and counted. A replay stands still.", bar=30),
-    _act("app.replay-slower", "comma", "Slower", "Play the recording half as fast (loadlens replay).", run="replay(-1)", bar=28),
-    _act("app.replay-faster", "full_stop", "Faster", "Play the recording twice as fast (loadlens replay).", run="replay(1)",
+         bar=40, run="boxes.problems"),
+    _act("app.log", "L", "Log", "Show the program's own log: watching, timings, errors.", run="boxes.log"),
+    _act("app.pause", "p", "Pause", "Freeze what is shown; files are read on and counted. A replay stands still.", bar=30,
+         run="views.pause"),
+    _act("app.replay-slower", "comma", "Slower", "Play the recording half as fast (loadlens replay).",
+         run="views.replay(-1)", bar=28),
+    _act("app.replay-faster", "full_stop", "Faster", "Play the recording twice as fast (loadlens replay).", run="views.replay(1)",
          bar=28),
-    _act("app.refresh", "f5", "Look again", "Scan the folders now and compute this tab again."),
-    _act("app.theme", "T", "Theme", "Switch to the next colour theme."),
-    _act("app.glyphs", "f6", "Glyphs", "Switch between braille, block and ASCII drawing."),
-    _act("app.mouse", "f8", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text)."),
+    _act("app.refresh", "f5", "Look again", "Scan the folders now and compute this tab again.", run="views.refresh"),
+    _act("app.theme", "T", "Theme", "Switch to the next colour theme.", run="boxes.theme"),
+    _act("app.glyphs", "f6", "Glyphs", "Switch between braille, block and ASCII drawing.", run="boxes.glyphs"),
+    _act("app.mouse", "f8", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text).", run="boxes.mouse"),
     _act("app.suspend", "ctrl+z", "To the shell", "Stop the program and go back to the shell; fg continues it.",
          run="suspend_process"),
     _act("app.quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens; what was chosen is remembered.", bar=100),
     _act("pane.parameters", "o", "Options", "Edit any parameter of this view and see the effect at once.",
-         run="app.edit_parameters", bar=20),
+         run="boxes.edit_parameters", bar=20),
     _act("pane.undo", "u", "Undo", "Take back the last change of a parameter."),
     _act("pane.redo", "U ctrl+r", "Redo", "Make the change of a parameter again that was taken back."),
     _act("pane.reset", "R", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
@@ -162,7 +167,13 @@ def box_bindings() -> list[Binding]:
     from textual.binding import Binding
 
     return [
-        Binding(",".join(action.keys), f"app.{action.action}", action.title, id=action.id, show=False)
+        Binding(
+            ",".join(action.keys),
+            action.action if "." in action.action else f"app.{action.action}",
+            action.title,
+            id=action.id,
+            show=False,
+        )
         for action in SHARED
         if action.id in IN_BOXES
     ]

@@ -1,7 +1,7 @@
 """The application: it passes keys, messages of the engine and results to where they belong, and ends the program.
 
-Panes and their results are in ``Tabs``, the status line in ``StatusModel``, threads in ``EngineClient``, boxes and looks in
-``AppActions``.
+Panes and their results are in ``Tabs``, the status line in ``StatusModel``, threads in ``EngineClient``. Keys are handed to
+``Boxes``, ``OverviewActions`` and ``ScenarioActions``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,18 @@ from engine.findings.last_look import LastLooks
 from engine.own_files.settings import State, folders
 from engine.views import VIEWS, Entry
 from tui import actions, keymap, textual_internals
+from tui.boxes import Boxes
 from tui.engine_client import EngineClient, open_session
 from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
+from tui.overview.actions import OverviewActions
 from tui.overview.control import Overview
+from tui.overview.pane import OverviewPane
 from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
 from tui.process.type_ahead import TypeAhead
 from tui.scenario_actions import ScenarioActions
 from tui.settings import UiSettings
+from tui.shell import Shell
 from tui.source import Source
 from tui.status_model import StatusModel
 from tui.tabs import OVERVIEW, Tabs, first_tab
@@ -48,7 +52,6 @@ if TYPE_CHECKING:
     from engine.live.status import Status
     from engine.own_files.settings import Settings
     from tui.engine_client import Opener
-    from tui.views.shared.pane import ViewPane
 
 log = logging.getLogger("loadlens.app")
 
@@ -94,7 +97,7 @@ class TableChoices:
         self._state.set("tables", table, value=value if choice != Choice(filter=choice.filter) else None)
 
 
-class Dashboard(ScenarioActions):
+class Dashboard(Shell):
     """The dashboard. ``loadlens`` starts it (``tui.cli.dashboard``); tests give it another ``opener``, ``entries`` or clock.
 
     It satisfies ``tui.host.Host``. ``guards``: handle signals and a lost terminal, and decide when garbage is collected;
@@ -129,8 +132,11 @@ class Dashboard(ScenarioActions):
         self.source = source or Source()
         self.entries = entries
         self.log_ring = logs.Ring()
-        complaint = self.choose_looks()
-        self.complaints: list[str] = [complaint] if complaint else []
+        self.scenarios = ScenarioActions(self)
+        self.boxes = Boxes(self, self.scenarios.entries)
+        self.views = OverviewActions(self)
+        textual_internals.add_action_targets(self, "boxes", "views", "scenarios")
+        self.complaints: list[str] = [self.boxes.complaint] if self.boxes.complaint else []
         self.state = State(folders()["state"]) if state is None else state
         if self.state.problem:
             self.complaints.append(f"tab and choices cannot be saved: {self.state.problem}")
@@ -154,7 +160,7 @@ class Dashboard(ScenarioActions):
         self.tabs = Tabs(entries, first, settings, self.client, chosen=chosen, id="panes")
         self._looks = LastLooks(self.state, [os.fspath(root.absolute()) for root in roots]) if self.source.own else None
         self.overview = Overview(
-            self.tabs, self.client, settings, clock=clock, call=self.call_operator, looks=self._looks
+            self.tabs, self.client, settings, clock=clock, call=self.views.call_operator, looks=self._looks
         )
         self.status = StatusModel(self.tabs, self.client, settings, clock=clock, source=self.source)
         self._status_line = StatusLine(id="status")
@@ -193,7 +199,7 @@ class Dashboard(ScenarioActions):
             lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.save_before_exit)
             self._watchdog = lifecycle.watch_terminal(self.save_before_exit)
         await self.show_tab(self.tabs.active, chosen=False)
-        self.apply_glyphs()
+        self.boxes.apply_glyphs()
         shown = self.tabs.shown
         names = sorted((entry.name for entry in self.entries if entry.ready), key=lambda name: name != shown)
         self.call_after_refresh(self.client.start, names)
@@ -217,17 +223,12 @@ class Dashboard(ScenarioActions):
         """The screen of the tabs, whatever box is over it."""
         return self.screen_stack[0]
 
-    @property
-    def pane(self) -> ViewPane | None:
-        """The pane on screen."""
-        return self.tabs.pane
-
     async def show_tab(self, index: int, *, chosen: bool = True) -> None:
         """Show tab ``index`` (from 0); ``chosen`` by the operator, so that no data moves it away again."""
         if not (0 <= index < len(self.entries) or (index == OVERVIEW and self.tabs.several)):
             return
         self.tabs.chosen = self.tabs.chosen or chosen
-        self.main.query_one("#tabs", TitleBar).choose(self.title_index(index))
+        self.main.query_one("#tabs", TitleBar).choose(self.views.title_index(index))
         pane = await self.tabs.show(index)
         if self.focused is None or self.focused not in pane.walk_children():
             self.screen.set_focus(None)
@@ -246,7 +247,19 @@ class Dashboard(ScenarioActions):
 
     @on(TitleBar.Clicked, "#tabs")
     async def _tab_clicked(self, event: TitleBar.Clicked) -> None:
-        await self.show_tab(event.index - self.title_index(0))
+        await self.show_tab(event.index - self.views.title_index(0))
+
+    @on(OverviewPane.Open)
+    async def _row_opened(self, event: OverviewPane.Open) -> None:
+        await self.views.go(event.target)
+
+    @on(Tabs.Marked)
+    def _titles_marked(self) -> None:
+        self.views.mark_titles()
+
+    @on(KeyBar.Clicked)
+    async def _key_clicked(self, event: KeyBar.Clicked) -> None:
+        await self.boxes.run_from(self.focused, event.action)
 
     # -- messages of the engine -----------------------------------------------------------------------------------
 
@@ -265,7 +278,7 @@ class Dashboard(ScenarioActions):
         first = not self.tabs.settled
         self.tabs.scanned = True
         self.status.busy.pop(SCAN, None)
-        await self.to_data()
+        await self.views.to_data()
         self._tell_data()
         if self.tabs.mark_changed(names, first=first) and not first:
             self.status.recount()  # the result brings the status line up to date, at the latest the next second does
@@ -276,7 +289,7 @@ class Dashboard(ScenarioActions):
     def _tell_data(self) -> None:
         """Show which tabs have data: titles of the others are dim, and a tab without data names them."""
         counts = self.tabs.file_counts()
-        empty = {self.title_index(index) for index, files in enumerate(counts) if not files}
+        empty = {self.views.title_index(index) for index, files in enumerate(counts) if not files}
         self.main.query_one("#tabs", TitleBar).fade(frozenset(empty) if len(empty) < len(counts) else frozenset())
         if self.pane is not None and not self.pane.levels and self.tabs.settled:
             self.pane.placeholder()
@@ -286,7 +299,7 @@ class Dashboard(ScenarioActions):
         self.status.busy.pop(event.view, None)
         await self.tabs.receive(event)
         if self.overview.take(event):
-            await self.to_data()
+            await self.views.to_data()
         self.update_status(recount=True)
 
     def on_progress(self, event: Progress) -> None:

@@ -7,33 +7,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tui.overview.actions import OverviewActions
 from tui.screens.palette_entries import Found
+from tui.shell import Keys
 from tui.views.shared.side_by_side import Side, SideBySide
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.own_files.scenarios import Scenarios
-    from engine.own_files.settings import State
     from tui.views.shared.pane import ViewPane
 
 
-class ScenarioActions(OverviewActions):
-    """A base of the dashboard. A scenario is a named set of option values; it is kept in the state file at once."""
-
-    state: State
+class ScenarioActions(Keys):
+    """Saves, takes, deletes and compares scenarios: named sets of option values, kept in the state file at once."""
 
     def _scenarios(self, pane: ViewPane) -> Scenarios:
         from engine.own_files.scenarios import Scenarios
 
-        return Scenarios(self.state, pane.entry.name)
+        return Scenarios(self.app.state, pane.entry.name)
 
     async def action_save_scenario(self) -> None:
         """Ask for a name and save the shown view's options under it."""
-        pane = self.pane
+        pane = self.app.pane
         if pane is None or pane.parameters is None:
-            self.notify("scenarios belong to a view: show its tab first", timeout=3)
+            self.app.notify("scenarios belong to a view: show its tab first", timeout=3)
             return
 
         def save(name: str | None) -> None:
@@ -44,25 +41,25 @@ class ScenarioActions(OverviewActions):
             try:
                 saved = self._scenarios(pane).save(name, pane.parameters)
             except BadOption as error:
-                self.notify(str(error), severity="warning", markup=False)
+                self.app.notify(str(error), severity="warning", markup=False)
                 return
             self._keep(
                 f"saved: -o scenario={saved} in report and check; the palette ( : ) takes, compares and deletes it"
             )
 
         hint = "name of the scenario; an old one of that name is replaced"
-        await ask(self.focused or pane, "save as ", "", hint, done=save)
+        await ask(self.app.focused or pane, "save as ", "", hint, done=save)
 
     def _keep(self, text: str) -> None:
         """Write the state file, and say ``text`` or why that failed."""
-        if self.state.save():
-            self.notify(text, markup=False, timeout=5)
+        if self.app.state.save():
+            self.app.notify(text, markup=False, timeout=5)
         else:
-            self.notify(f"it cannot be saved: {self.state.problem}", severity="error", markup=False)
+            self.app.notify(f"it cannot be saved: {self.app.state.problem}", severity="error", markup=False)
 
-    def scenario_entries(self) -> Iterator[Found]:
+    def entries(self) -> Iterator[Found]:
         """Yield the palette's lines on the shown view's scenarios and on the moment before."""
-        pane = self.pane
+        pane = self.app.pane
         if pane is None or pane.parameters is None:
             return
         for name in self._scenarios(pane).names():
@@ -90,14 +87,14 @@ class ScenarioActions(OverviewActions):
         try:
             return self._scenarios(pane).load(name, pane.parameters)
         except BadOption as error:
-            self.notify(str(error), severity="warning", markup=False)
+            self.app.notify(str(error), severity="warning", markup=False)
             return None
 
     def _taking(self, pane: ViewPane, name: str) -> Callable[[], None]:
         def take() -> None:
             parameters = self._loaded(pane, name)
             if parameters is not None and not pane.replace_parameters(parameters):
-                self.notify("these are the options in force", timeout=2)
+                self.app.notify("these are the options in force", timeout=2)
 
         return take
 
@@ -123,13 +120,13 @@ class ScenarioActions(OverviewActions):
         if before:
             self._compare(pane, Side("", None, before[-1]))
         else:
-            self.notify("there is nothing earlier", timeout=3)
+            self.app.notify("there is nothing earlier", timeout=3)
 
     async def action_compare(self) -> None:
         """Ask for two scenarios or moments and show them side by side."""
-        pane = self.pane
+        pane = self.app.pane
         if pane is None or pane.parameters is None:
-            self.notify("two scenarios or moments of a view are compared: show its tab first", timeout=3)
+            self.app.notify("two scenarios or moments of a view are compared: show its tab first", timeout=3)
             return
 
         def compare(typed: str | None) -> None:
@@ -139,7 +136,7 @@ class ScenarioActions(OverviewActions):
             try:
                 sides = [self._side(pane, words) for words in (before, after) if words.strip()]
             except ValueError as error:
-                self.notify(str(error), severity="warning", markup=False)
+                self.app.notify(str(error), severity="warning", markup=False)
                 return
             if len(sides) > 1:  # the second one comes on screen
                 sides[0] = replace(sides[0], parameters=sides[0].parameters or pane.parameters)
@@ -148,7 +145,7 @@ class ScenarioActions(OverviewActions):
             self._compare(pane, sides[0])
 
         hint = "A with B: a scenario, defaults, now, 07:30, 2026-01-31T07:30, or NAME@07:30; without B with what is on screen"
-        await ask(self.focused or pane, "compare ", "", hint, done=compare)
+        await ask(self.app.focused or pane, "compare ", "", hint, done=compare)
 
     def _side(self, pane: ViewPane, words: str) -> Side:
         """Return what ``words`` name: a scenario, a moment, or both with @ between. Raises ValueError."""
@@ -171,22 +168,22 @@ class ScenarioActions(OverviewActions):
 
     def _compare(self, pane: ViewPane, side: Side) -> None:
         """Open a side and the screen beside each other; the side is computed on the same data each time."""
-        session, view = self.client.session, pane.entry.name
+        session, view = self.app.client.session, pane.entry.name
         if session is None:
             return
 
         async def compute(side: Side) -> Result | None:
             from engine.core.view import Cancelled, NoInput
 
-            inputs = self.client.frozen_inputs(view)
+            inputs = self.app.client.frozen_inputs(view)
             parameters = pane.parameters if side.parameters is None else side.parameters
             try:
                 return await asyncio.to_thread(session.compute, view, parameters, at_ms=side.at_ms, inputs=inputs)
             except (NoInput, Cancelled) as reason:
-                self.notify(f"{side.words}: {reason}", severity="warning", markup=False)
+                self.app.notify(f"{side.words}: {reason}", severity="warning", markup=False)
                 return None
 
-        self.call_later(pane.drill, SideBySide(side, compute))
+        self.app.call_later(pane.drill, SideBySide(side, compute))
 
 
 def _moment_of(pane: ViewPane, typed: str) -> int:

@@ -185,6 +185,11 @@ def draw_scroll_bars(*, ascii: bool) -> None:
 # -- actions and the end --------------------------------------------------------------------------------------------------
 
 
+def add_action_targets(app: App[Any], *names: str) -> None:
+    """Let actions be written ``name.action`` for these attributes of ``app``; Textual knows app, screen and focused."""
+    app._action_targets.update(names)
+
+
 def binds(node: DOMNode, binding_id: str) -> bool:
     """Return whether ``node`` itself has the binding with this id; Textual only tells which bindings are active."""
     return any(binding.id == binding_id for _key, binding in node._bindings)

@@ -80,9 +80,13 @@ def owner(scope: str) -> type[Any]:
 @pytest.mark.parametrize("action", ALL, ids=lambda action: action.id)
 def test_every_action_has_a_method_and_a_binding(action: actions.Action) -> None:
     place = owner(action.scope)
-    name = action.action.partition("(")[0]
-    runner = owner("app") if name.startswith("app.") else place
-    name = name.rpartition(".")[2]
+    from tui.boxes import Boxes
+    from tui.overview.actions import OverviewActions
+    from tui.scenario_actions import ScenarioActions
+
+    target, _, name = action.action.partition("(")[0].rpartition(".")
+    targets = {"app": owner("app"), "boxes": Boxes, "views": OverviewActions, "scenarios": ScenarioActions}
+    runner = targets.get(target, place)
     assert callable(getattr(runner, f"action_{name}", None)), f"{runner.__name__} has no action_{name}"
     if action.keys:
         bound = {binding.id for bindings in place._merged_bindings.key_to_bindings.values() for binding in bindings}

@@ -12,9 +12,9 @@ from engine.findings.notify import NotifySettings, Threshold
 from engine.views import Entry
 from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
 from tui.glyphs import BRAILLE
+from tui.overview.actions import reveal
 from tui.overview.background import Background
 from tui.overview.briefs import Brief, Briefs
-from tui.overview.reveal import reveal
 from tui.overview.rows import Row, _numbers, lines_of
 from tui.tabs import OVERVIEW, first_tab
 from tui.widgets.drawing.fragments import plain

@@ -166,11 +166,11 @@ def test_environment_of_tests_is_kept_out(tmp_path: Path) -> None:
 def test_a_bug_restores_the_terminal_and_tells_no_data(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "import tui.app\n"
+        "import tui.boxes\n"
         "def broken(self):\n"
         "    secret = 'hidden ' + 'value'\n"
         "    raise RuntimeError('broken on purpose')\n"
-        "tui.app.Dashboard.action_log = broken\n"
+        "tui.boxes.Boxes.action_log = broken\n"
         "from tui.__main__ import main\n"
         "sys.exit(main())\n"
     )

@@ -13,7 +13,7 @@ from tui.widgets.table.table import LiveTable
 
 async def _run(s: Stage, kind: str, title: str) -> None:
     """Choose a line of the palette."""
-    for found in s.app.scenario_entries():
+    for found in s.app.scenarios.entries():
         if (found.kind, found.title) == (kind, title):
             found.run()
             return

@@ -148,7 +148,7 @@ def _run(
                 clock=time.time if player is None else lambda: player.now_ms() / 1000,
             )
             with lifecycle.loop_handles_signals():
-                app.run(mouse=app.wants_mouse)
+                app.run(mouse=app.boxes.mouse)
         app.client.close()
         if app.state.problem:
             message(f"loadlens: tab and choices were not saved: {app.state.problem}")
