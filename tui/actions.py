@@ -138,8 +138,10 @@ SHARED: tuple[Action, ...] = (
     _act("table.columns", "C", "Columns", "Choose which columns are shown, and their order.", bar=35),
     _act("table.export", "e", "Export", "Write this table, as filtered and sorted, to CSV, JSON or Markdown.", bar=45),
     _act("table.copy", "c", "Copy", "Copy the chosen cell to the clipboard."),
-    _act("table.copy-row", "Y", "Copy row", "Copy the row under the cursor as displayed, below the titles."),
-    _act("table.copy-shown", "ctrl+y", "Copy rows", "Copy the rows on screen as displayed, below the titles."),
+    _act("table.copy-row", "Y", "Copy row", "Copy the row under the cursor as displayed, below the titles.",
+         run="copy_rows(0)"),
+    _act("table.copy-shown", "ctrl+y", "Copy rows", "Copy the rows on screen as displayed, below the titles.",
+         run="copy_rows(1)"),
     _act("table.clear", "escape", "Clear filter", "Remove the filter of this table.", palette=False),
 )  # fmt: skip
 """Actions of the application, of every tab and of the shared table. Views add theirs."""

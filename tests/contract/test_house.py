@@ -12,11 +12,9 @@ from tests.contract.house import floors, houses
 
 ROOT = Path(__file__).parents[2]
 MODULE_LINES, CLASS_LINES = 500, 600
-PRODUCT_STATEMENTS = 53_196
+PRODUCT_STATEMENTS = 53_203
 """Statements of ``engine`` and ``tui``: lower it when something is deleted; raise it only in a commit that says which
 feature pays for it. Functions are held to 60 statements by ruff."""
-TO_SPLIT = {"Dashboard", "Pane", "LiveTable"}
-"""What this round still has to mend."""
 SOURCES = sorted(path for part in ("engine", "tui", "sample_data") for path in (ROOT / part).rglob("*.py"))
 
 
@@ -51,7 +49,7 @@ def test_a_class_with_its_own_bases_stays_small() -> None:
         ours = [named[base][0] for base in sorted(bases) if len(named.get(base, ())) == 1]
         return own + sum(lines(base, seen | {node.name}) for base in ours)
 
-    assert not {node.name: lines(node) for node in classes if lines(node) > CLASS_LINES and node.name not in TO_SPLIT}
+    assert not {node.name: lines(node) for node in classes if lines(node) > CLASS_LINES}
 
 
 def test_the_product_does_not_grow_unpaid() -> None:

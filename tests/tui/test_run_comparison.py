@@ -124,7 +124,7 @@ def test_the_worst_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
             assert "Mann-Whitney p" in s.text()
             await s.press("down")
             await s.until(
-                lambda: s.app.pane.facts(s.app.pane.result, metrics(s).row)[0][0] in s.text().replace("…", "")
+                lambda: s.app.pane.root.facts(s.app.pane.result, metrics(s).row)[0][0] in s.text().replace("…", "")
             )
 
     play(story)

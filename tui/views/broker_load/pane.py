@@ -14,7 +14,7 @@ from tui.actions import bindings
 from tui.views.broker_load import cells, drawing
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.shared.pane import ViewPane
-from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, PlotOf, Row, Section, Shown, TableOf
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Level, PlotOf, Row, Section, Shown, TableOf
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.plot import Draw
@@ -29,12 +29,10 @@ BROKERS, FAILURES, ROLLING, WHAT_IF = "brokers", "failures", "restarts", "what i
 """Titles of sections that keys go to."""
 
 
-class Pane(ViewPane):
-    """Broker load."""
+class Root(Level):
+    """The sections of the tab. ``grouping``, ``measure``, ``page``: what the brokers, the restarts and the what-if show."""
 
-    VIEW = "broker-load"
-    SECTIONS = "bl-sections"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    NAME = "bl-sections"
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #bl-worst { height: 2; }
@@ -62,8 +60,8 @@ class Pane(ViewPane):
     .-short #partition-windows { height: 5; }
     """
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self) -> None:
+        super().__init__()
         self.grouping = GROUPS[0]
         self.measure = 0
         self.page = 0
@@ -85,7 +83,7 @@ class Pane(ViewPane):
             Section(
                 WHAT_IF,
                 self._what_if_section(),
-                lambda result: ("*" if asks_what_if(self.parameters) else "", "key"),
+                lambda result: ("*" if asks_what_if(self.pane.parameters) else "", "key"),
             ),
             Section(
                 "data",
@@ -107,11 +105,6 @@ class Pane(ViewPane):
             return (str(number) if number else "", "severe" if result.summary.get(severe) else style)
 
         return mark
-
-    def steps(self) -> Sequence[int]:
-        """Return the ends of all windows (epoch ms)."""
-        detail = self.result.detail if self.result is not None else None
-        return detail.window_ends if detail is not None else ()
 
     # -- brokers, hosts or racks ----------------------------------------------------------------------------------------
 
@@ -148,7 +141,7 @@ class Pane(ViewPane):
         """Return brokers that are not alive first, then those with the least headroom; or hosts or racks."""
         frame = result.tables.get(self.grouping)
         if frame is None or self.grouping != "brokers":
-            return frame, self.spec(self.grouping)
+            return frame, self.pane.spec(self.grouping)
         import polars as pl
 
         hottest = -pl.coalesce("cpu_pct", "measured_cpu_pct")  # without a model there is no headroom
@@ -165,7 +158,7 @@ class Pane(ViewPane):
     def _history(self, result: Result, row: Row | None) -> Draw | None:
         if row is None or "source" not in row:
             return None
-        return drawing.cpu_history(row, result.detail, self.parameters.capacity_threshold("CPU"))
+        return drawing.cpu_history(row, result.detail, self.pane.parameters.capacity_threshold("CPU"))
 
     # -- goals, regression, restarts ------------------------------------------------------------------------------------
 
@@ -183,7 +176,7 @@ class Pane(ViewPane):
     def _regression_section(self) -> Box:
         def weight(name: str, label: str, value: float) -> Shown:
             control = partial(NumberControl, f"{name}  {label}", value, low=0, step=0.05, name=name)
-            return Shown(control, lambda result: getattr(self.parameters, name), f"bl-{name}")
+            return Shown(control, lambda result: getattr(self.pane.parameters, name), f"bl-{name}")
 
         weights = [
             weight("a", "leader in", 0.7), weight("b", "leader out", 0.15), weight("c", "follower in", 0.15),
@@ -193,7 +186,7 @@ class Pane(ViewPane):
         )
         return Box(
             Vertical,
-            FactsOf(lambda result: drawing.regression_facts(result, self.parameters), "bl-regression-facts"),
+            FactsOf(lambda result: drawing.regression_facts(result, self.pane.parameters), "bl-regression-facts"),
             TableOf(table="regression", id="bl-regression"),
             Box(Vertical, *weights, id="bl-weights"),
             Box(
@@ -229,9 +222,9 @@ class Pane(ViewPane):
 
     def _what_if_section(self) -> Box:
         def facts(result: Result) -> list[Fact]:
-            told = drawing.what_if_facts(self.parameters, result)
+            told = drawing.what_if_facts(self.pane.parameters, result)
             (title, _, _), place, count = drawing.page(result, self.page)
-            if count > 1 and asks_what_if(self.parameters):
+            if count > 1 and asks_what_if(self.pane.parameters):
                 told.insert(0, ("shown", f"{title} ({place} of {count}; y shows the next)", "key"))
             return told
 
@@ -240,7 +233,7 @@ class Pane(ViewPane):
             frame = result.tables.get(first)
             if frame is not None and "breaches" in frame.columns:  # what is over a threshold first, then by CPU
                 frame = frame.sort(frame["breaches"] == "", -frame["cpu_pct"], maintain_order=True, nulls_last=True)
-            return frame, self.spec(first)
+            return frame, self.pane.spec(first)
 
         def looks(result: Result) -> Looks:
             after = drawing.page(result, self.page)[0][1] == "failover_brokers"
@@ -248,7 +241,9 @@ class Pane(ViewPane):
 
         def rows_below(result: Result) -> Any:
             second = drawing.page(result, self.page)[0][2]
-            return (result.tables.get(second, self.spec(second).empty()), self.spec(second)) if second else None
+            return (
+                (result.tables.get(second, self.pane.spec(second).empty()), self.pane.spec(second)) if second else None
+            )
 
         return Box(
             Vertical,
@@ -264,21 +259,36 @@ class Pane(ViewPane):
 
     async def _open_broker(self, row: Row) -> None:
         """Open a broker; one that the what-if lets die shows what happens then."""
-        if self.result is not None and row.get("broker") in _killed(self.result):
-            self.levels[0].choose(WHAT_IF)
+        if self.pane.result is not None and row.get("broker") in _killed(self.pane.result):
+            self.choose(WHAT_IF)
         elif "source" in row:
-            await self.drill(BrokerLevel(row["broker"]))
+            await self.pane.drill(BrokerLevel(row["broker"]))
 
     async def _open_topic(self, row: Row) -> None:
-        await self.drill(TopicLevel(row["topic"]))
+        await self.pane.drill(TopicLevel(row["topic"]))
 
     async def _open_partition(self, row: Row) -> None:
-        await self.drill(PartitionLevel(row["topic"], row["partition"]))
+        await self.pane.drill(PartitionLevel(row["topic"], row["partition"]))
 
     def _play(self, row: Row) -> None:
         """Let what the row names die, and show what happens then."""
-        self.action_kill()
-        self.levels[0].choose(WHAT_IF)
+        pane: Any = self.pane
+        pane.action_kill()
+        self.choose(WHAT_IF)
+
+
+class Pane(ViewPane):
+    """Broker load."""
+
+    VIEW = "broker-load"
+    ROOT = Root
+    root: Root
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+
+    def steps(self) -> Sequence[int]:
+        """Return the ends of all windows (epoch ms)."""
+        detail = self.result.detail if self.result is not None else None
+        return detail.window_ends if detail is not None else ()
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -287,8 +297,8 @@ class Pane(ViewPane):
         if isinstance(self.top, BrokerLevel):
             return str(self.top.broker)
         tables = {BROKERS: "bl-brokers", FAILURES: "bl-failures", ROLLING: "bl-rolling", WHAT_IF: "bl-what"}
-        table = tables.get(self.levels[0].section) if len(self.levels) == 1 else None
-        row = self.levels[0].row(table) if table else None
+        table = tables.get(self.root.section) if len(self.levels) == 1 else None
+        row = self.root.row(table) if table else None
         if row is None:
             return None
         if "failure" in row:
@@ -328,20 +338,20 @@ class Pane(ViewPane):
         """Show the next measure of the rolling restart, or the next table of the what-if."""
         if not self.levels:
             return
-        root = self.levels[0]
+        root = self.root
         if root.section == WHAT_IF:
-            self.page += 1
+            self.root.page += 1
         else:
-            self.measure = (self.measure + 1) % len(cells.MEASURES)
+            self.root.measure = (self.root.measure + 1) % len(cells.MEASURES)
             root.choose(ROLLING)
         root.draw()
 
     def action_group(self) -> None:
         """Group by brokers, hosts or racks."""
-        self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
+        self.root.grouping = GROUPS[(GROUPS.index(self.root.grouping) + 1) % len(GROUPS)]
         if self.levels:
-            self.levels[0].choose(BROKERS)
-            self.levels[0].draw()
+            self.root.choose(BROKERS)
+            self.root.draw()
 
 
 def _killed(result: Result) -> Sequence[int]:

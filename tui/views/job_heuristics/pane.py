@@ -19,7 +19,19 @@ from tui.views.job_heuristics.spark import SparkLevel
 from tui.views.job_heuristics.stored_level import StoredLevel
 from tui.views.shared.cells import named, number
 from tui.views.shared.pane import ViewPane
-from tui.views.shared.sections import LATER, Box, DetailPanel, Drawing, Fit, LinesOf, PlotOf, Row, Section, TableOf
+from tui.views.shared.sections import (
+    LATER,
+    Box,
+    DetailPanel,
+    Drawing,
+    Fit,
+    Level,
+    LinesOf,
+    PlotOf,
+    Row,
+    Section,
+    TableOf,
+)
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
 from tui.widgets.drawing.plot import Draw, Series, plot
@@ -73,12 +85,10 @@ ROLLUP_CELLS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Pane(ViewPane):
-    """Job heuristics."""
+class Root(Level):
+    """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs. ``grouping``: of the roll-up."""
 
-    VIEW = "job-heuristics"
-    SECTIONS = "fleet"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    NAME = "fleet"
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #job-summary { height: 1fr; }
@@ -87,10 +97,9 @@ class Pane(ViewPane):
     .-narrow #job-panel { max-width: 100%; }
     """
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self) -> None:
+        super().__init__()
         self.grouping = GROUPS[0]
-        self._live: Result | None = None
         self._made: dict[str, tuple[Result, Any]] = {}
 
     def sections(self) -> tuple[Section, ...]:
@@ -127,24 +136,6 @@ class Pane(ViewPane):
             table="rollup", id=id, name=id, cells=ROLLUP_CELLS, rows=rows, arrange=in_gb_h, open=self._open_group
         )
 
-    # -- drawing --------------------------------------------------------------------------------------------------------
-
-    def show(self, result: Result) -> None:
-        """Keep the newest result; open a job in full whose histories were read."""
-        if result.at_ms is None:
-            self._live = result
-        detail: Detail = result.detail
-        if isinstance(self.top, StoredLevel) and (detail.job is not None or detail.app is not None):
-            self.call_later(self._open_in_full, self.top)
-
-    def steps(self) -> Sequence[int]:
-        """Time travel stops where a job was submitted or ended."""
-        if self._live is None or "jobs" not in self._live.tables:
-            return ()  # a fleet result knows no moment
-        jobs = self._live.tables["jobs"]
-        moments = {*jobs["submit_ms"].drop_nulls().to_list(), *jobs["finish_ms"].drop_nulls().to_list()}
-        return sorted(moments)
-
     def _later(self, result: Result, name: str, make: Callable[[], pl.DataFrame]) -> Any:
         """Return what ``make`` makes. Of fleet results a thread makes it, and the section is drawn again."""
         if result.detail.stored is None:
@@ -162,9 +153,9 @@ class Pane(ViewPane):
 
     def _take(self, result: Result, name: str, made: pl.DataFrame) -> None:
         """Draw what was made, if it is still to be shown."""
-        if self.result is result and self.levels:
+        if self.pane.result is result:
             self._made[name] = result, made
-            self.levels[0].draw()
+            self.draw()
 
     def _summary(self, result: Result, row: Row | None) -> Draw | None:
         """Return what draws the summary of a job; what a fleet result holds of it is read in a thread."""
@@ -182,15 +173,52 @@ class Pane(ViewPane):
         """Read the verdicts and the advice of a job from its fleet result, in a thread, and draw them."""
         if detail.stored is None:
             return
-        specs = (self.spec("heuristics"), self.spec("recommendations"))
+        specs = (self.pane.spec("heuristics"), self.pane.spec("recommendations"))
         verdicts, advice = (detail.stored.rows(spec, row["job_id"])[0].to_dicts() for spec in specs)
         self.app.call_from_thread(self._summary_read, row, verdicts, advice)
 
     def _summary_read(self, row: Row, *read: list[Row]) -> None:
         """Draw what was read, if the cursor is still there."""
-        now = self.levels[0].row("jobs") if self.levels else None
+        now = self.row("jobs")
         if now is not None and now["job_id"] == row["job_id"]:
             self.query_one("#job-summary", Drawing).show(_summary_of(row, *read))
+
+    async def _open_row(self, row: Row) -> None:
+        pane: Any = self.pane
+        await pane.open(row["job_id"])
+
+    def _open_group(self, row: Row) -> None:
+        """Show the jobs of a group: the filter of the job list."""
+        by, group = row["by"], str(row["group"])
+        if by != "hour":
+            self.choose(JOBS)
+            self.query_one("#jobs", LiveTable).choose(filter=f'{by}="{group}"' if " " in group else f"{by}={group}")
+
+
+class Pane(ViewPane):
+    """Job heuristics."""
+
+    VIEW = "job-heuristics"
+    ROOT = Root
+    root: Root
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    _live: Result | None = None
+
+    def show(self, result: Result) -> None:
+        """Keep the newest result; open a job in full whose histories were read."""
+        if result.at_ms is None:
+            self._live = result
+        detail: Detail = result.detail
+        if isinstance(self.top, StoredLevel) and (detail.job is not None or detail.app is not None):
+            self.call_later(self._open_in_full, self.top)
+
+    def steps(self) -> Sequence[int]:
+        """Time travel stops where a job was submitted or ended."""
+        if self._live is None or "jobs" not in self._live.tables:
+            return ()  # a fleet result knows no moment
+        jobs = self._live.tables["jobs"]
+        moments = {*jobs["submit_ms"].drop_nulls().to_list(), *jobs["finish_ms"].drop_nulls().to_list()}
+        return sorted(moments)
 
     # -- opening a job ----------------------------------------------------------------------------------------------------
 
@@ -198,16 +226,6 @@ class Pane(ViewPane):
     def open_job(self) -> str | None:
         """The job whose level is open."""
         return self.top.job_id if isinstance(self.top, OpenJob) else None
-
-    async def _open_row(self, row: Row) -> None:
-        await self.open(row["job_id"])
-
-    def _open_group(self, row: Row) -> None:
-        """Show the jobs of a group: the filter of the job list."""
-        by, group = row["by"], str(row["group"])
-        if by != "hour":
-            self.levels[0].choose(JOBS)
-            self.query_one("#jobs", LiveTable).choose(filter=f'{by}="{group}"' if " " in group else f"{by}={group}")
 
     async def open(self, job_id: str) -> None:
         """Open one job."""
@@ -266,16 +284,16 @@ class Pane(ViewPane):
         """Show the next grouping of the roll-up."""
         if not self.levels or self.open_job is not None:
             return
-        root = self.levels[0]
+        root = self.root
         if root.section == ROLL_UP:
-            self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
+            self.root.grouping = GROUPS[(GROUPS.index(self.root.grouping) + 1) % len(GROUPS)]
         root.choose(ROLL_UP)
         root.draw()
 
     async def action_what_if(self) -> None:
         """Go to the what-if controls, opening the job under the cursor if none is open."""
         if self.open_job is None and self.levels:
-            row = self.levels[0].row("jobs")
+            row = self.root.row("jobs")
             if row is not None:
                 await self.open(row["job_id"])
         if isinstance(self.top, OpenJob):

@@ -13,7 +13,20 @@ from tui.actions import bindings
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import WHAT_IF, ClassLevel
 from tui.views.shared.pane import ViewPane
-from tui.views.shared.sections import Box, Charts, DetailPanel, FactsOf, Fit, PlotOf, Row, Section, Shown, TableOf, once
+from tui.views.shared.sections import (
+    Box,
+    Charts,
+    DetailPanel,
+    FactsOf,
+    Fit,
+    Level,
+    PlotOf,
+    Row,
+    Section,
+    Shown,
+    TableOf,
+    once,
+)
 from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact
 from tui.widgets.table.table import LiveTable
@@ -27,26 +40,25 @@ CLASSES, INTERVALS, COMPARISON = "classes", "intervals", "compare"
 """Titles of sections that keys go to."""
 
 
-class Pane(ViewPane):
-    """The query profile's tab."""
+class Root(Level):
+    """The sections of the tab. ``begun``: the window that is begun and not yet ended."""
 
-    VIEW = "query-profile"
-    SECTIONS = "profile"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    NAME = "profile"
+    SCOPED_CSS = False
     DEFAULT_CSS = """
     #class-panel > Facts { height: 1fr; }
     #class-history { height: 1fr; }
     #windows, #compared { height: 2; }
     """
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self) -> None:
+        super().__init__()
         self.begun: tuple[tuple[str, int], ...] = ()
         self._fit = once(lambda result: result.detail and result.detail.fit())
 
     def sections(self) -> tuple[Section, ...]:
         """The classes, how well they are fitted, and other ways to look at them."""
-        classes = TableOf(table="classes", id="classes", rows=_classes, cells=drawing.CLASS_CELLS, open=self._open)
+        classes = TableOf(table="classes", id="classes", rows=_classes, cells=drawing.CLASS_CELLS, open=self.open)
         summary = FactsOf(_summary, "class-summary", of="classes")
         return (
             Section(
@@ -70,7 +82,7 @@ class Pane(ViewPane):
                     id="profile-fit",
                 ),
             ),
-            Section("methods", _listed("methods", open=lambda row: self.change(method=row["method"]))),
+            Section("methods", _listed("methods", open=lambda row: self.pane.change(method=row["method"]))),
             Section(
                 INTERVALS,
                 Box(
@@ -88,7 +100,7 @@ class Pane(ViewPane):
             ),
             Section(
                 "sources",
-                TableOf(table="sources", id="sources", open=lambda row: self.change(source=row["source"])),
+                TableOf(table="sources", id="sources", open=lambda row: self.pane.change(source=row["source"])),
             ),
         )
 
@@ -113,6 +125,23 @@ class Pane(ViewPane):
         keys = "6 begins and ends the window, 7 the one to compare it with, 8 shows all; 9 compares halves."
         return [(keys, "", "dim")]
 
+    async def open(self, row: Row) -> None:
+        """Open the class of a row, not a group."""
+        name, result = str(row["class"]), self.pane.result
+        if result is None or result.detail is None or result.detail.drill(result.tables["classes"], name) is None:
+            self.notify("a group has no detail: b ungroups", timeout=3)
+        else:
+            await self.pane.drill(ClassLevel(name, result.detail.names.get(name, name)))
+
+
+class Pane(ViewPane):
+    """The query profile's tab."""
+
+    VIEW = "query-profile"
+    ROOT = Root
+    root: Root
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+
     def steps(self) -> Sequence[int]:
         """Return the ends of the intervals."""
         if self.result is None or self.at_ms is not None:
@@ -120,14 +149,6 @@ class Pane(ViewPane):
         ends = self.result.tables["intervals"].get_column("end_ms").drop_nulls().unique().sort()
         self._steps: list[int] = ends.to_list()
         return self._steps
-
-    async def _open(self, row: Row) -> None:
-        """Open the class of a row, not a group."""
-        name, result = str(row["class"]), self.result
-        if result is None or result.detail is None or result.detail.drill(result.tables["classes"], name) is None:
-            self.notify("a group has no detail: b ungroups", timeout=3)
-        else:
-            await self.drill(ClassLevel(name, result.detail.names.get(name, name)))
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -165,14 +186,14 @@ class Pane(ViewPane):
         """Begin a window at the interval under the cursor, or end the one that was begun."""
         if self.parameters is None or not self.levels:
             return
-        root = self.levels[0]
+        root = self.root
         row = root.row("intervals")
         if root.section != INTERVALS or row is None:
             root.choose(INTERVALS)
             self.notify("put the cursor on an interval, then press the key again", timeout=3)
             return
-        here, before = int(row["row"]), dict(self.begun).get(word)
-        self.begun = () if before is not None else ((word, here),)
+        here, before = int(row["row"]), dict(self.root.begun).get(word)
+        self.root.begun = () if before is not None else ((word, here),)
         if before is None or not self.change(**{field: f"{min(before, here)}..{max(before, here)}"}):
             root.draw()
 
@@ -186,7 +207,7 @@ class Pane(ViewPane):
 
     def action_all_intervals(self) -> None:
         """Look at all intervals, and compare nothing."""
-        self.begun = ()
+        self.root.begun = ()
         self.change(window="", compare="")
 
     def action_compare(self) -> None:
@@ -195,21 +216,21 @@ class Pane(ViewPane):
             return
         if self.parameters.compare:
             self.change(window="", compare="")
-            self.levels[0].choose(CLASSES)
+            self.root.choose(CLASSES)
             return
         rows = self.result.tables["intervals"].height
         if rows < 4:
             self.notify("too few intervals to compare", timeout=3)
             return
         if self.change(window=f"{rows // 2 + 1}..{rows}", compare=f"1..{rows // 2}"):
-            self.levels[0].choose(COMPARISON)
+            self.root.choose(COMPARISON)
 
     async def action_what_if(self) -> None:
         """Go to the what-if slider, opening the class under the cursor if none is open."""
         if self.levels and not isinstance(self.top, ClassLevel):
-            row = self.levels[0].row("classes")
+            row = self.root.row("classes")
             if row is not None:
-                await self._open(row)
+                await self.root.open(row)
         if isinstance(self.top, ClassLevel):
             self.top.choose(WHAT_IF)
             self.top.query_one("#faster").focus()

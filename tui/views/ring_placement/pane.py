@@ -13,7 +13,7 @@ from tui.actions import bindings
 from tui.views.ring_placement import cells, facts, scenario
 from tui.views.ring_placement.drawing import PairMatrix, ShardMap, TimeAxis
 from tui.views.shared.pane import ViewPane
-from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Part, Row, Section, Shown, TableOf
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Level, Part, Row, Section, Shown, TableOf
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.facts import Fact
 from tui.widgets.prompt import ask
@@ -59,12 +59,10 @@ class NodesFirst(Fit):
             self.tenants.styles.height = tenants + 2 if last else "1fr"
 
 
-class Pane(ViewPane):
-    """The tab's content."""
+class Root(Level):
+    """The sections of the tab: the map with the nodes first, then a section per table."""
 
-    VIEW = "ring-placement"
-    SECTIONS = "ring-sections"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    NAME = "ring-sections"
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #ring-map { height: 1fr; }
@@ -75,16 +73,6 @@ class Pane(ViewPane):
     .-normal #ring-body DetailPanel { width: 40; }
     .-wide #ring-body DetailPanel { width: 52; }
     """
-    _goto = ""
-    """Table of the section to show with the next result."""
-    _moments: Sequence[int] = ()
-
-    def loaded(self, view: View, parameters: Any) -> None:
-        """List fewer keys than a report does: a screen shows few, and each change lists them again."""
-        import msgspec
-
-        rows = min(parameters.placement_rows, LISTED)
-        super().loaded(view, msgspec.structs.replace(parameters, placement_rows=rows))
 
     def sections(self) -> tuple[Section, ...]:
         """The map with the nodes first, then a section per table."""
@@ -92,7 +80,7 @@ class Pane(ViewPane):
             NodesFirst,
             TableOf(
                 table="nodes", id="ring-nodes", rows=self._node_rows, looks=cells.node_looks,
-                open=lambda row: self.action_detail(),
+                open=self._detail,
             ),
             self._table("tenants", "ring-top-tenants"),
             TableOf(table="more", id="ring-more", rows=self._more, cells=cells.RENDERERS),
@@ -120,25 +108,86 @@ class Pane(ViewPane):
         return Section(
             title,
             content,
-            mark=(lambda result: (self.parameters.sweep, "")) if table == "sweep" else None,
+            mark=(lambda result: (self.pane.parameters.sweep, "")) if table == "sweep" else None,
             hidden=lambda result: table in scenario.OTHER_KINDS[result.detail.kind],
             hint=scenario.HINTS.get(table, ""),
         )
 
     def _table(self, table: str, id: str) -> TableOf:
         def rows(result: Result) -> Any:
-            spec = cells.kind_spec(self.spec(table), result.detail.kind, _counted(result))
+            spec = cells.kind_spec(self.pane.spec(table), result.detail.kind, _counted(result))
             if table == "sweep":
-                spec = cells.sweep_spec(spec, self.parameters.sweep == "zones")
+                spec = cells.sweep_spec(spec, self.pane.parameters.sweep == "zones")
             return result.tables.get(table, spec.empty()), spec
 
         def looks(result: Result) -> Looks:
             rejected = cells.rejected_cell("number" if _counts(result) else "bytes_per_s")
             return Looks({**cells.RENDERERS, "rejected_bytes": rejected})
 
-        opens = {"sweep": self.open_scenario, "placements": self.explain_row, "tenants": self.explain_row}
+        pane: Any = self.pane
+        opens = {"sweep": pane.open_scenario, "placements": pane.explain_row, "tenants": pane.explain_row}
         name = id.removeprefix("ring-").replace("top-tenants", "tenants")
         return TableOf(table=table, id=id, name=name, rows=rows, looks=looks, open=opens.get(table))
+
+    def _axis(self, result: Result) -> tuple[ShardMapView, tuple[str, ...], str]:
+        """Return the map, the steps of the scenario in words, and how they are undone."""
+        steps, undo = scenario.steps(self.pane.parameters), ""
+        if steps and self.pane.undo_depth:
+            clears = "; 9 clears" if asks_what_if(self.pane.parameters) else ""
+            undo = f" (u undoes, {self.pane.undo_depth} step{'s' if self.pane.undo_depth != 1 else ''}{clears})"
+        return result.detail, steps, undo
+
+    def _node_rows(self, result: Result) -> Any:
+        view: ShardMapView = result.detail
+        limited = any(node.capacity is not None for node in view.nodes)
+        longest = max((len(node.id) for node in view.nodes), default=0)
+        loaded = bool(result.summary.get("load_source" if view.kind == "segment-writer" else "load_total"))
+        spec = cells.kind_spec(self.pane.spec("nodes"), view.kind, _counted(result))
+        changed = bool(scenario.steps(self.pane.parameters))
+        return result.tables["nodes"], cells.nodes_spec(spec, limited, changed, longest, loaded)
+
+    def _more(self, result: Result) -> Any:
+        """Return the first table of ``BELOW`` that has rows."""
+        full = (name for name in scenario.BELOW if name in result.tables and result.tables[name].height)
+        name = next(full, scenario.BELOW[-1])
+        spec = cells.kind_spec(self.pane.spec(name), result.detail.kind, _counted(result))
+        return result.tables.get(name, spec.empty()), spec
+
+    def _facts(self, result: Result, row: Row | None) -> list[Fact]:
+        """Return what is known of the node under the cursor, who takes over from it, and the totals."""
+        if result.detail.kind != "segment-writer":
+            shown = facts.replica_node_facts(row, _counts(result)) if row else []
+            return [*shown, *facts.replica_totals(result.summary)]
+        if row is None:
+            return facts.totals(result.summary)
+        number = next((k for k, node in enumerate(result.detail.nodes) if node.id == row["instance"]), -1)
+        most = FLOWS if self.screen.has_class("-tall") else 2
+        room = 15 if self.screen.has_class("-normal") else 30
+        flows = facts.flow_facts(result.detail, number, most, room, self.pane.glyphs.ellipsis) if number >= 0 else []
+        return [*facts.node_facts(row), *flows, ("", " ", ""), *facts.totals(result.summary)]
+
+    def _detail(self, row: Row) -> None:
+        pane: Any = self.pane
+        pane.action_detail()
+
+
+class Pane(ViewPane):
+    """The tab's content."""
+
+    VIEW = "ring-placement"
+    ROOT = Root
+    root: Root
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    _goto = ""
+    """Table of the section to show with the next result."""
+    _moments: Sequence[int] = ()
+
+    def loaded(self, view: View, parameters: Any) -> None:
+        """List fewer keys than a report does: a screen shows few, and each change lists them again."""
+        import msgspec
+
+        rows = min(parameters.placement_rows, LISTED)
+        super().loaded(view, msgspec.structs.replace(parameters, placement_rows=rows))
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
@@ -154,43 +203,6 @@ class Pane(ViewPane):
         """Return the times of the rings that the files hold and of the versions seen before they were overwritten."""
         return self._moments
 
-    def _axis(self, result: Result) -> tuple[ShardMapView, tuple[str, ...], str]:
-        """Return the map, the steps of the scenario in words, and how they are undone."""
-        steps, undo = scenario.steps(self.parameters), ""
-        if steps and self.undo_depth:
-            clears = "; 9 clears" if asks_what_if(self.parameters) else ""
-            undo = f" (u undoes, {self.undo_depth} step{'s' if self.undo_depth != 1 else ''}{clears})"
-        return result.detail, steps, undo
-
-    def _node_rows(self, result: Result) -> Any:
-        view: ShardMapView = result.detail
-        limited = any(node.capacity is not None for node in view.nodes)
-        longest = max((len(node.id) for node in view.nodes), default=0)
-        loaded = bool(result.summary.get("load_source" if view.kind == "segment-writer" else "load_total"))
-        spec = cells.kind_spec(self.spec("nodes"), view.kind, _counted(result))
-        changed = bool(scenario.steps(self.parameters))
-        return result.tables["nodes"], cells.nodes_spec(spec, limited, changed, longest, loaded)
-
-    def _more(self, result: Result) -> Any:
-        """Return the first table of ``BELOW`` that has rows."""
-        full = (name for name in scenario.BELOW if name in result.tables and result.tables[name].height)
-        name = next(full, scenario.BELOW[-1])
-        spec = cells.kind_spec(self.spec(name), result.detail.kind, _counted(result))
-        return result.tables.get(name, spec.empty()), spec
-
-    def _facts(self, result: Result, row: Row | None) -> list[Fact]:
-        """Return what is known of the node under the cursor, who takes over from it, and the totals."""
-        if result.detail.kind != "segment-writer":
-            shown = facts.replica_node_facts(row, _counts(result)) if row else []
-            return [*shown, *facts.replica_totals(result.summary)]
-        if row is None:
-            return facts.totals(result.summary)
-        number = next((k for k, node in enumerate(result.detail.nodes) if node.id == row["instance"]), -1)
-        most = FLOWS if self.screen.has_class("-tall") else 2
-        room = 15 if self.screen.has_class("-normal") else 30
-        flows = facts.flow_facts(result.detail, number, most, room, self.glyphs.ellipsis) if number >= 0 else []
-        return [*facts.node_facts(row), *flows, ("", " ", ""), *facts.totals(result.summary)]
-
     # -- sections -----------------------------------------------------------------------------------------------------
 
     @property
@@ -205,7 +217,7 @@ class Pane(ViewPane):
 
     def _open(self, table: str) -> None:
         """Show the section of a table, or the map."""
-        root = self.levels[0]
+        root = self.root
         root.choose(scenario.TITLES.get(table, "Map"))
         current = root.holder.current if root.holder is not None else None
         if current is not None and current.focusable:
@@ -217,7 +229,7 @@ class Pane(ViewPane):
         """Show the sweep; on its section, run the next kind."""
         if self.parameters is None or not self.levels:
             self.notify("nothing is read yet", timeout=2)
-        elif self.parameters.sweep and self.levels[0].section != scenario.TITLES["sweep"]:
+        elif self.parameters.sweep and self.root.section != scenario.TITLES["sweep"]:
             self._open("sweep")
         else:
             self._goto = "sweep"
@@ -233,7 +245,7 @@ class Pane(ViewPane):
                 self._explain(text.strip() or None)
 
         hint = scenario.KEY_HINTS["segments" if self._kind == "segment-writer" else "replicas"]
-        current = self.levels[0].holder.current if self.levels[0].holder is not None else None
+        current = self.root.holder.current if self.root.holder is not None else None
         row = current.row if isinstance(current, LiveTable) else None
         known = self.parameters.explain or (scenario.key_of(row, self._kind) if row else "")
         await ask(self.app.focused or self, "explain ", known, hint, done=done)
@@ -268,7 +280,7 @@ class Pane(ViewPane):
         """Return ID and zone of the node under the cursor, on the map or in another section; say so if there is none."""
         row = None
         if self.levels and self.parameters is not None:
-            holder = self.levels[0].holder
+            holder = self.root.holder
             on_map = holder is None or not holder.chosen
             table = self.query_one("#ring-nodes") if on_map or holder is None else holder.current
             row = table.row if isinstance(table, LiveTable) else None

@@ -55,52 +55,10 @@ CONTROLS = (
 """Options of the section of thresholds."""
 
 
-class MetricLevel(Level):
-    """One metric on the whole pane."""
+class Root(Level):
+    """The sections of the tab. ``bars``: whether samples are drawn as a histogram."""
 
-    SCOPED_CSS = False
-    DEFAULT_CSS = """
-    #level-facts { height: 1fr; }
-    #level-plots { height: 2fr; layout: horizontal; }
-    .-narrow #level-plots { layout: vertical; }
-    """
-
-    def __init__(self, key: tuple[Any, ...], drawn: Pane) -> None:
-        super().__init__(" ".join(str(part) for part in key[:6] if part))
-        self.key = key
-        self._drawn = drawn
-        self._metric = once(self._find)
-
-    def sections(self) -> tuple[Section, ...]:
-        """Facts and plots."""
-        plots = Box(
-            Charts,
-            PlotOf(lambda result: self._drawn.distribution(result, self._metric(result)), "distribution"),
-            PlotOf(lambda result: self._drawn.over_runs(result, self._metric(result)), "series"),
-            id="level-plots",
-        )
-        return (Section("", Box(Vertical, FactsOf(self._facts, "level-facts"), plots)),)
-
-    def _find(self, result: Result) -> Row | None:
-        """Return the metric's row, None if there is none any more."""
-        import polars as pl
-
-        frame, names = result.tables["metrics"], self.pane.spec("metrics").key
-        same = (pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(names, self.key, strict=True))
-        found = frame.filter(pl.all_horizontal(same))
-        return found.row(0, named=True) if found.height else None
-
-    def _facts(self, result: Result) -> list[Fact]:
-        gone: list[Fact] = [("This metric is in none of the chosen runs any more.", "", "low")]
-        return self._drawn.facts(result, self._metric(result)) or gone
-
-
-class Pane(ViewPane):
-    """Compare left and right runs."""
-
-    VIEW = "run-comparison"
-    SECTIONS = "sections"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    NAME = "sections"
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #metrics-detail > Facts { height: 1fr; }
@@ -110,15 +68,14 @@ class Pane(ViewPane):
     #thresholds { padding: 1 2; }
     """
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self) -> None:
+        super().__init__()
         self.bars = False
         self.runs = RunChoice(self)
         self._strips = drawing.SampleStrips()
         self._naming = once(
             lambda result: drawing.naming(result.tables["metrics"].get_column("test").unique().to_list())
         )
-        self._steps: tuple[int, ...] = ()
 
     # -- layout -------------------------------------------------------------------------------------------------
 
@@ -161,7 +118,7 @@ class Pane(ViewPane):
         """Return a table in the order that matters most."""
 
         def rows(result: Result) -> Any:
-            declared = self.spec(table)
+            declared = self.pane.spec(table)
             frame = screen_frame(table, result.tables.get(table, declared.empty()))
             return frame, screen_table(declared, str(result.summary["mode"]))
 
@@ -182,24 +139,12 @@ class Pane(ViewPane):
 
     def _control(self, field: str) -> Shown:
         """Return the control of an option: of its words, or of its number."""
-        option, value, title = self.option(field), getattr(self.parameters, field), field.replace("_", " ")
+        option, value, title = self.pane.option(field), getattr(self.pane.parameters, field), field.replace("_", " ")
         make: Any = partial(WordControl, title, option.choices, value, name=field)
         if not option.choices:
             step = _STEPS.get(field, STEP)
             make = partial(NumberControl, title, value, low=option.low or 0.0, high=option.high, step=step, name=field)
-        return Shown(make, lambda result: getattr(self.parameters, field), f"set-{field}")
-
-    # -- drawing ------------------------------------------------------------------------------------------------
-
-    def show(self, result: Result) -> None:
-        """Note the times of the runs."""
-        if self.at_ms is None:
-            runs = result.detail.axis.runs
-            self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
-
-    def steps(self) -> Sequence[int]:
-        """Return the times at which the compared runs began."""
-        return self._steps
+        return Shown(make, lambda result: getattr(self.pane.parameters, field), f"set-{field}")
 
     def facts(self, result: Result, row: Row | None) -> list[Fact]:
         """Return the arithmetic of a row's verdict, in the engine's words."""
@@ -207,8 +152,8 @@ class Pane(ViewPane):
 
         if row is None:
             return []
-        told = [tuple(fact) for fact in arithmetic(result.detail, row, self.parameters)]
-        return [*told, ("values", drawing.legend(self.glyphs), "dim")]  # type: ignore[list-item]
+        told = [tuple(fact) for fact in arithmetic(result.detail, row, self.pane.parameters)]
+        return [*told, ("values", drawing.legend(self.pane.glyphs), "dim")]  # type: ignore[list-item]
 
     def distribution(self, result: Result, row: Row | None) -> Draw | None:
         """Return what draws both samples of a row."""
@@ -222,29 +167,100 @@ class Pane(ViewPane):
 
     async def open_metric(self, row: Row) -> None:
         """Open one metric on the whole pane."""
-        await self.drill(MetricLevel(tuple(row[name] for name in self.spec("metrics").key), self))
+        await self.pane.drill(MetricLevel(tuple(row[name] for name in self.pane.spec("metrics").key), self))
 
     def open_group(self, row: Row) -> None:
         """Show the metrics of a group."""
         group = str(row["group"])
         value = f'"{group}"' if " " in group else group
         self.query_one("#metrics", LiveTable).choose(filter=f"{row['by']}={value}")
-        self.levels[0].choose(METRICS)
+        self.choose(METRICS)
 
     def open_named(self, row: Row) -> None:
         """Show the metric of a row in another table."""
-        if self.result is None:
+        if self.pane.result is None:
             return
         import polars as pl
 
         names = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric")
-        found = self.result.tables["metrics"].filter(pl.all_horizontal(pl.col(n) == row[n] for n in names))
+        found = self.pane.result.tables["metrics"].filter(pl.all_horizontal(pl.col(n) == row[n] for n in names))
         if found.height:
-            root, metrics = self.levels[0], self.query_one("#metrics", LiveTable)
-            root.choose(METRICS)
-            root.draw()
+            metrics = self.query_one("#metrics", LiveTable)
+            self.choose(METRICS)
+            self.draw()
             metrics.choose(filter="")
-            metrics.move_to_key(tuple(found.select(self.spec("metrics").key).row(0)))
+            metrics.move_to_key(tuple(found.select(self.pane.spec("metrics").key).row(0)))
+
+    def _only(self) -> tuple[str, str]:
+        """Return which metrics are shown only."""
+        kept = self.query_one("#metrics", LiveTable).choice.filter
+        word = next((word for term, word in ONLY.items() if term in kept), "")
+        return word and f"{word} only", "key"
+
+    @on(LiveTable.Chosen)
+    def _filter_chosen(self) -> None:
+        if self.pane.result is not None:
+            self.mark(self.pane.result)
+
+
+class MetricLevel(Level):
+    """One metric on the whole pane."""
+
+    SCOPED_CSS = False
+    DEFAULT_CSS = """
+    #level-facts { height: 1fr; }
+    #level-plots { height: 2fr; layout: horizontal; }
+    .-narrow #level-plots { layout: vertical; }
+    """
+
+    def __init__(self, key: tuple[Any, ...], drawn: Root) -> None:
+        super().__init__(" ".join(str(part) for part in key[:6] if part))
+        self.key = key
+        self._drawn = drawn
+        self._metric = once(self._find)
+
+    def sections(self) -> tuple[Section, ...]:
+        """Facts and plots."""
+        plots = Box(
+            Charts,
+            PlotOf(lambda result: self._drawn.distribution(result, self._metric(result)), "distribution"),
+            PlotOf(lambda result: self._drawn.over_runs(result, self._metric(result)), "series"),
+            id="level-plots",
+        )
+        return (Section("", Box(Vertical, FactsOf(self._facts, "level-facts"), plots)),)
+
+    def _find(self, result: Result) -> Row | None:
+        """Return the metric's row, None if there is none any more."""
+        import polars as pl
+
+        frame, names = result.tables["metrics"], self.pane.spec("metrics").key
+        same = (pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(names, self.key, strict=True))
+        found = frame.filter(pl.all_horizontal(same))
+        return found.row(0, named=True) if found.height else None
+
+    def _facts(self, result: Result) -> list[Fact]:
+        gone: list[Fact] = [("This metric is in none of the chosen runs any more.", "", "low")]
+        return self._drawn.facts(result, self._metric(result)) or gone
+
+
+class Pane(ViewPane):
+    """Compare left and right runs."""
+
+    VIEW = "run-comparison"
+    ROOT = Root
+    root: Root
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
+    _steps: tuple[int, ...] = ()
+
+    def show(self, result: Result) -> None:
+        """Note the times of the runs."""
+        if self.at_ms is None:
+            runs = result.detail.axis.runs
+            self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
+
+    def steps(self) -> Sequence[int]:
+        """Return the times at which the compared runs began."""
+        return self._steps
 
     # -- actions ------------------------------------------------------------------------------------------------
 
@@ -252,7 +268,7 @@ class Pane(ViewPane):
         """Group by the next label and show the groups."""
         self.action_next("group_by")
         if self.levels:
-            self.levels[0].choose(GROUPS)
+            self.root.choose(GROUPS)
 
     def action_threshold(self, by: int) -> None:
         """Raise or lower the threshold."""
@@ -274,18 +290,7 @@ class Pane(ViewPane):
         terms = tuple(ONLY) if self.parameters.mode == "statistical" else tuple(ONLY)[:2]
         following = dict(zip(("", *terms), (*terms, ""), strict=True)).get(before, "")
         table.choose(filter=" ".join(part for part in (kept, following) if part))
-        self.levels[0].choose(METRICS)
-
-    def _only(self) -> tuple[str, str]:
-        """Return which metrics are shown only."""
-        kept = self.query_one("#metrics", LiveTable).choice.filter
-        word = next((word for term, word in ONLY.items() if term in kept), "")
-        return word and f"{word} only", "key"
-
-    @on(LiveTable.Chosen)
-    def _filter_chosen(self) -> None:
-        if self.levels and self.result is not None:
-            self.levels[0].mark(self.result)
+        self.root.choose(METRICS)
 
     def action_review(self) -> None:
         """Copy the line for a review."""
@@ -297,17 +302,17 @@ class Pane(ViewPane):
 
     def action_distribution(self) -> None:
         """Switch between distribution functions and a histogram."""
-        self.bars = not self.bars
+        self.root.bars = not self.root.bars
         for level in self.levels:
             level.draw()
 
     def action_mark(self, what: str) -> None:
         """Mark a range of runs, all rows shown, or a whole job."""
-        self.runs.mark(what)
+        self.root.runs.mark(what)
 
     def action_put(self, side: str) -> None:
         """Put marked runs on a side."""
-        self.runs.put(side)
+        self.root.runs.put(side)
 
     def action_usual_sides(self) -> None:
         """Choose the sides as at start."""
@@ -318,7 +323,7 @@ class Pane(ViewPane):
         if self.query("#metrics") and self.query_one("#metrics", LiveTable).has_focus:
             self._mute()
         else:
-            self.runs.toggle_run()
+            self.root.runs.toggle_run()
 
     def _mute(self) -> None:
         """Mute the metric under the cursor, or take back what mutes it."""

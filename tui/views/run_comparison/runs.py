@@ -11,7 +11,7 @@ from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
     from engine.core.result import Result
-    from tui.views.shared.pane import ViewPane
+    from tui.views.shared.sections import Level
 
 RUNS = "Runs"
 """Title of the section with the run list."""
@@ -75,10 +75,10 @@ class RunMarks:
 
 
 class RunChoice:
-    """Chooses the runs of a pane, whose run list is the table ``#runs``."""
+    """Chooses the runs, for the level whose table ``#runs`` is the run list."""
 
-    def __init__(self, pane: ViewPane) -> None:
-        self._pane = pane
+    def __init__(self, level: Level) -> None:
+        self._level = level
         self.marks = RunMarks()
 
     def side_cell(self, cell: Cell) -> Sequence[Fragment]:
@@ -90,28 +90,27 @@ class RunChoice:
 
     def _run(self) -> RunName | None:
         """Return the run under the cursor; None, with a notice, if the run list is not shown."""
-        if not self._pane.levels:
+        if not self._level.is_mounted:
             return None
-        root = self._pane.levels[0]
-        if root.section != RUNS:
-            root.choose(RUNS)
-            self._pane.notify("choose runs here, then press the key again", timeout=3)
+        if self._level.section != RUNS:
+            self._level.choose(RUNS)
+            self._level.notify("choose runs here, then press the key again", timeout=3)
             return None
-        row = root.row("runs")
+        row = self._level.row("runs")
         return (row["job"], row["run"]) if row is not None else None
 
     def _marks_changed(self) -> None:
         """Draw the run list again, and say what is marked."""
-        self._pane.levels[0].draw()
+        self._level.draw()
         if self.marks:
-            self._pane.notify(self.marks.summary(), timeout=3)
+            self._level.notify(self.marks.summary(), timeout=3)
 
     def mark(self, what: str) -> None:
         """Mark a ``range`` (begin or end it here), all rows ``shown`` (again: none) or the whole ``job``."""
         here = self._run()
         if here is None:
             return
-        window = self._pane.query_one("#runs", LiveTable).window
+        window = self._level.query_one("#runs", LiveTable).window
         shown = list(window.shown().select("job", "run").iter_rows()) if window is not None else []
         if what == "range":
             self.marks.mark_range(here, shown)
@@ -124,9 +123,9 @@ class RunChoice:
     def toggle_run(self) -> None:
         """Take runs out of the comparison, or back to the side their job is on."""
         here = self._run()
-        if here is None or self._pane.result is None:
+        if here is None or self._level.pane.result is None:
             return
-        runs = {(row["job"], row["run"]): row["side"] for row in _run_rows(self._pane.result)}
+        runs = {(row["job"], row["run"]): row["side"] for row in _run_rows(self._level.pane.result)}
         if self.marks or runs.get(here):
             self.put("")
             return
@@ -136,24 +135,24 @@ class RunChoice:
     def put(self, side: str) -> None:
         """Put what is marked, or the run under the cursor, on a side."""
         here = self._run()
-        if here is None or self._pane.result is None or self._pane.parameters is None:
+        if here is None or self._level.pane.result is None or self._level.pane.parameters is None:
             return
         from engine.run_comparison.runs.selection import put
 
         chosen, whole = self.marks.chosen(here)
         rest = {"left": 0, "right": 0}
-        for row in _run_rows(self._pane.result):
+        for row in _run_rows(self._level.pane.result):
             mine = (row["job"], row["run"]) in chosen or row["job"] in whole
             for word in rest:
                 rest[word] += not mine and row["side"] in (word, "both")
                 rest[word] += mine and word == side
         if not (rest["left"] and rest["right"]):
-            self._pane.notify(f"that would leave nothing on the {'left' if not rest['left'] else 'right'}", timeout=3)
+            self._level.notify(f"that would leave nothing on the {'left' if not rest['left'] else 'right'}", timeout=3)
             return
-        detail = self._pane.result.detail
+        detail = self._level.pane.result.detail
         left, right = put(detail.left_patterns, detail.right_patterns, chosen, side, whole)
         self.marks.clear()
-        if not self._pane.change(left=left, right=right):
+        if not self._level.pane.change(left=left, right=right):
             self._marks_changed()
 
 

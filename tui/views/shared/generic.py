@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tui.views.shared.pane import ViewPane
-from tui.views.shared.sections import Section, TableOf
+from tui.views.shared.sections import Level, Section, TableOf
 
 if TYPE_CHECKING:
     from engine.views import Entry
@@ -15,20 +15,26 @@ if TYPE_CHECKING:
 log = logging.getLogger("loadlens.pane")
 
 
-class GenericPane(ViewPane):
-    """The tab of a view without a pane of its own: every result table in a section."""
+class Tables(Level):
+    """Every result table of the view in a section; a table that a result does not have is empty."""
 
-    SECTIONS = "tables"
+    NAME = "tables"
 
     def sections(self) -> tuple[Section, ...]:
-        """Return a section per table; a table that a result does not have is empty."""
+        """Return a section per table."""
         return tuple(
             Section(
                 table.title or table.name.replace("_", " "),
                 TableOf(table=table.name, id=f"table-{table.name.replace('_', '-')}"),
             )
-            for table in (self.view.tables if self.view is not None else ())
+            for table in (self.pane.view.tables if self.pane.view is not None else ())
         )
+
+
+class GenericPane(ViewPane):
+    """The tab of a view without a pane of its own."""
+
+    ROOT = Tables
 
 
 def make_pane(entry: Entry, *, id: str | None = None) -> ViewPane:

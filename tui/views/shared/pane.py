@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from textual.css.scalar import Scalar
 
 from tui.actions import bindings
-from tui.views.shared.sections import DetailPanel, Fit, Level, Part, Section
+from tui.views.shared.sections import DetailPanel, Fit, Level
 from tui.views.shared.tab import Tab
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.facts import TextPanel
@@ -28,31 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("loadlens.pane")
 
 
-class RootLevel(Level):
-    """The bottom level: the sections that the pane declares."""
-
-    def __init__(self, pane: ViewPane) -> None:
-        super().__init__()
-        self._pane = pane
-        self.NAME = pane.SECTIONS
-
-    def head(self) -> Part | None:
-        """Return what the pane declares."""
-        return self._pane.head()
-
-    def sections(self) -> tuple[Section, ...]:
-        """Return what the pane declares."""
-        return self._pane.sections()
-
-
 class ViewPane(Tab):
-    """One tab. docs/screen.md tells how to write one: a subclass declares ``sections``, and what keys do.
-
-    ``SECTIONS`` is the id of the widget with the sections.
-    """
+    """One tab. docs/screen.md tells how to write one: ``ROOT`` is its bottom level, a subclass declares what keys do."""
 
     VIEW: ClassVar[str] = ""
-    SECTIONS: ClassVar[str | None] = None
+    ROOT: type[Level]
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("pane")]
     DEFAULT_CSS = """
     ViewPane { height: 1fr; width: 1fr; layers: base overlay; }
@@ -63,17 +43,10 @@ class ViewPane(Tab):
 
     def __init__(self, entry: Entry, *, id: str | None = None) -> None:
         super().__init__(entry, id=id)
+        self.root: Level = self.ROOT()
         self.levels: list[Level] = []
 
     # -- what a view implements -----------------------------------------------------------------------------------
-
-    def head(self) -> Part | None:
-        """Return what stands above the sections."""
-        return None
-
-    def sections(self) -> tuple[Section, ...]:
-        """Return the sections of the tab; called once, when the first result is there."""
-        return ()
 
     def show(self, result: Result) -> None:
         """Note a result before its sections are drawn. Called on the event loop for each that differs from the last."""
@@ -159,7 +132,7 @@ class ViewPane(Tab):
         self.query_one(NotesBar).show(result.notes)
         self._place_notes()
         if not self.levels:
-            root = RootLevel(self)
+            root = self.root
             self.levels.append(root)
             holder = self.query_one("#levels")
             self.query_one("#placeholder").display = False
@@ -196,6 +169,7 @@ class ViewPane(Tab):
             gone, self.levels = self.levels, []
             for level in gone:
                 await level.remove()
+            self.root = self.ROOT()
             self.result = None
             self.query_one("#levels").display = False
             self.query_one("#placeholder").display = True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.geometry import Region, Size
@@ -181,7 +182,7 @@ class ScrollCanvas(ScrollView, Painter):
         """Ask for the content again and send what changed of the visible part."""
         width = self.scrollable_content_region.width if self.is_attached else 0
         if width <= 0:
-            self._width = -1  # hidden or not laid out yet: on_resize, on_show or the first drawing will do it
+            self._width = -1  # hidden or not laid out yet: that, or the first drawing, comes later
             return
         old, same = self._lines, width == self._width
         self._width = width
@@ -202,14 +203,11 @@ class ScrollCanvas(ScrollView, Painter):
         self.repaint()
         self.refresh()
 
-    def on_resize(self) -> None:
-        """Wrap the content to the new width."""
+    @on(events.Resize)
+    @on(events.Show)
+    def _fit_again(self) -> None:
+        """Wrap the content to the new width, and draw what came while the widget was hidden."""
         if self.scrollable_content_region.width != self._width:
-            self.repaint()
-
-    def on_show(self) -> None:
-        """Draw what came while the widget was hidden."""
-        if self._width == -1:
             self.repaint()
 
     def render_line(self, y: int) -> Strip:

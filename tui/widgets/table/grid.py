@@ -40,6 +40,7 @@ INLINE_ROWS = 5_000
 """Number of rows up to which a frame is sorted and filtered at once, not in a thread."""
 STRUCK = Style(strike=True)
 """Added to the cursor on what a scenario took down."""
+LEVEL_STYLES = ("low", "moderate", "severe", "critical")
 SORTING_AFTER_S = 0.3
 """Seconds before sorting is mentioned: quick sorting would flicker with every change of the data."""
 
@@ -241,17 +242,15 @@ class Grid(ScrollView, Painter):
         height = (self.window.height if self.window is not None else 0) + 1
         return set_virtual_size(self, Size(max(self._width, 1), height))
 
-    def on_resize(self) -> None:
-        """Fit the columns again. Textual repaints what was resized."""
+    @on(events.Resize)
+    @on(events.Show)
+    def _fit_again(self) -> None:
+        """Fit the columns again, and draw what came while the table was hidden. Textual repaints what was resized."""
         if self.scrollable_content_region.width != self._width:
             self._cache.clear()
             self._arrange()
         self._resize()
         self._into_view()
-
-    def on_show(self) -> None:
-        """Draw what came while the table was hidden."""
-        self.on_resize()
 
     def redraw(self) -> None:
         """Draw everything again: width, glyphs or columns changed."""
@@ -316,15 +315,10 @@ class Grid(ScrollView, Painter):
         if row != self.cursor or row >= self.window.height:
             return self.strip(line, width)
         cursor = self.look("cursor" if self.has_focus else "cursor-blur")
-        segments = []
-        for text, style in fit_line(line, width):
-            text = self.spell(text)
-            if style in ("low", "moderate", "severe", "critical", "dim", "ok") and not self.has_focus:
-                segments.append(Segment(text, self.look(style) + cursor.background_style))
-            elif style == "failed":
-                segments.append(Segment(text, cursor + STRUCK))
-            else:
-                segments.append(Segment(text, cursor))
+        looks = {"failed": cursor + STRUCK}
+        if not self.has_focus:
+            looks |= {style: self.look(style) + cursor.background_style for style in ("dim", "ok", *LEVEL_STYLES)}
+        segments = [Segment(self.spell(text), looks.get(style, cursor)) for text, style in fit_line(line, width)]
         return Strip(segments, width).simplify()
 
     def displayed(self, start: int, stop: int) -> str:

@@ -22,7 +22,7 @@ from tui.widgets.table.grid import Grid
 from tui.widgets.table.window import Key
 
 if TYPE_CHECKING:
-    from engine.core.tables import Column
+    from engine.core.tables import Column, Table
 
 
 class LiveTable(Grid, can_focus=True):
@@ -84,13 +84,6 @@ class LiveTable(Grid, can_focus=True):
         """Return the columns on screen."""
         return tuple(slot.column for slot in self._layout.slots)
 
-    def _first_descending(self, name: str) -> bool:
-        """Return whether the first sort by a column is descending: numbers and severities begin with the largest."""
-        if self.spec is None:
-            return False
-        kind = self.spec.column(name).kind
-        return kind in units.NUMERIC or kind in ("level", "spark", "flag")
-
     def action_sort_column(self, step: int) -> None:
         """Sort by the shown column ``step`` places right of the sorted one."""
         names = [column.name for column in (self.window.columns if self.window else ())]
@@ -103,7 +96,7 @@ class LiveTable(Grid, can_focus=True):
         name = names[index]
         if name in {column.name for column in self.visible_columns()}:
             self.current = name
-        self.choose(sort=name, descending=self._first_descending(name))
+        self.choose(sort=name, descending=first_descending(self.spec, name))
 
     def action_column(self, step: int) -> None:
         """Choose the column ``step`` places to the right; columns scroll in at the edges."""
@@ -134,7 +127,7 @@ class LiveTable(Grid, can_focus=True):
             shown = [shown[0], name, *(other for other in shown[1:] if other != name)]
             self.choose(columns=tuple(shown))
         self.current = name
-        self.choose(sort=name, descending=self._first_descending(name))
+        self.choose(sort=name, descending=first_descending(self.spec, name))
 
     def find(self, text: str, step: int = 1) -> bool:
         """Go to the next (or previous) row that matches ``text``; return False if none does. Raises FilterError."""
@@ -173,7 +166,7 @@ class LiveTable(Grid, can_focus=True):
         if self.current and self.current == self.choice.sort:
             self.action_reverse()
         elif self.current:
-            self.choose(sort=self.current, descending=self._first_descending(self.current))
+            self.choose(sort=self.current, descending=first_descending(self.spec, self.current))
 
     def action_reverse(self) -> None:
         """Reverse the order."""
@@ -194,39 +187,11 @@ class LiveTable(Grid, can_focus=True):
 
     async def action_filter(self) -> None:
         """Ask for a filter; rows follow while it is typed."""
-        from tui.widgets.prompt import ask
-
-        before = self.choice.filter
-        await ask(
-            self,
-            "/",
-            before,
-            "words, cpu>50, state=RUNNING, name~^etl, !not",
-            changed=lambda text: self.choose(remember=False, filter=text),
-            done=lambda text: self._filtered(before if text is None else text),
-        )
-
-    def _filtered(self, text: str) -> None:
-        """Filter by the final text; notify if it is not valid."""
-        self.choose(remember=False, filter=text)
-        self.post_message(self.Chosen(self))
-        if self.window is not None and self.window.error:
-            self.notify(self.window.error, severity="warning", markup=False)
+        await _ask_filter(self)
 
     async def action_find(self) -> None:
         """Ask for what to find and go to it."""
-        from tui.widgets.prompt import ask
-
-        def find(text: str | None) -> None:
-            if not text:
-                return
-            try:
-                if not self.find(text):
-                    self.notify(f"nothing matches {text!r}", markup=False)
-            except FilterError as error:
-                self.notify(str(error), severity="warning", markup=False)
-
-        await ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=find)
+        await _ask_find(self)
 
     def action_columns(self) -> None:
         """Choose the shown columns."""
@@ -255,19 +220,54 @@ class LiveTable(Grid, can_focus=True):
         if row is not None and self.current in row:
             self._copy("" if row[self.current] is None else str(row[self.current]))
 
-    def action_copy_row(self) -> None:
-        """Copy the row under the cursor as it is displayed, below the titles."""
+    def action_copy_rows(self, shown: int) -> None:
+        """Copy the row under the cursor, or all rows that are ``shown``, as they are displayed, below the titles."""
         if self.row is not None:
-            self._copy(self.displayed(self.cursor, self.cursor + 1))
-
-    def action_copy_shown(self) -> None:
-        """Copy the rows on screen as they are displayed, below the titles."""
-        if self.row is not None:
-            top = self.scroll_offset.y
-            self._copy(self.displayed(top, top + self._page))
+            first, count = (self.scroll_offset.y, self._page) if shown else (self.cursor, 1)
+            self._copy(self.displayed(first, first + count))
 
     def _copy(self, text: str) -> None:
         """Copy ``text`` and notify how."""
         from tui.process import clipboard
 
         self.notify(clipboard.copy(text, self.app), markup=False, timeout=3)
+
+
+def first_descending(spec: Table | None, name: str) -> bool:
+    """Return whether the first sort by a column is descending: numbers and severities begin with the largest."""
+    kind = spec.column(name).kind if spec is not None else "text"
+    return kind in units.NUMERIC or kind in ("level", "spark", "flag")
+
+
+async def _ask_filter(table: LiveTable) -> None:
+    """Ask for a filter; rows follow while it is typed. Say if it is not valid."""
+    from tui.widgets.prompt import ask
+
+    before = table.choice.filter
+
+    def done(text: str | None) -> None:
+        table.choose(remember=False, filter=before if text is None else text)
+        table.post_message(table.Chosen(table))
+        if table.window is not None and table.window.error:
+            table.notify(table.window.error, severity="warning", markup=False)
+
+    def changed(text: str) -> None:
+        table.choose(remember=False, filter=text)
+
+    await ask(table, "/", before, "words, cpu>50, state=RUNNING, name~^etl, !not", changed=changed, done=done)
+
+
+async def _ask_find(table: LiveTable) -> None:
+    """Ask for what to find, and go to it."""
+    from tui.widgets.prompt import ask
+
+    def find(text: str | None) -> None:
+        if not text:
+            return
+        try:
+            if not table.find(text):
+                table.notify(f"nothing matches {text!r}", markup=False)
+        except FilterError as error:
+            table.notify(str(error), severity="warning", markup=False)
+
+    await ask(table, "find ", table.search, "words, cpu>50, state=RUNNING", done=find)
