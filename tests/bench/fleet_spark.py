@@ -114,7 +114,7 @@ def _local(root: Path) -> Result:
 
 def _same(local: Result, out: Path, name: str) -> bool:
     written = pl.read_parquet(out / f"table={name}" / "*.parquet", hive_partitioning=False)
-    rows = local.tables[name]
+    rows = local.table(name)
     return written.sort(written.columns[:2]).equals(rows.sort(rows.columns[:2]))
 
 

@@ -48,7 +48,7 @@ def assert_equal(out: Path, report: Result) -> None:
     for table in (*PER_JOB, ROLLUP):
         frame = written(out, table.name)
         assert frame.schema == table.schema
-        assert frame.sort(table.key).equals(report.tables[table.name].sort(table.key)), table.name
+        assert frame.sort(table.key).equals(report.table(table.name).sort(table.key)), table.name
     detail: Any = report.detail
     assert written(out, "listing").sort("job_id").equals(detail.listing.sort("job_id"))
     problems = sorted(
@@ -76,7 +76,7 @@ def test_the_tables_are_those_of_a_report(
     )
     assert_equal(out / "day=2026-01-02", report)
     assert outcome.linked and outcome.rows["jobs"] == report.tables["jobs"].height
-    assert outcome.rows["rollup"] == report.tables["rollup"].height
+    assert outcome.rows["rollup"] == report.table("rollup").height
     assert steps[0] == "reading" and "writing" in steps
     manifest = (out / "day=2026-01-02" / "manifest").glob("*.txt")
     assert re.search(r'"loadlens": "[\d.]+', "".join(path.read_text() for path in manifest))
@@ -87,9 +87,9 @@ def test_the_tables_are_those_of_a_report(
     for table in PER_JOB:
         rows = shown.table(table.name)
         assert rows.sort("job_id", maintain_order=True).equals(
-            report.tables[table.name].sort("job_id", maintain_order=True)
+            report.table(table.name).sort("job_id", maintain_order=True)
         )
-    assert shown.summary == report.summary and shown.table("rollup").equals(report.tables["rollup"])
+    assert shown.summary == report.summary and shown.table("rollup").equals(report.table("rollup"))
     assert len(shown.findings) == len(report.findings) and shown.problems == report.problems
     # Once more, from the pack, over what is there.
     again = run.run(spark, order([pack], out, packed=True, day="2026-01-02", partitions=3))
