@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from engine.broker_load.reading.kinds import KINDS
-from engine.core.reading import HEAD, Source
+from engine.core.reading import Source
 from engine.core.view import NoInput
 from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
 from tests.chance import more
@@ -62,24 +62,6 @@ def damages(data: bytes, seed: int) -> list[bytes]:
     ]
     out += [re.sub(rb"\d+", b"9" * 30, data), re.sub(rb"\d+", b"-1", data), re.sub(rb"\d+", b"NaN", data)]
     return out
-
-
-def test_damaged_files_never_crash_a_reader_or_the_model(sample: Path, tmp_path: Path) -> None:
-    """Every kind of file, damaged in sixteen ways; the other files stay whole."""
-    whole = read(sample)
-    assert not whole.problems
-    for number, path in enumerate(kinds_of(sample)):
-        for data in damages(path.read_bytes(), number):
-            source = Source(str(path), path.name, T0, len(data))
-            for kind in KINDS:
-                if kind.recognise(path.name, data[:HEAD]):
-                    for final in (True, False):
-                        reading = kind.read(source, data, None, final)
-                        for problem in reading.problems:
-                            assert problem.reason.isprintable()
-                        for name, rows in reading.rows.items():
-                            table = next(t for t in kind.tables if t.name == name)
-                            table.frame(rows)
 
 
 @pytest.mark.parametrize("number", range(8))

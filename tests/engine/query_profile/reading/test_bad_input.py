@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.reading import Source
-from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import go_number
 from tests.chance import tries
-from tests.engine.query_profile.builders import MTIME, compute, kinds, read, recognised
+from tests.engine.query_profile.builders import compute, kinds, read
 from tests.reference import reference
 
 
@@ -214,51 +210,6 @@ def test_several_hosts_are_never_mixed() -> None:
     )
     result = compute({**{k: v for k, v in files.items() if k.startswith("db1")}, "sadf.csv": sadf})
     assert "several-hosts" in kinds(result)
-
-
-SAMPLES = [
-    "001.csv", "capture-pg15/pgss_info.csv", "capture-pg15/cpu/db_process_cpu.csv", "capture-pg15/cpu/mpstat.json",
-    "capture-pg15/cpu/sadf.json", "capture-pg15/cpu/sadf-d.csv", "capture-pg15/cpu/vmstat.txt", "examples/pgss-17.csv",
-    "examples/mysql8-digest.tsv", "examples/slow-mysql8.log", "examples/node_exporter-20261120T235408Z.prom",
-    "real/percona-toolkit/slow002.txt", "real/percona-toolkit/slow002.pt-query-digest.json",
-    "real/citus-ai-hackathon/pg_stat_statements.csv", "real/postgres-checkup/1_dbname_1.json",
-]  # fmt: skip
-
-
-def survive(name: str, data: bytes) -> None:
-    """Every kind reads every damaged file, whole and while it grows; a result comes of it or NoInput."""
-    for kind in KINDS:
-        for final in (True, False):
-            reading = kind.read(Source(f"/in/{name}", name, MTIME, len(data)), data, None, final)
-            for one in kind.tables:
-                if one.name in reading.rows:
-                    one.frame(reading.rows[one.name])
-            assert 0 <= reading.consumed <= len(data)
-
-
-@pytest.mark.parametrize("path", SAMPLES)
-def test_files_cut_anywhere(path: str) -> None:
-    data = (reference("query-profile") / path).read_bytes()[:12_000]
-    for cut in range(1, 6):
-        survive(Path(path).name, data[: len(data) * cut // 6 + cut])
-
-
-@tries(12, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_damaged_bytes(data: st.DataObject) -> None:
-    path = data.draw(st.sampled_from(SAMPLES))
-    whole = bytearray((reference("query-profile") / path).read_bytes()[:6000])
-    for _ in range(data.draw(st.integers(1, 8))):
-        place = data.draw(st.integers(0, len(whole) - 1))
-        whole[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
-    survive(Path(path).name, bytes(whole))
-
-
-@tries(12)
-@given(st.binary(max_size=300))
-def test_any_bytes(data: bytes) -> None:
-    survive("x.csv", data)
-    recognised("x.csv", data)
 
 
 @tries(12)

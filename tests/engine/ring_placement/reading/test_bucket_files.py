@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from engine.core.reading import Source
 from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.bucket_files import block_footer
+from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.view import VIEW
 from sample_data.ring_placement.encode import write_block
 from tests.engine.ring_placement.cases import THREE, inputs, load, page, raw
@@ -49,3 +53,13 @@ def test_block_footers_damaged() -> None:
         assert (
             VIEW.compute(result, RingParameters(strategy="segment-writer"), Context(now_ms=0)).summary["healthy"] == 3
         )
+
+
+@pytest.mark.parametrize("name", ["placement_rules.binpb", "placement_stats.binpb"])
+def test_cut_binaries_say_where(name: str) -> None:
+    data = raw(f"native/{name}")[:-3]
+    kind = next(k for k in KINDS if k.recognise(name, data))
+    reading = kind.read(Source("f", name, 1, len(data)), data, None, True)
+    assert not reading.complete
+    assert reading.problems[0].kind == "bad-protobuf"
+    assert reading.problems[0].byte is not None

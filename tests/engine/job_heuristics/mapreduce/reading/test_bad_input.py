@@ -100,21 +100,6 @@ def test_read_in_pieces_equals_read_at_once(form: str) -> None:
         assert found == ends(whole)
 
 
-@tries(12)
-@given(st.data())
-def test_damaged_bytes_never_raise(data: st.DataObject) -> None:
-    source = (text, binary)[data.draw(st.integers(0, 1))]()
-    damaged = bytearray(source)
-    for _ in range(data.draw(st.integers(1, 8))):
-        at = data.draw(st.integers(0, len(damaged) - 1))
-        damaged[at] = data.draw(st.integers(0, 255))
-    try:
-        result = compute(bytes(damaged))
-    except NoInput:
-        return
-    assert result.tables["jobs"].height >= 1
-
-
 @tries(18)
 @given(st.binary(max_size=400), st.sampled_from(["x.jhist", "job_1_1_conf.xml", "x.json", "job_1_1.summary"]))
 def test_garbage_never_raises(data: bytes, name: str) -> None:
