@@ -38,8 +38,7 @@ from tui.process.type_ahead import TypeAhead
 from tui.scenario_actions import ScenarioActions
 from tui.settings import UiSettings
 from tui.shell import Shell
-from tui.source import Source
-from tui.status_model import StatusModel
+from tui.status_model import Source, StatusModel
 from tui.tabs import OVERVIEW, Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.sections import TitleBar

@@ -16,7 +16,7 @@ from tui.tabs import OVERVIEW
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tui.screens.palette_entries import Found
+    from tui.screens.palette import Found
 
 
 class Boxes(Keys):
@@ -104,8 +104,7 @@ class Boxes(Keys):
 
     def action_palette(self) -> None:
         """Search actions, sections, columns, options, themes and rows, and run or show one where the focus was."""
-        from tui.screens.palette import PaletteScreen
-        from tui.screens.palette_entries import actions_found, found_in, rows_in
+        from tui.screens.palette import PaletteScreen, actions_found, found_in, rows_in
         from tui.widgets.table.table import LiveTable
 
         origin = self.app.focused
@@ -115,15 +114,12 @@ class Boxes(Keys):
             if found is not None:
                 self.app.call_later(found.run)
 
-        known = actions_found(self._reachable(), lambda action: self.run_from(origin, action))
+        ids = {active.binding.id for active in self.app.screen.active_bindings.values() if active.enabled}
+        reachable = [action for name, action in self.app.actions_by_id.items() if name in ids and action.palette]
+        known = actions_found(reachable, lambda action: self.run_from(origin, action))
         known += found_in(self.app.pane, table, self.action_edit_parameters)
         known += self._scenarios()
         self.app.push_screen(PaletteScreen(known, lambda typed: rows_in(table, typed)), run)
-
-    def _reachable(self) -> list[actions.Action]:
-        """Return the actions that do something where the focus is."""
-        ids = {active.binding.id for active in self.app.screen.active_bindings.values() if active.enabled}
-        return [action for name, action in self.app.actions_by_id.items() if name in ids and action.palette]
 
     async def run_from(self, origin: DOMNode | None, action: actions.Action) -> None:
         """Run ``action`` as if its key had been pressed at ``origin``, or in the shown pane if that is gone."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tui.screens.palette_entries import Found
+from tui.screens.palette import Found
 from tui.shell import Keys
 from tui.views.shared.side_by_side import Side, SideBySide
 from tui.widgets.prompt import ask

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.own_files.settings import Settings, State
     from tui.engine_client import EngineClient
     from tui.overview.control import Overview
-    from tui.source import Source
+    from tui.status_model import Source
     from tui.tabs import Tabs
     from tui.views.shared.pane import ViewPane
 

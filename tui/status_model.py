@@ -1,22 +1,63 @@
-"""What the status line says: the state of the data, of the work under way, and the number of problems."""
+"""What the status line says: the state of the data and of the work under way, where the files come from, and problems."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.core import units
 
 if TYPE_CHECKING:
     from engine.core.problems import Problem
+    from engine.live.session import Session
     from engine.own_files.settings import Settings
+    from engine.recording.player import Player
+    from engine.recording.recorder import Recorder
     from tui.engine_client import EngineClient
     from tui.glyphs import Glyphs
-    from tui.source import Source
     from tui.tabs import Tabs
     from tui.views.shared.pane import ViewPane
     from tui.widgets.drawing.fragments import Fragment
+
+
+@dataclass(frozen=True)
+class Source:
+    """The operator's own files; sample data (``demo``); or a recording that ``player`` plays. ``recorder``: what records them."""
+
+    demo: bool = False
+    player: Player | None = None
+    recorder: Recorder | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether these are the operator's own files, which will be there again."""
+        return not self.demo and self.player is None
+
+    def look(self, session: Session | None) -> None:
+        """Let the recorder look at the files of ``session``."""
+        if self.recorder is not None:
+            self.recorder.look(session)
+
+    def facts(self) -> list[Fragment]:
+        """Return what the status line says of replay and recording."""
+        facts: list[Fragment] = []
+        if self.player is not None:
+            facts.append(_replay(self.player))
+        if self.recorder is not None:
+            facts.append((self.recorder.state, "severe" if self.recorder.problem else "key"))
+        return facts
+
+
+def _replay(player: Player) -> Fragment:
+    """Return the moment of a replay, its speed and whether it has ended."""
+    moment = units.moment(player.now_ms())
+    if player.problem:
+        return f"REPLAY ended at {moment}: {player.problem}", "severe"
+    speed = "ended" if player.ended else "paused" if player.paused else f"x{player.speed:g}"
+    return f"REPLAY {moment} {speed}", "key"
+
 
 RECOUNT_S = 5.0
 """Seconds between counts of problems while nothing says that anything changed: folding thousands takes a while."""

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from tui.engine_client import PROGRESS_AFTER_S
 from tui.overview.pane import OverviewPane
-from tui.views.shared.generic import make_pane
+from tui.views.shared.pane import make_pane
 from tui.widgets.drawing.canvas import Frame
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from tests.tui.fakes import Stage, frame, screen_lines
 from tui import actions
 from tui.keymap import key_name
 from tui.overview.pane import OverviewPane
-from tui.views.shared.generic import make_pane
-from tui.views.shared.pane import ViewPane
+from tui.views.shared.pane import ViewPane, make_pane
 from tui.views.shared.sections import Level
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.drawing.plot import Mark, PlotView, Series, plot

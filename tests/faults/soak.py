@@ -28,7 +28,7 @@ from engine.live.session import Session
 from engine.own_files.settings import Settings, State
 from sample_data.feed import NAMES, player
 from tui.app import Dashboard
-from tui.source import Source
+from tui.status_model import Source
 
 ROUNDS_AN_HOUR = 10
 KEYS = (

@@ -10,7 +10,7 @@ from engine.core.problems import Problem
 from engine.own_files.settings import State
 from engine.views import Entry
 from tests.tui.fakes import NOW, FakeSession, FakeView, play, stage
-from tui.views.shared.generic import make_pane
+from tui.views.shared.pane import make_pane
 from tui.widgets.table.table import LiveTable
 
 

@@ -13,9 +13,9 @@ from engine.views import Entry
 from tests.tui.fakes import NOW, FakeSession, FakeView, Stage, play, stage
 from tui.glyphs import BRAILLE
 from tui.overview.actions import reveal
-from tui.overview.background import Background
 from tui.overview.briefs import Brief, Briefs
-from tui.overview.rows import Row, _numbers, lines_of
+from tui.overview.control import Background
+from tui.overview.pane import Row, _numbers, lines_of
 from tui.tabs import OVERVIEW, first_tab
 from tui.widgets.drawing.fragments import plain
 from tui.widgets.table.table import LiveTable

@@ -17,7 +17,7 @@ from tests.tui.terminal import Terminal
 from tui.__main__ import main
 from tui.app import Dashboard
 from tui.engine_client import open_session
-from tui.source import Source
+from tui.status_model import Source
 
 HEAD = b"t,user_us,a,b\n"
 ROWS = [f"{i},{1000 + i * 7 % 90},{100 + i * 3 % 50},{50 + i * 5 % 40}\n".encode() for i in range(80)]

@@ -17,7 +17,7 @@ from tui.cli.output import UsageError, message
 from tui.process import lifecycle
 from tui.process.played_folder import playing
 from tui.settings import UiSettings
-from tui.source import Source
+from tui.status_model import Source
 
 if TYPE_CHECKING:
     import argparse

@@ -14,7 +14,7 @@ from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from tui.overview.rows import Target
+    from tui.overview.pane import Target
     from tui.views.shared.pane import ViewPane
 
 WAIT_S = 0.05

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from engine.core.tables import Column, Table
-from tui.screens.palette_entries import rows_in
+from tui.screens.palette import rows_in
 from tui.widgets.table.window import Choice, build
 
 SWEEP = Table(

@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 
 from tui.views.broker_load.cells import COST_CELLS, load_bar
 from tui.views.broker_load.drawing import between, broker_facts, number
-from tui.views.shared.sections import Box, DetailPanel, FactsOf, Level, Row, Section, TableOf
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Level, Section, TableOf
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
@@ -25,7 +25,11 @@ class BrokerLevel(Level):
     def sections(self) -> tuple[Section, ...]:
         """Replicas and log directories with the broker's facts beside."""
         replicas = TableOf(
-            table="replicas", id="broker-replicas", rows=self._replicas, cells=COST_CELLS, open=self._open_replica
+            table="replicas",
+            id="broker-replicas",
+            rows=self._replicas,
+            cells=COST_CELLS,
+            open=lambda row: self.pane.drill(TopicLevel(row["topic"], row["partition"])),
         )
         directories = TableOf(
             table="directories", id="broker-directories", rows=self._directories, hide=True,
@@ -51,9 +55,6 @@ class BrokerLevel(Level):
     def _facts(self, result: Result) -> list[Fact]:
         found = self._mine(result, "brokers")
         return broker_facts(found.row(0, named=True)) if found.height else [("this broker is gone", "", "severe")]
-
-    async def _open_replica(self, row: Row) -> None:
-        await self.pane.drill(TopicLevel(row["topic"], row["partition"]))
 
 
 class TopicLevel(Level):

@@ -133,7 +133,7 @@ class Root(Level):
             return topics if topics is not None and topics.height else None
 
         return TableOf(
-            table="topics", id=id, name=name, cells=cells.TOPIC_CELLS, open=self._open_topic,
+            table="topics", id=id, name=name, cells=cells.TOPIC_CELLS, open=lambda row: self.pane.drill(TopicLevel(row["topic"])),
             rows=rows, hide=name != "topics",
         )  # fmt: skip
 
@@ -263,9 +263,6 @@ class Root(Level):
             self.choose(WHAT_IF)
         elif "source" in row:
             await self.pane.drill(BrokerLevel(row["broker"]))
-
-    async def _open_topic(self, row: Row) -> None:
-        await self.pane.drill(TopicLevel(row["topic"]))
 
     async def _open_partition(self, row: Row) -> None:
         await self.pane.drill(PartitionLevel(row["topic"], row["partition"]))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from tui.actions import Action
-
-SCOPE = "job-heuristics"
+from tui.actions import Action, act
 
 ACTIONS: tuple[Action, ...] = (
-    Action("job-heuristics.mode", ("m",), "Mode", "Switch between Dr. Elephant's code and its published "
-           "description; the job's section 'notes' names each number that differs.", SCOPE,
+    act("job-heuristics.mode", "m", "Mode", "Switch between Dr. Elephant's code and its published "
+           "description; the job's section 'notes' names each number that differs.",
            run="next('mode')", bar=22),
-    Action("job-heuristics.group", ("b",), "Group by", "Group the roll-up by user, queue, job type or hour.", SCOPE, bar=24),
-    Action("job-heuristics.what-if", ("w",), "What if", "Go to the what-if controls of the open job.", SCOPE, bar=14),
-    Action("job-heuristics.take", ("t",), "Take advice", "Take the recommendation under the cursor into the what-if "
-           "scenario.", SCOPE, bar=18),
-    Action("job-heuristics.forget", ("x",), "Forget scenario", "Drop the what-if scenario of the open job.", SCOPE,
+    act("job-heuristics.group", "b", "Group by", "Group the roll-up by user, queue, job type or hour.", bar=24),
+    act("job-heuristics.what-if", "w", "What if", "Go to the what-if controls of the open job.", bar=14),
+    act("job-heuristics.take", "t", "Take advice", "Take the recommendation under the cursor into the what-if "
+           "scenario.", bar=18),
+    act("job-heuristics.forget", "x", "Forget scenario", "Drop the what-if scenario of the open job.",
            run="clear_what_if"),
-    Action("job-heuristics.compare", ("i",), "Compare", "Compare the configuration of the open job with that of the run "
-           "under the cursor (section history).", SCOPE),
+    act("job-heuristics.compare", "i", "Compare", "Compare the configuration of the open job with that of the run "
+           "under the cursor (section history)."),
 )  # fmt: skip
 
 

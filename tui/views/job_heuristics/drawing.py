@@ -10,7 +10,7 @@ from engine.core import units
 from engine.job_heuristics.tables import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
-from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless, join, wrap
+from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless, join, width_of, wrap
 from tui.widgets.drawing.plot import Mark, histogram, spark
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs
         if pair:
             empty: Line = []
             for left, right in zip_longest(times, sizes, fillvalue=empty):
-                out.append([*_padded(left, half), ("  ", ""), *right])
+                out.append([*left, (" " * max(half - width_of(left), 0), ""), ("  ", ""), *right])
         else:
             out += [*times, [], *sizes]
         k, share = side.top
@@ -226,11 +226,6 @@ def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs
         if side.inside is not None:
             out += _inside(side, width, glyphs)
     return out or [[("no task with times yet", "dim")]]
-
-
-def _padded(line: Line, width: int) -> Line:
-    used = sum(cells(text) for text, _ in line)
-    return [*line, (" " * max(width - used, 0), "")]
 
 
 def _line_words(side: SideDetail) -> str:

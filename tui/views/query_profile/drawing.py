@@ -56,18 +56,19 @@ def disagree_cell(cell: Cell) -> Sequence[Fragment]:
     return number(lambda value: sign + units.text("percent", value, 7), style)(cell)
 
 
-def _change_style(cell: Cell) -> str:
-    """Return the style of a change of the CPU: red or green only where its interval is on one side of 0."""
-    return "" if not cell.row.get("y_change_sure") else "severe" if cell.value > 0 else "ok"
-
-
 STATEMENT = named({})
 """A statement is drawn from its beginning, unlike other names: what it does stands there."""
 CLASS_CELLS: Mapping[str, Renderer] = {
     "name": STATEMENT, "cpu_share": share_cell, "trend": trend, "disagreement": disagree_cell,
 }  # fmt: skip
 INTERVAL_CELLS: Mapping[str, Renderer] = {"window": named({"now": "bar", "before": "bar2"}, "dim")}
-COMPARISON_CELLS: Mapping[str, Renderer] = {"name": STATEMENT, "y_change_ms": number("{:+,.3g}", _change_style)}
+COMPARISON_CELLS: Mapping[str, Renderer] = {
+    "name": STATEMENT,
+    "y_change_ms": number(
+        "{:+,.3g}",  # red or green only where the interval is on one side of 0
+        lambda cell: "" if not cell.row.get("y_change_sure") else "severe" if cell.value > 0 else "ok",
+    ),
+}
 
 
 def over_time(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:

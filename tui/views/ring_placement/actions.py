@@ -2,51 +2,77 @@
 
 from __future__ import annotations
 
-from tui.actions import Action
-
-VIEW = "ring-placement"
-
-
-def _act(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0) -> Action:
-    return Action(f"{VIEW}.{name}", tuple(keys.split()), title, help, VIEW, run, bar)
-
+from tui.actions import Action, act
 
 ACTIONS: tuple[Action, ...] = (
-    _act("toggle-node", "space", "Fail", "Let the node under the cursor fail, or bring it back.", bar=1),
-    _act("toggle-zone", "Z", "Zone", "Let the whole zone of the node under the cursor fail, or bring it back.", bar=2),
-    _act(
-        "regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, (U unhealthy,) B gone, C back.", bar=3
+    act("ring-placement.toggle-node", "space", "Fail", "Let the node under the cursor fail, or bring it back.", bar=1),
+    act(
+        "ring-placement.toggle-zone",
+        "Z",
+        "Zone",
+        "Let the whole zone of the node under the cursor fail, or bring it back.",
+        bar=2,
     ),
-    _act(
-        "clear",
+    act(
+        "ring-placement.regime",
+        "t",
+        "A/B/C",
+        "Next moment of the failure: A not noticed yet, (U unhealthy,) B gone, C back.",
+        bar=3,
+    ),
+    act(
+        "ring-placement.clear",
         "9",
         "Clear",
         "Clear the scenario: nothing fails, nothing is changed (u brings it back).",
         run="clear_what_if",
         bar=4,
     ),
-    _act("what-if", "w", "What if", "Panel of what-if choices: nodes, tokens, limits, capacity, zone.", bar=5),
-    _act(
-        "sweep",
+    act(
+        "ring-placement.what-if",
+        "w",
+        "What if",
+        "Panel of what-if choices: nodes, tokens, limits, capacity, zone.",
+        bar=5,
+    ),
+    act(
+        "ring-placement.sweep",
         "x",
         "Sweep",
         "Sweep nodes, zones, pairs, random sets, each one LEAVING; Enter opens a scenario, Esc stops.",
         bar=6,
     ),
-    _act("explain", "v", "Explain", "Type a key (tenant/dataset or labels) and follow it to its node.", bar=7),
-    _act("ring", "b", "Ring", "Show the next ring, where the files hold several; the scenario is cleared."),
-    _act(
-        "toggle-leaving", "m", "Leaving", "Mark the node under the cursor as LEAVING (a rolling restart), or unmark it."
+    act(
+        "ring-placement.explain",
+        "v",
+        "Explain",
+        "Type a key (tenant/dataset or labels) and follow it to its node.",
+        bar=7,
     ),
-    _act("more", "plus equals_sign", "One node more", "What if the ring had one node more.", run="scale(1)"),
-    _act("fewer", "minus", "One node fewer", "What if the ring had one node fewer.", run="scale(-1)"),
-    _act(
-        "padded",
+    act(
+        "ring-placement.ring", "b", "Ring", "Show the next ring, where the files hold several; the scenario is cleared."
+    ),
+    act(
+        "ring-placement.toggle-leaving",
+        "m",
+        "Leaving",
+        "Mark the node under the cursor as LEAVING (a rolling restart), or unmark it.",
+    ),
+    act(
+        "ring-placement.more",
+        "plus equals_sign",
+        "One node more",
+        "What if the ring had one node more.",
+        run="scale(1)",
+    ),
+    act("ring-placement.fewer", "minus", "One node fewer", "What if the ring had one node fewer.", run="scale(-1)"),
+    act(
+        "ring-placement.padded",
         "i",
         "Padded IDs",
         "What if the ordinals in IDs were zero-padded, so that they sort by number.",
         run="next('scale_ids')",
     ),
-    _act("cascade", "a", "Cascade", "Let nodes above their capacity fail too, until nothing changes."),
+    act("ring-placement.cascade", "a", "Cascade", "Let nodes above their capacity fail too, until nothing changes."),
 )
 """The tab's actions."""

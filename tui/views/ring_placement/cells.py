@@ -53,13 +53,11 @@ def nodes_spec(table: Table, limited: bool, changed: bool, longest: int, loaded:
         looks |= {name: {"hidden": True} for name in ("load_before", "load_after", "added", "over_mean")}
         looks["replica_share"] = {"priority": 0, "width": 20, "grow": 60}
     elif not changed:
-        looks["load_after"] = {"title": _load_title(table)}
+        title = (
+            table.column("load_after").header.removesuffix("after").strip()
+        )  # there is no load before to tell it from
+        looks["load_after"] = {"title": title or "load"}
     return replace(table, columns=tuple(replace(c, **looks.get(c.name, {})) for c in table.columns))
-
-
-def _load_title(table: Table) -> str:
-    """Return the title of the load where there is only one: without its word for before or after."""
-    return table.column("load_after").header.removesuffix("after").strip() or "load"
 
 
 _OF_SEGMENTS = frozenset({
@@ -90,12 +88,7 @@ _REPLICA_SWEEP = ("rank", "down", "zone", "write_lost_share", "tenants_write_los
 def kind_spec(table: Table, kind: str, counted: str) -> Table:
     """Choose the columns of ``table`` that a kind of ring has. ``counted``: what loads count, which is then in their titles;
     empty where they are bytes per second."""
-    return _with_units(_of_kind(table, kind), counted)
-
-
-def _with_units(table: Table, counted: str) -> Table:
-    """Show loads as numbers of what they count, or as bytes per second."""
-    columns = []
+    table, columns = _of_kind(table, kind), []
     for c in table.columns:
         if c.name in _LOADS and counted:
             c = replace(c, kind="number", unit="", title=_LOADS[c.name].format(counted))
@@ -158,12 +151,6 @@ def held_cell(cell: Cell) -> Sequence[Fragment]:
         return SHARE(cell)
     text = bar(cell.value, cell.peak(cell.name), cell.width - 7, cell.glyphs)
     return [*fit_line([(text, "bar")], cell.width - 7), (f" {cell.value:>6.1%}", "")]
-
-
-@cache
-def sweep_spec(table: Table, zones: bool) -> Table:
-    """Choose the sweep's columns: the zone only where zones fail."""
-    return replace(table, columns=tuple(c for c in table.columns if zones or c.name != "zone"))
 
 
 def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:

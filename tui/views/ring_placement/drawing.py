@@ -323,13 +323,10 @@ class PairMatrix(Canvas, can_focus=True):
             for left in starts:
                 value = max(max(row[left : left + step]) for row in view.matrix[top : top + step])
                 style = "dim" if value <= 0 else next(s for least, s in SHADES if value >= least)
-                line.append((_digit(value, peak), style))
+                digit = DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]
+                line.append((digit, style))
             lines.append(line)
         return lines[:height]
-
-
-def _digit(value: float, peak: float) -> str:
-    return DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]
 
 
 # -- the time axis ------------------------------------------------------------------------------------------------------

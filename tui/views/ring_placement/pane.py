@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
@@ -116,8 +117,8 @@ class Root(Level):
     def _table(self, table: str, id: str) -> TableOf:
         def rows(result: Result) -> Any:
             spec = cells.kind_spec(self.pane.spec(table), result.detail.kind, _counted(result))
-            if table == "sweep":
-                spec = cells.sweep_spec(spec, self.pane.parameters.sweep == "zones")
+            if table == "sweep" and self.pane.parameters.sweep != "zones":
+                spec = replace(spec, columns=tuple(column for column in spec.columns if column.name != "zone"))
             return result.tables.get(table, spec.empty()), spec
 
         def looks(result: Result) -> Looks:
