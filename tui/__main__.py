@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return its exit code. A broken pipe (``| head``) ends quietly."""
-    # What Polars frees goes back at once instead of when another program wants it: what is shown as taken is taken.
+    # Polars returns freed memory at once, so that the memory shown as used is used.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "muzzy_decay_ms:0")
     words = list(sys.argv[1:] if argv is None else argv)
     try:

@@ -154,18 +154,18 @@ RESERVED: frozenset[str] = frozenset({"ctrl+c", "ctrl+q"})
 
 
 def way_out() -> list[Binding]:
-    """Return bindings of the reserved keys: they quit wherever the focus is, in an input or a box too."""
+    """Return bindings of the reserved keys, which quit wherever the focus is, even in an input or a box."""
     from textual.binding import Binding
 
     return [Binding(",".join(sorted(RESERVED)), "quit", show=False, priority=True, system=True)]
 
 
 IN_BOXES = ("app.theme", "app.glyphs", "app.mouse", "app.suspend")
-"""Ids of the actions that also work over an open box: looks, and what owns the terminal."""
+"""Ids of the actions that also work while a box is open."""
 
 
 def box_bindings() -> list[Binding]:
-    """Return Textual bindings of ``IN_BOXES``: a box keeps the application's own from being reached."""
+    """Return Textual bindings of ``IN_BOXES``: the application's own do not reach a box."""
     from textual.binding import Binding
 
     return [

@@ -88,7 +88,7 @@ class TableChoices:
         )
 
     def set(self, table: str, choice: Choice) -> None:
-        """Remember ``choice``; its filter only within this run, since a next run would hide rows without a word."""
+        """Remember ``choice``; its filter only for this run, since the next one would silently hide rows."""
         self._filters[table] = choice.filter
         value: dict[str, Any] = {"sort": choice.sort, "descending": choice.descending}
         if choice.columns is not None:
@@ -219,7 +219,7 @@ class Dashboard(Shell):
 
     @property
     def main(self) -> Screen[Any]:
-        """The screen of the tabs, whatever box is over it."""
+        """The screen of the tabs, below any open box."""
         return self.screen_stack[0]
 
     async def show_tab(self, index: int, *, chosen: bool = True) -> None:
@@ -263,7 +263,7 @@ class Dashboard(Shell):
     # -- messages of the engine -----------------------------------------------------------------------------------
 
     def on_opened(self, event: Opened) -> None:
-        """Give panes their views: the engine is loaded, wholly or the shown view alone."""
+        """Give panes their views once the engine is loaded, all of it or the shown view alone."""
         self.tabs.open_views(event)
         for name, reason in event.failed.items():
             self.notify(f"{name} cannot be loaded: {reason}", severity="error", markup=False, timeout=10)
@@ -280,7 +280,7 @@ class Dashboard(Shell):
         await self.views.to_data()
         self._tell_data()
         if self.tabs.mark_changed(names, first=first) and not first:
-            self.status.recount()  # the result brings the status line up to date, at the latest the next second does
+            self.status.recount()  # the result updates the status line, else the next second does
         else:
             self.update_status(recount=True)
         self.overview.changed(names)
@@ -315,7 +315,7 @@ class Dashboard(Shell):
         self.update_status()
 
     def on_watch_failed(self, event: WatchFailed) -> None:
-        """Say for good that data are no longer live."""
+        """Say, until the end, that data are no longer live."""
         self.status.watch_error = f"not watching: {event.reason}"
         if self.pane is not None and not self.pane.levels:
             self.pane.show_load_error(event.reason)

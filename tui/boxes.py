@@ -38,7 +38,7 @@ class Boxes(Keys):
             app.add_class("-no-color")  # the cursor is then shown in reverse (app.tcss)
 
     def apply_glyphs(self) -> None:
-        """Let what our own widgets do not draw follow the glyph set: borders by a class, and scroll bars."""
+        """Apply the glyph set to what Textual draws: borders (by a class) and scroll bars."""
         self.app.set_class(self.app.glyphs.ascii, "-ascii")
         textual_internals.draw_scroll_bars(ascii=self.app.glyphs.ascii)
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("loadlens.engine")
 
 FIRST_RESULT_TIMEOUT_S = 5.0
-"""Seconds that loading the other views waits at most for the first result of the shown one."""
+"""Most seconds that loading the other views waits for the first result of the shown one."""
 FIRST_PAINT_S = 0.1
-"""Seconds that it then waits for the result to be drawn: importing would take half of the interpreter's time."""
+"""Seconds that it then waits for the result to be drawn: importing would slow that down by half."""
 PROGRESS_AFTER_S = 0.4
 """Seconds before a computation is shown as running: quick ones would flicker on the status line."""
 PROGRESS_INTERVAL_S = 0.25
@@ -65,7 +65,7 @@ def open_session(
 ) -> tuple[Session, Mapping[str, View], Mapping[str, str]]:
     """Open a session on the view ``first``, or on all views if there is no such one.
 
-    Return it, its views by name, and the reasons of those that cannot be loaded. ``now_ms``: tells another time than that of now.
+    Return it, its views by name, and the reasons of those that cannot be loaded. ``now_ms``: a clock other than the machine's.
     """
     from engine.live.session import LiveSettings, Session, wall_clock
     from engine.views import VIEWS
@@ -134,7 +134,7 @@ class ComputeQueue:
             self._wake.notify()
 
     def _stop(self) -> bool:
-        """Whether the running computation is no longer wanted."""
+        """Whether the running computation should stop."""
         waiting = self._waiting
         return self._closed or (waiting is not None and waiting.urgent)
 
@@ -208,7 +208,7 @@ class EngineClient:
     ) -> None:
         """``post``: hands a message to the screen, from any thread. ``prepare``: called with the name of the view whose
         files are read next (empty: all others). ``settled``: called when everything is loaded, or could not be. ``fps``:
-        how often per second new data are computed and drawn at most. ``briefs`` makes what the overview
+        highest number of results per second for new data. ``briefs`` makes what the overview
         shows of a result, in the computing thread."""
         self._post = post
         self.roots = tuple(roots)
@@ -293,7 +293,7 @@ class EngineClient:
         self.post(Changed())
 
     def load_others_now(self) -> None:
-        """Do not wait for the first view's result before the other views are loaded: one of them is looked at."""
+        """Load the other views without waiting for the first view's result: one of them is looked at."""
         self.first_result.set()
 
     def take_changed(self) -> frozenset[str]:
@@ -304,7 +304,7 @@ class EngineClient:
             return changed
 
     def rescan(self) -> None:
-        """Look at the folders now, in a thread; while one looks already (the key is held down), nothing more is done."""
+        """Look at the folders now, in a thread, unless one is doing so already (the key is held down)."""
         session = self.session
         if session is None or not self._rescanning.acquire(blocking=False):
             return

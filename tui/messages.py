@@ -1,4 +1,4 @@
-"""Messages from the engine's threads to the screen; where only the newest counts it replaces older ones."""
+"""Messages from the engine's threads to the screen; a newer one replaces older ones where only the newest counts."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class WatchFailed(Message):
 class Computed(Message):
     """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
-    ``equals``: the result before it, where drawing this one after that would change nothing. ``parameters`` and ``at_ms`` as
-    requested. ``files``: number of input files, ``stale`` of them with their last good rows only. ``background``: computed
+    ``equals``: the result before it, if drawing this one would change nothing. ``parameters`` and ``at_ms`` as
+    requested. ``files``: number of input files, ``stale`` of them with only their last good rows. ``background``: computed
     for the overview alone, which shows ``brief`` of it.
     """
 

@@ -167,7 +167,7 @@ class ScenarioActions(Keys):
         return Side(name, parameters, at_ms if moment else pane.at_ms)
 
     def _compare(self, pane: ViewPane, side: Side) -> None:
-        """Open a side and the screen beside each other; the side is computed on the same data each time."""
+        """Show a side beside what is on screen; it is computed on the same data each time."""
         session, view = self.app.client.session, pane.entry.name
         if session is None:
             return

@@ -32,7 +32,7 @@ class Source:
 
     @property
     def own(self) -> bool:
-        """Whether these are the operator's own files, which will be there again."""
+        """Whether these are the operator's own files, which a later run will find again."""
         return not self.demo and self.player is None
 
     def look(self, session: Session | None) -> None:
@@ -60,7 +60,7 @@ def _replay(player: Player) -> Fragment:
 
 
 RECOUNT_S = 5.0
-"""Seconds between counts of problems while nothing says that anything changed: folding thousands takes a while."""
+"""Seconds between counts of problems while nothing is known to have changed: folding thousands takes a while."""
 
 WATCH_WORDS = {"events": "watched", "polling": "polled", "missing": "folder missing", "idle": ""}
 """Words of the status line for the ways in which files are followed."""
@@ -152,15 +152,15 @@ class StatusModel:
             return "", "", ""
         newest = pane.result.newest_ms if pane.result is not None else None
         age = _age(self.clock() - newest / 1000) if newest is not None else ""
-        # What is on screen, which until its result is there is not yet the moment that was asked for.
+        # The moment on screen: until the result is there, not yet the one that was asked for.
         at = units.moment(pane.shown_ms) if pane.shown_ms is not None else ""
         wanted = units.moment(pane.at_ms) if pane.at_ms is not None else "live"
         return at, f"going to {wanted}" if pane.at_ms != pane.shown_ms else "", age
 
 
 def _age(seconds: float) -> str:
-    """Return in words how old the files are, whatever the times of the data in them (a copy is new); or that they were written
-    at a time that is yet to come, so that one of the clocks is wrong and the age is not known."""
+    """Return in words how old the files are, not the data in them (a copy is new). Files dated in the future mean that a
+    clock is wrong, so their age is unknown."""
     age = units.age(seconds)
     if age == "ahead":
         return f"files dated {units.age(-seconds)} ahead"

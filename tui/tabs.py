@@ -1,4 +1,4 @@
-"""The tabs: one pane per view, made when it is first shown; parameters go out of them, results come in."""
+"""The tabs: one pane per view, made when it is first shown; they send parameters and receive results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OVERVIEW = -1
 
 
 def first_tab(entries: Sequence[Entry], wanted: Iterable[str | None]) -> int:
-    """Return the index of the first tab in ``wanted`` that there is, else that of the overview, if there is one."""
+    """Return the index of the first existing tab in ``wanted``, else that of the overview, if there is one."""
     places = {entry.name: index for index, entry in enumerate(entries)}
     if len(entries) > 1:
         places["overview"] = OVERVIEW
@@ -61,7 +61,7 @@ class Tabs(Frame):
         """What stands behind the titles may have changed."""
 
         def can_replace(self, message: Message) -> bool:
-            """Return True for any other: one is as good as many."""
+            """Return True for any other: one suffices."""
             return isinstance(message, Tabs.Marked)
 
     def __init__(
@@ -137,7 +137,7 @@ class Tabs(Frame):
     def with_data(self, empty: Collection[str]) -> int | None:
         """Return the index of the first tab that has data, if the shown one has none; else None.
 
-        In place of the overview that is the only tab that has data, if there is just one. ``empty``: views whose files give
+        For the overview: the only tab that has data, if there is just one. ``empty``: views whose files give
         nothing to show, such as the CPU of a server without its queries.
         """
         counts = enumerate(self.file_counts())
@@ -201,7 +201,7 @@ class Tabs(Frame):
     def mark_changed(self, names: Collection[str], *, first: bool) -> bool:
         """Mark the panes of the views ``names`` and ask for the shown one's result; return whether that was done.
 
-        ``first``: nothing has been computed yet, what the operator asked for meanwhile is due.
+        ``first``: nothing has been computed yet, so that what the operator asked for meanwhile is due.
         """
         requested = False
         for name, pane in self.panes.items():
@@ -236,7 +236,7 @@ class Tabs(Frame):
                 log.error("%s: %s", outcome.view, outcome.error)
             await pane.nothing(empty=outcome.empty, error=outcome.error)
         elif outcome.equals is None or pane.result is not outcome.equals or pane.error:
-            # Drawn too if it equals one that was not drawn: the pane had asked for something else by then.
+            # Also drawn if it equals a result that was not drawn because the pane had asked for something else.
             started = time.perf_counter()
             await pane.receive(outcome.result)
             drawn_ms = (time.perf_counter() - started) * 1000

@@ -88,7 +88,7 @@ class LazyComponents(Widget):
     """
 
     def _get_component_classes(self) -> frozenset[str]:  # type: ignore[override]
-        """Return the component classes that Textual has to make again: those in use."""
+        """Return the component classes that Textual has to renew: those in use."""
         return frozenset(self._component_styles)
 
     def get_component_styles(self, *names: str) -> RenderStyles:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _begin() -> None:
-    """In the program's process before it starts: standard input is its terminal, and nothing of ``nohup`` is inherited."""
+    """In the program's process before it starts: standard input is its terminal, and ``nohup`` is not inherited."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

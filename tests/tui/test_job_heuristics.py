@@ -37,9 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / f"{running.id}_1.jhist").write_bytes(
         writer.head(binary=False) + b"".join(writer.text_line(e) for e in writer.events(running) if e[0] <= cut)
     )
-    (root / "job_1760000000000_0099-1-x-y-2-1-1-SUCCEEDED-q-1.jhist").write_bytes(
-        b"Avro-Json\nnothing of the kind\n{}\n"
-    )
+    (root / "job_1760000000000_0099-1-x-y-2-1-1-SUCCEEDED-q-1.jhist").write_bytes(b"Avro-Json\nnot a history\n{}\n")
     still(root)
     return root
 

@@ -225,7 +225,7 @@ def test_lines_have_the_headline_that_matters_and_hostile_names_are_cut() -> Non
 
 
 class _Client:
-    """Stands for the engine's client: somebody waits until ``free`` is set."""
+    """Stands for the engine's client: the operator waits until ``free`` is set."""
 
     def __init__(self) -> None:
         self.free = threading.Event()
@@ -265,7 +265,7 @@ def test_background_work_waits_gives_way_and_comes_back() -> None:
     background.request("a", 1)
     background.request("b", 2)
     time.sleep(0.12)
-    assert client.computed == [], "somebody waits for the shown tab"
+    assert client.computed == [], "the operator waits for the shown tab"
     client.free.set()
     assert client.posted.wait(20)
     assert client.computed == ["a", "b"] and client.cancelled == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -378,3 +379,42 @@ def test_what_all_metrics_of_a_test_share_is_not_in_names() -> None:
     assert names[2:5] == ["latency path=/a", "latency path=/b", "request latency path=/a"]
     assert names[5:7] == ["size=4", "size=4"]
     assert names[7:] == ["list pods", "watch pods", "watch"]
+
+
+def test_cells_of_a_hidden_table_stay_with_its_rows(tmp_path: Path) -> None:
+    """Metrics go while another section is on screen: no cell of the old rows is drawn from the new result."""
+
+    async def story() -> None:
+        async with tab(tmp_path, (120, 40)) as s:
+            pane, before = s.app.pane, metrics(s).window
+            await s.press("right_square_bracket")
+            few = {name: frame.clear() for name, frame in pane.result.tables.items() if name != "metrics"}
+            kept = pane.result.tables["metrics"].head(2)
+            await pane.receive(
+                replace(
+                    pane.result, tables={**few, "metrics": kept}, detail=_Few(pane.result.detail, kept["row"].to_list())
+                )
+            )
+            assert metrics(s).window.frame is before.frame and metrics(s).window.looks.source is before.looks.source
+            await s.resize(100, 30)
+            metrics(s).redraw()
+            await s.press("left_square_bracket")
+            await s.until(lambda: metrics(s).window.height == 2)
+            assert pane.error == ""
+
+    play(story)
+
+
+class _Few:
+    """The detail of a result with a few metrics."""
+
+    def __init__(self, detail: Any, rows: list[int]) -> None:
+        self._detail, self._rows = detail, rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._detail, name)
+
+    def sample(self, row: int) -> Any:
+        if row not in self._rows:
+            raise IndexError(row)
+        return self._detail.sample(row)

@@ -28,11 +28,12 @@ class OverviewActions(Keys):
     """Shows all views at once and goes to what they found; pauses and refreshes."""
 
     def title_index(self, index: int) -> int:
-        """Return the place of tab ``index`` among the titles, where the overview is the first if there is one."""
+        """Return the place of tab ``index`` among the titles, of which the overview, if any, is the first."""
         return index + 1 if self.app.tabs.several else index
 
     async def to_data(self) -> None:
-        """Show the tab that has data in place of one without, or of an overview of one view, unless the operator chose a tab."""
+        """Show a tab that has data instead of one without, or of an overview of a single view, unless the operator chose a
+        tab."""
         index = (
             self.app.tabs.with_data(self.app.overview.empty)
             if self.app.tabs.settle() and not self.app.tabs.chosen
@@ -121,8 +122,8 @@ class OverviewActions(Keys):
 async def reveal(pane: ViewPane, table: str, key: tuple[Any, ...]) -> bool:
     """Put the cursor of the tab's table ``table`` on the row with ``key``; return whether it is there.
 
-    Drill-downs are closed, and a filter that hides the row is removed. Waits for the tab's first result. Nothing is done once
-    the operator looks at another tab: the focus would follow to a table that is not on screen.
+    Drill-downs are closed, and a filter that hides the row is removed. Waits for the tab's first result. Stops once the
+    operator looks at another tab: the focus would move to a table that is not on screen.
     """
     if not await _until(lambda: not pane.display or (pane.result is not None and bool(pane.levels)), RESULT_S):
         return False

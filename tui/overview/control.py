@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 PATIENCE_S = 5.0
-"""Seconds after which a view is computed although the shown tab is computed again and again."""
+"""Seconds after which a view is computed even if the shown tab is computed all the time."""
 LOOK_S = 0.05
-"""Seconds between two looks whether anybody still waits."""
+"""Seconds between two checks whether the operator still waits."""
 REST = 19.0
-"""After computing a view again it rests for so many times as long as that took: the overview takes a twentieth of one processor
-at most. The first result of each view comes without rest."""
+"""Rest after a computation, as a multiple of its duration: the overview takes at most a twentieth of one processor. The first
+result of each view comes without rest."""
 
 
 class Background:
@@ -54,7 +54,7 @@ class Background:
             self._wake.notify()
 
     def close(self) -> None:
-        """Stop after the piece of work in hand."""
+        """Stop after the current computation."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -101,7 +101,7 @@ class Background:
 log = logging.getLogger("loadlens.overview")
 
 CALL_EVERY_S = 5.0
-"""Seconds between two calls (bell, notification) at least."""
+"""Least seconds between two calls (bell, notification)."""
 
 
 class Overview:

@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 TITLE, AGE, PROBLEMS = 15, 7, 5
 """Cells for the title of a view, the age of its data and the number of its problems."""
 HISTORY = 120
-"""Values of a number that are remembered where the files tell only the newest one."""
+"""Values of a number that are remembered if the files tell only the newest one."""
 
 
 @dataclass
 class Row:
-    """What is known of one view: ``brief`` of its newest result, or ``state``, why there is none; ``empty``: for want of data."""
+    """What is known of one view: ``brief`` of its newest result, or ``state``, why there is none; ``empty``: because there
+    are no data."""
 
     name: str
     title: str
@@ -96,8 +97,8 @@ def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) 
 
 
 def _numbers(headline: Sequence[Headline], room: int, glyphs: Glyphs) -> Line:
-    """Return as many headline numbers as fit: if not all do, the first one, which says what is there, then the worst, in short
-    where there is no room for more."""
+    """Return the headline numbers that fit. If not all do: the first one, which says what there is, then the worst, in their
+    short form if need be."""
     parts = [_part(number.label, number.value, number.level, glyphs) for number in headline]
     if sum(map(width_of, parts)) > room:
         order = sorted(range(len(parts)), key=lambda place: (place > 0, -max(units.rank(headline[place].level), 2)))

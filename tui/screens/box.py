@@ -51,7 +51,7 @@ class Box(ModalScreen[T], NeverScrolls, Generic[T]):
         return []
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
-        """Close with ``result``; a box that is closed already, or has another one over it, stays as it is."""
+        """Close with ``result``, unless the box is closed already or another one is over it."""
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
     def action_close(self) -> None:

@@ -131,7 +131,7 @@ class ParametersScreen(Box[None]):
         await ask(self.query_one(PickList), f"{option.key} = ", value_text(value), hint, done=set_text)
 
     async def action_step(self, by: int) -> None:
-        """Take the next word, the other switch, or the next round number."""
+        """Take the next word, the opposite, or the next round number."""
         option = self._option
         if option is None:
             return
@@ -159,6 +159,6 @@ class ParametersScreen(Box[None]):
         self._fill()
 
     def action_redo(self) -> None:
-        """Make the change that was taken back again."""
+        """Redo the change that was undone."""
         self._pane.action_redo()
         self._fill()

@@ -47,7 +47,7 @@ def stepped(value: float, by: int, low: float | None, high: float | None) -> flo
 
 class Control(Canvas, Generic[V], can_focus=True):
     """One line with a label, in reverse while it has the focus. Up and down go to its neighbours. ``name``: the option of the
-    view that it changes, if that is all it does."""
+    view that it changes, if any."""
 
     DEFAULT_CSS = "Control { height: 1; } Control:focus { background: $panel; }"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class HeadlineBar(Canvas):
     """Breadcrumbs of the drill-down, then ``label value (basis)`` for as many numbers as fit in the line.
 
-    Numbers with a short form must be shown: they are shortened if not all of them fit, and if even that is too much, there
-    are two lines (not in a drill-down, where the breadcrumbs matter more).
+    Numbers with a short form must be shown: they are shortened if not all fit, and if that is not enough, there are two lines
+    (not in a drill-down, where breadcrumbs matter more).
     """
 
     _headline: tuple[Headline, ...] = ()
@@ -70,8 +70,8 @@ class HeadlineBar(Canvas):
     ) -> tuple[list[Line], int]:
         """Spread numbers over at most ``rows`` lines; return the lines and how many of the numbers they hold.
 
-        The basis of a number is added from the left while there is room. All but the first ``full`` numbers are
-        shortened (None: none is, and no basis is left out on purpose).
+        The basis of a number is added from the left while there is room. All but the first ``full`` numbers are shortened
+        (None: none is shortened, and bases are added).
         """
         parts: list[list[Line]] = [[]]
         used = width_of(first)

@@ -45,7 +45,7 @@ class PickList(ScrollCanvas, can_focus=True):
         self.cursor = 0
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Show these lines instead; the cursor stays where it is if it can."""
+        """Show these lines instead; the cursor stays if possible."""
         self.items = list(lines)
         self.cursor = max(min(self.cursor, len(self.items) - 1), 0)
         self.repaint()

@@ -99,7 +99,7 @@ async def ask(
 ) -> None:
     """Ask for one line at the bottom of ``origin``'s screen; the focus returns to ``origin``.
 
-    It returns when the line takes keys. Another line that is being asked for on this screen is closed without a text.
+    Returns when the line takes keys. An earlier prompt on this screen is closed without a text.
     """
     screen = origin.screen
     for old in screen.query(Prompt):

@@ -76,7 +76,7 @@ class TitleBar(Canvas):
         self.repaint()
 
     def _parts(self, width: int) -> tuple[list[Line], int]:
-        """Return the titles, and the cells between them: the gap goes before any letter does."""
+        """Return the titles, and the cells between them: the gap is dropped before letters are."""
         limits = [60, 16, 12, 9, 6, 3]
         parts: list[Line] = []
         for limit in limits:
@@ -192,7 +192,7 @@ class Sections(Frame):
         return self.query_one(TitleBar).hidden if self.is_mounted else frozenset()
 
     def hide(self, hidden: frozenset[int]) -> None:
-        """Leave out the sections ``hidden``, which do not apply; if one of them is shown, the first one is instead."""
+        """Leave out the sections ``hidden``, which do not apply; if one of them is shown, show the first section."""
         bar = self.query_one(TitleBar)
         if bar.hidden != hidden:
             bar.hidden = hidden

@@ -27,9 +27,9 @@ def shown(cell: Cell, kind: Kind, value: Any, width: int) -> str:
 
 
 def load_bar(kind: Kind, capacity: str = "", more: str = "", over: str = "") -> Renderer:
-    """Draw a bar and the number right of it: of 100 for percentages, else of column ``capacity`` of the row, or of the
-    column's peak where no capacity is known. Column ``more`` goes on in a second style. The number is red where the row's
-    flags have ``over``."""
+    """Draw a bar and, right of it, the number. The bar is full at 100 for percentages, else at the row's ``capacity`` or,
+    without one, at the column's peak. Column ``more`` is added in a second style. The number is red if the row's flags have
+    ``over``."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         # The header names the percentage: no sign behind each.
@@ -55,9 +55,9 @@ def load_bar(kind: Kind, capacity: str = "", more: str = "", over: str = "") -> 
 
 
 def moved(before: str, kind: Kind, bars: bool = False, over: str = "") -> Renderer:
-    """Draw before and after in one cell: ``38.4→52.1``, with a bar (of 100) of the part that was there and the part that came
-    where ``bars``; one number where nothing changed. It is red where the row's breaches have ``over``. A failed broker has
-    nothing afterwards, whatever the model leaves it (its replicas, as followers)."""
+    """Draw before and after in one cell: ``38.4→52.1``, or one number if nothing changed; with ``bars`` also a bar (of 100)
+    of the old and the added part. Red if the row's breaches have ``over``. A failed broker has no number afterwards, although
+    the model keeps its replicas as followers."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         after = _after_failure(cell)
@@ -116,7 +116,7 @@ def flag_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def goal_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a goal without the word that all of them end in, where there is little room."""
+    """Draw a goal; where there is little room without the word that all of them end in."""
     name = str(cell.value or "")
     return [(name if len(name) <= cell.width else name.removesuffix("Goal"), "")]
 

@@ -30,7 +30,7 @@ BROKERS, FAILURES, ROLLING, WHAT_IF = "brokers", "failures", "restarts", "what i
 
 
 class Root(Level):
-    """The sections of the tab. ``grouping``, ``measure``, ``page``: what the brokers, the restarts and the what-if show."""
+    """The sections of the tab. ``grouping``, ``measure``, ``page``: what brokers, restarts and what-if show."""
 
     NAME = "bl-sections"
     SCOPED_CSS = False
@@ -258,7 +258,7 @@ class Root(Level):
     # -- what Enter opens -------------------------------------------------------------------------------------------------
 
     async def _open_broker(self, row: Row) -> None:
-        """Open a broker; one that the what-if lets die shows what happens then."""
+        """Open a broker; for one that dies in the what-if, show the outcome."""
         if self.pane.result is not None and row.get("broker") in _killed(self.pane.result):
             self.choose(WHAT_IF)
         elif "source" in row:
@@ -268,7 +268,7 @@ class Root(Level):
         await self.pane.drill(PartitionLevel(row["topic"], row["partition"]))
 
     def _play(self, row: Row) -> None:
-        """Let what the row names die, and show what happens then."""
+        """Let what the row names die, and show the outcome."""
         pane: Any = self.pane
         pane.action_kill()
         self.choose(WHAT_IF)

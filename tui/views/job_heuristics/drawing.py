@@ -332,7 +332,7 @@ def _label(held: Any, attempt: int) -> str:
 
 
 def _signs(glyphs: Glyphs) -> dict[str, str]:
-    """Characters of attempts; neighbours on a lane take turns, so that they differ without colour."""
+    """Characters of attempts; neighbours on a lane alternate, so that they differ without colour."""
     if glyphs.ascii:
         return {"map": "#%", "reduce": "=~", "failed": "x", "killed": "-"}
     return {"map": "█▓", "reduce": "▒░", "failed": "x", "killed": "-"}
@@ -370,7 +370,7 @@ def _arrival(shown: JobDetail, width: int) -> list[Line]:
 
 
 METRICS = {"used_mb_s": ("used", " MB·s"), "wasted_mb_s": ("wasted", " MB·s"), "wait_ms": ("wait", " ms")}
-"""What a metric of the table differences is called on screen, and its unit."""
+"""Name on screen and unit of each metric in table differences."""
 
 
 def _exact(text: str) -> str:

@@ -127,7 +127,7 @@ class ScenarioControls(VerticalScroll):
 
 class OpenJob(Level):
     """The level of an open job. ``TAKES`` says which property of an advice the scenario can take, and as which parameter;
-    ``ADVISING`` in which sections rows can be taken, and from which table. ``LIMIT`` is the limit that is scaled at first."""
+    ``ADVISING`` names the sections whose rows can be taken, and their tables. ``LIMIT`` is the limit chosen at first."""
 
     PREFIX: ClassVar[str]
     TAKES: ClassVar[Mapping[str, str]] = {}
@@ -212,7 +212,7 @@ class OpenJob(Level):
             await pane.open(row["job_id"])
 
     def worst(self, result: Result) -> Key | None:
-        """Return the worst verdict: why the job is bad is what it was opened for. None if nothing is bad."""
+        """Return the worst verdict, which is why the job was opened; None if nothing is bad."""
         bad = [each for each in self.shown(result).verdicts if units.rank(each.severity) > units.rank("none")]
         return (max(bad, key=lambda verdict: units.rank(verdict.severity)).heuristic,) if bad else None
 
@@ -222,7 +222,7 @@ class OpenJob(Level):
         self.query_one(ScenarioControls).focus_first()
 
     def take(self) -> None:
-        """Take the advice under the cursor into the scenario; from elsewhere show it first."""
+        """Take the advice under the cursor into the scenario; from other sections show the advice first."""
         if self.section not in self.ADVISING:
             self.choose("advice")
             return

@@ -137,7 +137,7 @@ class Root(Level):
         )
 
     def _later(self, result: Result, name: str, make: Callable[[], pl.DataFrame]) -> Any:
-        """Return what ``make`` makes. Of fleet results a thread makes it, and the section is drawn again."""
+        """Return what ``make`` makes. For fleet results a thread makes it, then the section is drawn again."""
         if result.detail.stored is None:
             return make()
         known = self._made.get(name)
@@ -147,7 +147,7 @@ class Root(Level):
             def work() -> None:
                 self.app.call_from_thread(self._take, result, name, make())
 
-            # First the list is drawn: what a thread makes would take half of the interpreter's time.
+            # Draw the list first: a thread would slow that down by half.
             self.call_after_refresh(self.run_worker, work, group=name, exclusive=True, thread=True)
         return self._made[name][1]
 
@@ -243,7 +243,7 @@ class Pane(ViewPane):
         return SparkLevel(job_id) if spark else JobLevel(job_id)
 
     async def _open_in_full(self, level: StoredLevel) -> None:
-        """Show a job of a fleet result as any other: its own histories are there."""
+        """Show a job of a fleet result like any other once its histories were read."""
         if self.top is level:
             await super().back()
             await self.drill(self._full_level(level.job_id))
@@ -273,7 +273,7 @@ class Pane(ViewPane):
         self.parameters = replace(self.parameters, **fields)
 
     def _ask(self, urgent: bool = True) -> None:
-        """Whatever undo or defaults bring back, the open job stays the chosen one."""
+        """Ask for a result; the open job stays chosen through undo and defaults."""
         if self.open_job is not None and self.parameters.job != self.open_job:
             self._choose(job=self.open_job)
         super()._ask(urgent)
@@ -334,7 +334,7 @@ def _summary_lines(
     glyphs: Any,
 ) -> list[Line]:
     def short(text: str) -> str:
-        """A name of thousands of characters must hide nothing else."""
+        """Cut a name of thousands of characters, which would hide everything else."""
         return cut(harmless(text), 2 * width, glyphs.ellipsis)
 
     out: list[Line] = drawing.paragraph(short(row["name"] or "(no name)"), width, "title")

@@ -113,7 +113,7 @@ class SparkLevel(OpenJob):
         ]  # fmt: skip
 
     def draw(self) -> None:
-        """Draw the section on screen; on a narrow one the prediction takes the place of the model's words."""
+        """Draw the section on screen; a narrow screen shows the prediction instead of the model's words."""
         super().draw()
         result = self.pane.result
         shown = self.shown(result) if result is not None else None
@@ -312,7 +312,7 @@ def stage_tasks(shown: AppDetail, row: dict[str, Any], width: int, height: int, 
 
 
 def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
-    """Draw the tree of one plan: each node with its time, rows and size; a costly one is marked, and says by what."""
+    """Draw the tree of one plan: each node with its time, rows and size; costly ones are marked, with the reason."""
     if not rows:
         return paragraph("no plan in the log", width, "dim")
     mark = glyphs.severity["moderate"]

@@ -25,7 +25,7 @@ LABELS = {"default": "time + calls", "wlr": "WLR", "ols": "OLS", "nnls": "NNLS",
 """Names of the methods in charts."""
 
 MUCH, SOME = 10, 3
-"""Percent of all CPU from which a disagreement of the methods stands out."""
+"""Percent of all CPU from which methods that disagree are marked."""
 
 
 def share_cell(cell: Cell) -> Sequence[Fragment]:
@@ -57,7 +57,7 @@ def disagree_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 STATEMENT = named({})
-"""A statement is drawn from its beginning, unlike other names: what it does stands there."""
+"""A statement is cut at its end, unlike other names: its beginning says what it does."""
 CLASS_CELLS: Mapping[str, Renderer] = {
     "name": STATEMENT, "cpu_share": share_cell, "trend": trend, "disagreement": disagree_cell,
 }  # fmt: skip

@@ -57,7 +57,7 @@ class Root(Level):
         self._fit = once(lambda result: result.detail and result.detail.fit())
 
     def sections(self) -> tuple[Section, ...]:
-        """The classes, how well they are fitted, and other ways to look at them."""
+        """Return the sections: classes, fit, methods, intervals, comparison, sources."""
         classes = TableOf(table="classes", id="classes", rows=_classes, cells=drawing.CLASS_CELLS, open=self.open)
         summary = FactsOf(_summary, "class-summary", of="classes")
         return (

@@ -27,13 +27,13 @@ FATES: Mapping[str, str] = {
     "back": "ok",
     "over": "critical",
 }
-"""The style of a node's name by what becomes of it."""
+"""Style of a node's name by its fate."""
 
 STATES: Mapping[str, tuple[str, str]] = {
     "down": ("FAILED", "failed"), "gone": ("GONE", "failed"), "back": ("BACK", "ok"), "new": ("NEW", "ok"),
     "leaving": ("LEAVING", "moderate"),
 }  # fmt: skip
-"""What the state of a node reads, and its style, where a scenario decides it."""
+"""Text and style of a node's state where a scenario decides it."""
 STATE_STYLES = {"ACTIVE": "", "UNHEALTHY": "severe", "LEFT": "dim"}
 """Styles of states as the ring has them; others are moderate."""
 
@@ -41,7 +41,7 @@ STATE_STYLES = {"ACTIVE": "", "UNHEALTHY": "severe", "LEFT": "dim"}
 @cache
 def nodes_spec(table: Table, limited: bool, changed: bool, longest: int, loaded: bool = True) -> Table:
     """Order the nodes' columns by what matters: with a capacity also the headroom, in a scenario what is added. ``longest``:
-    cells that the names need; ``loaded``: whether there is any load, else the shares of keys have the bar."""
+    cells that the names need; ``loaded``: whether there is any load, else the bar shows shares of keys."""
     looks: dict[str, dict[str, Any]] = {
         "load_before": {"priority": 4, "hidden": not changed}, "zone": {"priority": 2}, "down": {"hidden": True},
         "added": {"priority": 1, "hidden": not changed}, "headroom": {"priority": 1, "hidden": not limited},
@@ -55,7 +55,7 @@ def nodes_spec(table: Table, limited: bool, changed: bool, longest: int, loaded:
     elif not changed:
         title = (
             table.column("load_after").header.removesuffix("after").strip()
-        )  # there is no load before to tell it from
+        )  # the only load: without its word for before or after
         looks["load_after"] = {"title": title or "load"}
     return replace(table, columns=tuple(replace(c, **looks.get(c.name, {})) for c in table.columns))
 
@@ -86,8 +86,8 @@ _REPLICA_SWEEP = ("rank", "down", "zone", "write_lost_share", "tenants_write_los
 
 @cache
 def kind_spec(table: Table, kind: str, counted: str) -> Table:
-    """Choose the columns of ``table`` that a kind of ring has. ``counted``: what loads count, which is then in their titles;
-    empty where they are bytes per second."""
+    """Choose the columns of ``table`` that a kind of ring has. ``counted``: what loads count, for their titles; empty for
+    bytes per second."""
     table, columns = _of_kind(table, kind), []
     for c in table.columns:
         if c.name in _LOADS and counted:
@@ -190,7 +190,7 @@ def change_cell(mean: float | None) -> Renderer:
 
 
 def _shared(names: Sequence[str]) -> str:
-    """Return what all names begin with; of a single one all of it."""
+    """Return the common beginning of all names."""
     low, high = min(names), max(names)
     return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
 
@@ -216,7 +216,7 @@ def names_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def rejected_cell(kind: Kind) -> Renderer:
-    """Return a renderer of load that is rejected; ``kind``: as what the load is formatted."""
+    """Return a renderer of rejected load, formatted as ``kind``."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         text = units.text(kind, cell.value or 0, cell.width)

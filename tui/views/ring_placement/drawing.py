@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLOURS = 7
 REJECTED, NOWHERE = "!", "-"
 LOST_NAMES, LOST_SIGNS = 2, 12
-"""Up to how many failed nodes the legend names, and of how many it shows the signs."""
+"""Most failed nodes that the legend names, and most whose signs it shows."""
 
 
 def sign(index: int) -> str:
@@ -82,15 +82,14 @@ def arranged(total: int, width: int, rows: int) -> list[tuple[int, int, bool]]:
     if not numbered:
         per = max(width, 1)
         if total > per:
-            # Each line begins with an ID; where even that does not do, a cell stands for several shards.
+            # Each line begins with an ID; if that is not enough, a cell stands for several shards.
             per = max(width - digits - 1, -(-total // rows), 1)
     return [(start, min(per, total - start), numbered) for start in range(0, total, per)]
 
 
 class ShardMap(Canvas):
-    """All shards, and below the legend of the nodes that matter. A grid with shard IDs where that fits, else a strip of
-    signs, in several lines (each with the ID it begins with) where one does not do. As tall as it needs to be, within
-    what the screen can spare."""
+    """All shards, and below the legend of the nodes that matter. A grid with shard IDs if that fits, else a strip of signs in
+    one line or several (each begins with an ID). As tall as needed, within what the screen can spare."""
 
     SCOPED_CSS = False
 
@@ -130,11 +129,11 @@ class ShardMap(Canvas):
         self.repaint()
 
     def on_resize(self) -> None:
-        """Another screen may spare more or fewer lines."""
+        """Fit again: another screen may spare more or fewer lines."""
         self._fit()
 
     def _fit(self) -> None:
-        """Take the height that the shards need. Another height is a new layout, so only then."""
+        """Take the height that the shards need; set it only if it changes, since that is a new layout."""
         if self._map_view is None or not self.is_attached or self.screen.has_class("-tiny"):
             return
         width = self.size.width or self.app.size.width - 2
@@ -184,7 +183,7 @@ class ShardMap(Canvas):
         return lines
 
     def _node_name(self, node: str) -> str:
-        """Return the id of a node, shortened where it does not tell nodes apart."""
+        """Return the ID of a node, cut in the middle, where IDs are most alike."""
         return cut_middle(harmless(node), 24, self.glyphs.ellipsis)
 
     def _legend(self, map_view: ShardMapView, total: int, shown: int, width: int) -> Line:
@@ -227,14 +226,14 @@ FATES = {
     "gone": ("x", "severe"),
     "down": ("x", "critical"),
 }
-"""Sign and style of a node by its fate, the worst last; without a sign of its own it has that of the table."""
+"""Sign and style of a node by its fate, the worst last; an empty sign means its sign in the table."""
 SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """One sign per node, in ring order, as in the table of nodes."""
 
 SHADES = ((0.2, "critical"), (0.05, "severe"), (0.01, "moderate"), (0.0, "low"))
 """Least share of all keys that a pair loses, and its style."""
 DIGITS = ".123456789#"
-"""Signs of a pair by what it loses, relative to the worst pair; the first one stands for nothing."""
+"""Signs of a pair by what it loses, relative to the worst pair; the first one means none."""
 
 
 def zone_lines(map_view: ShardMapView, width: int, height: int, ellipsis: str) -> list[Line]:
@@ -342,7 +341,7 @@ RING_MOMENTS = (
     ("left", "B", "gone or forgotten"),
     ("returned", "C", "back"),
 )
-"""Moments of segment writers, and of rings with replicas: regime, letter, and what is so then."""
+"""Moments for segment writers and for rings with replicas: regime, letter, situation."""
 
 
 def moment_text(moment: RegimeTotals, width: int) -> str:

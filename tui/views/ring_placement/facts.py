@@ -51,7 +51,7 @@ def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellips
 
 
 def totals(s: Mapping[str, Any]) -> list[Fact]:
-    """List the totals of a result's summary, what decides first: on a small screen the rest is below the edge."""
+    """List the totals of a result's summary, the decisive ones first: a small screen shows only those."""
     facts: list[Fact] = [("Totals", "", "title"),
                          ("rejected", _rate(s, "rejected_bytes"), "critical" if s["rejected_bytes"] else "")]  # fmt: skip
     if s.get("nodes_over_capacity") is not None:

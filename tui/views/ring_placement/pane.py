@@ -193,7 +193,7 @@ class Pane(ViewPane):
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def show(self, result: Result) -> None:
-        """Note the moments that the files hold; go to the section that was asked for."""
+        """Note the moments that the files hold; show the section that was asked for."""
         if result.at_ms is None:
             self._moments = result.detail.moments
         if self._goto:
@@ -293,7 +293,7 @@ class Pane(ViewPane):
         return name, str(zone)
 
     async def action_back(self) -> None:
-        """Stop a sweep that is under way, else as everywhere."""
+        """Stop a running sweep; else do as in every tab."""
         if self.host.working(self.VIEW) and self._undo and self._undo[-1].sweep != self.parameters.sweep:
             self.action_undo()
             self.notify("the sweep is stopped", timeout=2)
@@ -301,17 +301,17 @@ class Pane(ViewPane):
         await super().action_back()
 
     def action_toggle_node(self) -> None:
-        """The node under the cursor fails, or not any more."""
+        """Let the node under the cursor fail, or bring it back."""
         if node := self._node():
             self.change(fail=scenario.node_toggled(self.parameters.fail, *node, self._map_view))
 
     def action_toggle_zone(self) -> None:
-        """Its whole zone fails, or not any more."""
+        """Let its whole zone fail, or bring it back."""
         if node := self._node():
             self.change(fail=scenario.zone_toggled(self.parameters.fail, node[1], self._map_view))
 
     def action_toggle_leaving(self) -> None:
-        """The node under the cursor is LEAVING, or not any more."""
+        """Mark the node under the cursor as LEAVING, or unmark it."""
         if node := self._node():
             others = tuple(name for name in self.parameters.leaving if name != node[0])
             self.change(leaving=others if node[0] in self.parameters.leaving else (*others, node[0]))
@@ -339,7 +339,7 @@ class Pane(ViewPane):
             return
         there = self.result.summary["healthy"]
         wanted = max((self.parameters.scale or there) + by, 1)
-        # As many as there are is no change, and nothing to be cleared.
+        # The present number is no change, so that there is nothing to clear.
         self.change(scale=None if wanted == there else wanted)
 
     def action_cascade(self) -> None:

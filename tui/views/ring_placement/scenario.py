@@ -44,7 +44,7 @@ TABLES: tuple[tuple[str, str], ...] = (
 """Sections beside the map, and the result table each shows; Pairs is a drawing."""
 
 BELOW = ("sweep", "shards", "observed")
-"""Tables of which the first with rows stands below nodes and tenants on a large screen."""
+"""Candidates for the table below nodes and tenants on a large screen: the first that has rows."""
 
 OTHER_KINDS: Mapping[str, frozenset[str]] = {
     "segment-writer": frozenset({"partitions", "pairs", "restart", "sizes"}),
@@ -66,13 +66,13 @@ HINTS = {
     "observed": "needs metrics: what writers or ingesters really have",
     "strategy": "needs placement_stats.binpb",
 }
-"""How to get a table that is only made on demand."""
+"""How to get a table that is made only on demand."""
 
 KEY_HINTS = {
     "segments": 'tenant/dataset, tenant/dataset@fingerprint or tenant{service_name="x", ...}',
     "replicas": 'tenant, tenant@token, tenant/series{label="x", ...} or tenant{stream label="x", ...}',
 }
-"""Forms of a key that can be explained, by what a ring places."""
+"""Forms in which a key can be typed, by kind of ring."""
 
 
 def steps(p: RingParameters) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def following(order: Sequence[str], now: str) -> str:
 
 
 def key_of(row: Mapping[str, Any], kind: str) -> str:
-    """Return the key or tenant that ``row`` of a table names, in the form in which it can be explained; "" for others."""
+    """Return the key or tenant of ``row`` as it can be typed for an explanation; "" without one."""
     if row.get("tenant") is None:
         return ""
     if kind != "segment-writer":

@@ -21,7 +21,7 @@ METRICS = (
     "similarity", "runs_needed", "disagree", "n_left", "n_right", "mean_left", "mean_right", "median_left", "median_right",
     "unit", "upstream_matched", "changed", "evidence", "kind", "effect",
 )  # fmt: skip
-"""Columns of the metrics table on screen, in order; the rest can be switched on."""
+"""Columns of the metrics table on screen, in order; others can be switched on."""
 SHAPE: Shape = {
     "name": (18, 0, 40), "bucket": (6, 0, 9), "test": (11, 0, 22), "samples": (6, 2, 20), "ratio": (10, 0, 0),
     "interval": (13, 3, 0), "verdict": (12, 0, 0),
@@ -59,8 +59,8 @@ SECTIONS: Mapping[str, tuple[Sequence[str], Shape]] = {
 
 
 def screen_table(declared: Table, mode: str) -> Table:
-    """Return a declared table as the screen shows it: what names a row in one column, samples in the row. The title of the
-    ratio says what is over what, which depends on the ``mode``.
+    """Return a declared table as the screen shows it: with a name in one column and samples in the row. The title of the
+    ratio says which side is divided by which: that depends on the ``mode``.
 
     Columns that the section does not name can be switched on.
     """
@@ -95,8 +95,8 @@ def screen_table(declared: Table, mode: str) -> Table:
 def screen_frame(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table with the columns that only the screen has; cells draw samples and intervals.
 
-    Metrics that became worse come first, then those that are different otherwise, each the strongest first; where too few runs
-    give no evidence, the largest change.
+    Metrics that became worse come first, then other differences; within each the strongest evidence or, without enough runs,
+    the largest change.
     """
     import polars as pl
 

@@ -26,7 +26,7 @@ _PERCENTILE = re.compile(r"Perc([0-9.]+)")
 
 
 def effect_style(row: Mapping[str, Any]) -> str:
-    """Return the style of a metric by what became of it: red only for the worse, green for the better."""
+    """Return the style of a metric by its change: red for worse, green for better."""
     if row.get("verdict") != "different" or row.get("muted"):
         return ""
     return {"better": "ok", "worse": "severe"}.get(row.get("effect") or "", "moderate")
@@ -43,7 +43,7 @@ def means_cell(cell: Cell) -> Sequence[Fragment]:
         f"{value:.1e}" if 0 < abs(value) < 1e-3 else units.text("number", value, 5).strip() for value in (left, right)
     ]
     text = f"{texts[0]}{cell.glyphs.arrow}{texts[1]}"
-    for shown in (unit, unit.partition("/")[0]):  # per operation goes without saying where there is no room
+    for shown in (unit, unit.partition("/")[0]):  # without room, leave out "per operation"
         if len(text) + len(shown) < cell.width:
             return [(f"{text} {shown}".rstrip().rjust(cell.width), "")]
     return [(text.rjust(cell.width), "")]
@@ -106,7 +106,7 @@ RUN_CELLS: Mapping[str, Renderer] = {"influence": influence_cell, "outliers": sh
 
 
 def naming(tests: Iterable[str]) -> dict[str, Renderer]:
-    """Return the renderers of cells that name a metric, of which ``tests`` are all tests."""
+    """Return the renderers of cells that name a metric; ``tests``: names of all tests."""
     shorts = short_ends(tests)
 
     def test(cell: Cell) -> Sequence[Fragment]:
@@ -139,8 +139,8 @@ def short_ends(names: Iterable[str]) -> dict[str, str]:
 def named(frame: pl.DataFrame) -> pl.DataFrame:
     """Add a column ``name``: verb, resource/subresource, scope (unless it is ``resource``) and further labels.
 
-    Labels that repeat verb or resource are left out, and what all metrics of a test share, labels or verb: it tells none from
-    another, and what does would be cut for it.
+    Left out are labels that repeat verb or resource, and labels or verbs that all metrics of a test share: they distinguish
+    nothing and would cut off what does.
     """
     import polars as pl
 

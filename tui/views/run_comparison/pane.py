@@ -43,7 +43,7 @@ METRICS, GROUPS = "Metrics", "Groups"
 ONLY = {
     "verdict=different effect=worse": "worse", "verdict=different effect=better": "better", "disagree=yes": "disagree",
 }  # fmt: skip
-"""Filters that the key for only worse goes through, and the word for each on screen."""
+"""Filters that the key "only worse" steps through, and the word for each on screen."""
 STEP = 0.02
 """Change of a threshold per key press."""
 _STEPS = {"min_count": 1.0, "min_average": 5.0, "change_p": 0.001, "alpha": 0.01}
@@ -80,7 +80,7 @@ class Root(Level):
     # -- layout -------------------------------------------------------------------------------------------------
 
     def sections(self) -> tuple[Section, ...]:
-        """Metrics, then runs, groups and what else answers questions, and the thresholds."""
+        """Return the sections: metrics, runs, groups, change points, missing metrics, thresholds."""
         naming = self._named({})
         return (
             Section(METRICS, self._metrics_section(), mark=lambda result: self._only()),
@@ -115,7 +115,7 @@ class Root(Level):
         return self._table("change_points", id, looks=self._named(drawing.CHANGE_CELLS), open=self.open_named, **more)
 
     def _table(self, table: str, id: str, **more: Any) -> TableOf:
-        """Return a table in the order that matters most."""
+        """Return a table with the columns and order of the screen."""
 
         def rows(result: Result) -> Any:
             declared = self.pane.spec(table)
@@ -192,7 +192,7 @@ class Root(Level):
             metrics.move_to_key(tuple(found.select(self.pane.spec("metrics").key).row(0)))
 
     def _only(self) -> tuple[str, str]:
-        """Return which metrics are shown only."""
+        """Return the word for the filter in force."""
         kept = self.query_one("#metrics", LiveTable).choice.filter
         word = next((word for term, word in ONLY.items() if term in kept), "")
         return word and f"{word} only", "key"
@@ -319,14 +319,14 @@ class Pane(ViewPane):
         self.change(left=(), right=())
 
     def action_toggle_run(self) -> None:
-        """Take runs out or back, or mute a metric or hear it again: what the cursor is on."""
+        """Take runs out or put them back, or mute or unmute a metric: what the cursor is on."""
         if self.query("#metrics") and self.query_one("#metrics", LiveTable).has_focus:
             self._mute()
         else:
             self.root.runs.toggle_run()
 
     def _mute(self) -> None:
-        """Mute the metric under the cursor, or take back what mutes it."""
+        """Mute the metric under the cursor, or unmute it."""
         row = self.query_one("#metrics", LiveTable).row
         if row is None or self.parameters is None or row["pooled"]:
             return

@@ -60,7 +60,7 @@ class RunMarks:
         self._range_from = None
 
     def toggle_job(self, job: str) -> None:
-        """Mark a whole job, or not any more."""
+        """Mark a whole job, or unmark it."""
         self.jobs ^= {job}
 
     def summary(self) -> str:
@@ -121,7 +121,7 @@ class RunChoice:
         self._marks_changed()
 
     def toggle_run(self) -> None:
-        """Take runs out of the comparison, or back to the side their job is on."""
+        """Take runs out of the comparison, or put them back on the side of their job."""
         here = self._run()
         if here is None or self._level.pane.result is None:
             return

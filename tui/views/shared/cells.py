@@ -15,8 +15,8 @@ Style = str | Callable[[Cell], str]
 
 
 def number(format: str | Callable[[Any], str], style: Style = "", none: str = units.NOTHING) -> Renderer:
-    """Return a renderer of numbers, aligned right. ``format``: as for ``str.format``, or a function of the value; ``none``: what
-    stands for no value."""
+    """Return a renderer of numbers, aligned right. ``format``: a ``str.format`` pattern or a function of the value; ``none``:
+    text for no value."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         if cell.value is None:
@@ -33,7 +33,7 @@ def share(format: str, style: Style = "", none: str = units.NOTHING) -> Renderer
 
 
 def named(styles: Mapping[str, str], other: str = "", none: str = "") -> Renderer:
-    """Return a renderer of words: each in its style, all ``other`` ones in that; ``none`` stands for no word."""
+    """Return a renderer of words, each in its style or in ``other``; ``none``: text for no word."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         word = str(cell.value or none)

@@ -1,4 +1,4 @@
-"""A tab: the levels of drilling down, its results, and why there are none."""
+"""A tab: its levels of drilling down, its results, or why there is none; and the tab of views without their own."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class ViewPane(Tab):
         self.placeholder()
 
     def placeholder(self, progress: str = "") -> None:
-        """Show, while there is nothing to draw, what this tab reads and why there is nothing yet; ``progress`` of the work."""
+        """While there is nothing to draw, show what this tab reads and why there is nothing yet, or the ``progress``."""
         if self.levels or not self.query("#placeholder"):
             return
         self.query_one("#placeholder", TextPanel).show(_why_nothing(self, progress))
@@ -159,9 +159,8 @@ class ViewPane(Tab):
             self.notify(f"{self.entry.title} cannot be drawn: {self.error}", severity="error", markup=False)
 
     async def nothing(self, *, empty: str = "", error: str = "") -> None:
-        """Handle a request without a result: the last good one stays and is marked, without one the placeholder says why.
-
-        ``empty``: why there is no input any more, then the old result goes. ``error``: why the computation failed.
+        """Handle a request without a result: keep the last good one, marked, or let the placeholder say why there is none.
+        ``empty``: why there is no input any more (then the old result goes). ``error``: why the computation failed.
         """
         self.empty, self.error = empty, error
         self._wait(False)
@@ -183,7 +182,7 @@ class ViewPane(Tab):
     def _place_notes(self) -> None:
         """Give the notes their line if there are any and the screen is not tiny.
 
-        It is set directly, not by a class, which would take effect one repaint later.
+        It is set directly: a class would take effect one repaint later.
         """
         self.query_one(NotesBar).display = bool(self.result and self.result.notes) and self.app.size.height >= 16
 
@@ -208,13 +207,13 @@ class ViewPane(Tab):
 
     @on(Sections.Shown)
     def unzoom(self) -> None:
-        """Show the whole tab again: what had the screen may be out of sight."""
+        """Show the whole tab again: what was zoomed may be out of sight."""
         if self.zoomed and self.screen.maximized is not None:
             self.screen.maximized.styles.height = self._height
             self.screen.maximized = None
 
     def action_zoom(self) -> None:
-        """Give the whole screen to what has the focus, else to the section on screen; or take it back."""
+        """Zoom what has the focus, else the section on screen; or end the zoom."""
         if self.zoomed:
             self.unzoom()
             return

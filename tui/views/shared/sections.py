@@ -1,7 +1,7 @@
 """The levels of a tab as declarations: sections, the tables and panels in them, how rows are drawn, and what Enter opens.
 
-A section's content is a tree of parts: ``TableOf`` and ``Shown`` are what is drawn, ``Box`` arranges them. Only the section on
-screen is drawn; the others are when they are chosen.
+A section's content is a tree of parts: ``TableOf`` and ``Shown`` are what is drawn, ``Box`` arranges them. Only the section
+on screen is drawn.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class TableOf:
 
     ``table``: the result table that it shows. ``rows``: a function of the result that returns other rows: a frame, or a frame
     and its declaration, or None for no rows. ``arrange`` changes the declaration (titles, order of columns). ``cells`` draw
-    the cells of some columns, ``style`` whole rows; either may be made from the result by a function: ``looks``.
-    ``open``: what Enter does, given the row under the cursor. ``name``: what the operator's choices are remembered under,
-    after the view's name. ``sort``: the column by which it is sorted at first, descending. ``first``: a function of the
-    result that returns the key of the row on which the cursor is put at first. ``empty``: said in place of rows; with
-    ``hide`` the table is left out without rows. ``height``: a function from the number of rows to lines.
+    the cells of some columns; ``looks``, a function of the result, replaces them if cells or row styles depend on it.
+    ``open``: what Enter does, given the row under the cursor. ``name``: the operator's choices are remembered under
+    view/name. ``sort``: column of the first order, descending. ``first``: a function of the result that returns the key of
+    the row under the first cursor. ``empty``: text in place of rows. ``hide``: leave the table out if ``rows`` returns None.
+    ``height``: lines for a number of rows.
     """
 
     table: str
@@ -134,7 +134,7 @@ Part = TableOf | Shown | Box
 @dataclass(frozen=True)
 class Section:
     """A title and what is below it. ``mark``: what stands behind the title, as text and style. ``hidden``: whether the
-    section does not apply to a result. ``hint``: said while the result has no rows for its first table."""
+    section does not apply to a result. ``hint``: how to get its first table, said if the result has none."""
 
     title: str
     content: Part
@@ -156,8 +156,8 @@ class Level(Frame):
     """One step of drilling down: covers what is below it in the pane until Escape.
 
     A subclass declares its ``sections`` and perhaps a ``head`` above them. ``crumb`` is its name in the header line.
-    ``show(result)`` is called at once and for every new result; where what it shows is gone (its row does not exist any more),
-    say so in the level rather than close it. ``NAME`` is the id of the widget with the sections.
+    ``show(result)`` is called at once and for every new result; if what it shows is gone, it says so rather than closing.
+    ``NAME`` is the id of the widget with the sections.
     """
 
     DEFAULT_CSS = "Level { height: 1fr; width: 1fr; }"
@@ -293,12 +293,12 @@ class Level(Frame):
         return self.query_one(f"#{table}", LiveTable).row
 
     def step_section(self, step: int) -> bool:
-        """Do what the keys of sections do here, if that is something else; return whether it is."""
+        """Handle the keys of sections, if they do something else here; return whether they do."""
         return False
 
 
 def once(make: Callable[[Result], T]) -> Callable[[Result], T]:
-    """Return ``make`` with a memory of the newest result: several parts draw what it returns."""
+    """Return ``make`` called once per result: several parts draw what it returns."""
     newest: list[Any] = [None, None]
 
     def made(result: Result) -> T:
@@ -315,7 +315,7 @@ class DetailPanel(Frame):
     ``d`` opens and closes. From 100 columns on ``d`` hides and shows it."""
 
     SCOPED_CSS = False
-    """Scoped rules see nothing above the widget, so not the screen's classes either."""
+    """Scoped rules do not see the screen's classes."""
     DEFAULT_CSS = """
     DetailPanel { width: 42%; height: 1fr; border-left: vkey $panel; padding: 0 0 0 1; }
     DetailPanel.-closed { display: none; }
@@ -355,7 +355,7 @@ class Drawing(ScrollCanvas, can_focus=True):
 class Fit(Frame):
     """A table with as many lines as it has rows, up to all but ``least``, over widgets that take the rest.
 
-    Where fewer than ``least`` lines and half of the screen would be left, the table takes all of them.
+    If that leaves less than ``least`` lines, and less than the table needs, the table takes all of them.
     """
 
     DEFAULT_CSS = """
@@ -371,7 +371,7 @@ class Fit(Frame):
 
     @on(LiveTable.Highlighted)
     def rows_changed(self, event: LiveTable.Highlighted) -> None:
-        """Share the lines again where rows came or went."""
+        """Share the lines again if rows came or went."""
         if event.table is self.table:
             self.fit()
 

@@ -28,7 +28,7 @@ class Side:
 
     @property
     def words(self) -> str:
-        """Return what an operator calls it."""
+        """Return its name for an operator."""
         moment = units.moment(self.at_ms) if self.at_ms is not None else "now"
         return f"{self.name} {moment}".strip()
 
@@ -63,9 +63,7 @@ class SideBySide(Level):
         view = self.pane.view
         if other is not None and view is not None and self.is_attached:
             table = self.query_one(LiveTable)
-            if (
-                table.choice.columns is None
-            ):  # also those of a side that has nothing of what differs: that is the answer
+            if table.choice.columns is None:  # also columns that are empty on one side: that is the answer
                 table.choose(columns=tuple(column.name for column in SIDES.columns), remember=False)
             table.show(side_by_side(view.tables, other, result), SIDES)
 

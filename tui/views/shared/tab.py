@@ -1,4 +1,4 @@
-"""What a tab chooses: the parameters of its view with undo, and the moment that it looks at."""
+"""The choices of a tab: parameters with undo, and the moment of time travel."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Tab(Frame):
         return self.replace_parameters(changed)
 
     def replace_parameters(self, parameters: Parameters) -> bool:
-        """Take whole parameters (a scenario from a table), with undo; return whether they differ from those in force."""
+        """Replace all parameters (by a scenario), with undo; return whether they differ."""
         if parameters == self.parameters:
             return False
         self._undo = [*self._undo[-UNDO_LIMIT:], self.parameters]
@@ -145,7 +145,7 @@ class Tab(Frame):
         self._take_from(self._undo, self._redo, "nothing to undo")
 
     def action_redo(self) -> None:
-        """Make the change that was taken back again."""
+        """Redo the change that was undone."""
         self._take_from(self._redo, self._undo, "nothing to redo")
 
     def _take_from(self, source: list[Any], other: list[Any], nothing: str) -> None:

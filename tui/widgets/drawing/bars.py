@@ -59,7 +59,7 @@ def change_bar(before: str, after: str, limit: str, mean: float | None = None) -
     """Return a cell renderer for before→after: the common part of both values plain, added and removed parts apart.
 
     ``before``, ``after`` and ``limit`` (a mark at the capacity) are column names; the scale is the larger peak of the
-    columns. ``mean``: where another mark stands in all bars.
+    columns. ``mean``: position of another mark in all bars.
     """
 
     def render(cell: Cell) -> Sequence[Fragment]:

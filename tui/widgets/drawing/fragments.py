@@ -1,8 +1,8 @@
 """Pieces of styled text, measured in terminal cells. Pure: no Textual, no Polars.
 
 A ``Fragment`` is (text, style name); a ``Line`` is a list of fragments. Style names are the words of ``STYLES``; widgets
-map each to a component class ``ll--<name>``. Every text passes ``harmless`` on its way in: the last gate before the
-terminal, whatever a reader forgot.
+map each to a component class ``ll--<name>``. Every text passes ``harmless`` on its way in: the last gate before the terminal,
+in case a reader forgot.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ STYLES: tuple[str, ...] = (
     "header", "sorted", "cursor", "dim", "key", "title", "ok", "low", "moderate", "severe", "critical", "bar", "bar2",
     "mark", "link", "changed", "failed",
 )  # fmt: skip
-"""All style names of fragments; ``""`` is plain. ``ok`` … ``critical`` are the engine's levels; ``failed``: what a
-scenario took down."""
+"""All style names of fragments; ``""`` is plain. ``ok`` … ``critical`` are the engine's levels; ``failed``: nodes that fail
+in a scenario."""
 
 
 def harmless(text: str) -> str:

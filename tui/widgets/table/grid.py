@@ -39,10 +39,10 @@ log = logging.getLogger("loadlens.grid")
 INLINE_ROWS = 5_000
 """Number of rows up to which a frame is sorted and filtered at once, not in a thread."""
 STRUCK = Style(strike=True)
-"""Added to the cursor on what a scenario took down."""
+"""Added to the cursor on nodes that fail in a scenario."""
 LEVEL_STYLES = ("low", "moderate", "severe", "critical")
 SORTING_AFTER_S = 0.3
-"""Seconds before sorting is mentioned: quick sorting would flicker with every change of the data."""
+"""Seconds before sorting is mentioned: quick sorts would flicker with every change of the data."""
 
 
 class Grid(ScrollView, Painter):
@@ -86,7 +86,7 @@ class Grid(ScrollView, Painter):
         id: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id)
-        self.empty = empty  # what stands in the place of rows where there are none
+        self.empty = empty  # shown if there are no rows
         self.spec = spec
         self._looks = windows.PLAIN
         self.choice = choice or Choice()
@@ -115,7 +115,7 @@ class Grid(ScrollView, Painter):
     # -- data ---------------------------------------------------------------------------------------------------
 
     def show(self, frame: pl.DataFrame, spec: Table | None = None, looks: Looks = windows.PLAIN) -> None:
-        """Show ``frame`` by the declaration ``spec`` (None: that of before) and with ``looks``. An equal frame draws nothing."""
+        """Show ``frame`` as declared by ``spec`` (None: as before), drawn by ``looks``. An equal frame sends nothing."""
         if spec is not None and spec != self.spec:
             self.spec, self._width = spec, -1
         self._looks = looks
@@ -139,7 +139,7 @@ class Grid(ScrollView, Painter):
         def build_window() -> None:
             try:
                 built = windows.build(spec, frame, choice, previous, looks)
-            except BaseException:  # a panic of Polars too: rows that stay the old ones for ever would be wrong
+            except BaseException:  # also a panic of Polars: old rows must not stay for ever
                 log.exception("sorting and filtering %s failed", self.name)
                 built = windows.unsorted(spec, frame, choice, looks)
             if self.is_attached:
@@ -148,7 +148,7 @@ class Grid(ScrollView, Painter):
         self.run_worker(build_window, thread=True, group="build", exit_on_error=False, description="sort and filter")
 
     def wait(self, waiting: bool) -> None:
-        """Note whether a result is being computed: a table without rows then says so, not that there are none."""
+        """Note whether a result is being computed: a table without rows then says so."""
         if waiting != self.waiting:
             self.waiting = waiting
             if self.window is not None and not self.window.height:
@@ -167,7 +167,7 @@ class Grid(ScrollView, Painter):
         """
         old, self.window, self._building_since = self.window, window, 0.0
         if not self.is_attached or not self.size.height:
-            # Not laid out or hidden: on_resize draws it. The cursor is put on its row now, so that panes can ask.
+            # Not laid out or hidden: drawn later. The cursor is placed now, so that panes can ask for its row.
             self.cursor = window.locate(self.cursor_key, self.cursor) or 0
             self.cursor_key = window.key(self.cursor)
             self._cache.clear()
@@ -186,7 +186,7 @@ class Grid(ScrollView, Painter):
         if old is None or old.height != window.height:
             whole = self._resize() or whole
         if moved and old is not None:
-            # The row under the cursor moved: let the view follow, so that it stays where the eye is.
+            # The row under the cursor moved: scroll with it, so that it stays where the eye is.
             target = max(min(self.scroll_offset.y + moved, self.max_scroll_y), 0)
             if not self.scroll_offset.y <= position < self.scroll_offset.y + self._page:
                 self.scroll_to(y=target, animate=False)

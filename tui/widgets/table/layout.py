@@ -76,7 +76,7 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, needs: Mappin
     for index in ranked:
         size = column_width(columns[index]) + (GAP if fitting else 0)
         if fitting and used + size > width:
-            break  # an important column that does not fit ends the row: a less important one must not take its place
+            break  # a column that does not fit ends the row: a less important one must not take its place
         fitting.append(index)
         used += size
     chosen = [columns[index] for index in sorted(fitting)]

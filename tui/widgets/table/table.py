@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class LiveTable(Grid, can_focus=True):
     """A virtual table.
 
-    ``spec`` declares the columns; the operator's choices are remembered under ``name`` (view/table). ``show`` shows new data
-    together with how they are drawn.
+    ``spec`` declares the columns; the operator's choices are remembered under ``name`` (view/table). ``show`` shows new rows
+    with their looks.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
@@ -173,13 +173,13 @@ class LiveTable(Grid, can_focus=True):
         self.choose(descending=not self.choice.descending)
 
     def action_clear(self) -> None:
-        """Remove the filter; without one, Escape means what it means outside the table."""
+        """Remove the filter; without one, Escape works as outside the table."""
         if not self.choice.filter:
             raise SkipAction()
         self.choose(filter="")
 
     def action_find_again(self, step: int) -> None:
-        """Go to the next or previous match; without a search the keys mean what they mean outside the table."""
+        """Go to the next or previous match; without a search, the keys work as outside the table."""
         if not self.search:
             raise SkipAction()
         if not self.find(self.search, step):

@@ -73,7 +73,7 @@ Renderer = Callable[[Cell], Sequence[Fragment]]
 
 @dataclass(frozen=True)
 class Looks:
-    """How rows are drawn. It is shown and kept together with its rows, so that no cell is drawn from another result.
+    """How rows are drawn. Shown and kept together with the rows, so that no cell is drawn from another result.
 
     ``cells`` draw the cells of some columns (by name), ``style`` returns the style of a whole row (empty: none); ``source``
     is the result that the rows are of.
@@ -95,11 +95,11 @@ NAMES: frozenset[str] = frozenset({"name", "topic", "subject", "group", "tenant"
 
 
 MEASURED_ROWS = 20_000
-"""Rows of which the longest text is looked for."""
+"""Rows among which the longest text is searched."""
 DRAWN_ROWS = 100
-"""Rows that are drawn to learn the width of texts that are not shown as they are."""
+"""Rows that are drawn to measure texts that a renderer changes."""
 WIDEST = 400
-"""Cells that such a text is given for that."""
+"""Cells given to such a text while it is measured."""
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
@@ -117,7 +117,7 @@ def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Col
 
 
 def _has_values(frame: pl.DataFrame, name: str) -> bool:
-    """Return whether a column says anything: a value in any row, a text that is not empty. Without rows nothing is known."""
+    """Return whether a column says anything: any value, any text that is not empty; also True without rows."""
     import polars as pl
 
     values = frame.get_column(name)
@@ -271,7 +271,7 @@ def build(
 
 
 def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice, looks: Looks) -> Window:
-    """Return a window on all rows in the order of ``frame``, for where ``build`` fails by a bug; its ``error`` says so."""
+    """Return a window on all rows in the order of ``frame``, for when ``build`` fails by a bug; its ``error`` says so."""
     import polars as pl
 
     rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
