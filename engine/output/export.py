@@ -35,17 +35,26 @@ def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
 
 def _columns(frame: pl.DataFrame, documents: set[str]) -> Iterator[list[list[Any]]]:
     """Yield the columns of ``frame`` as lists of JSON-ready values, ``_BATCH`` rows at a time."""
+    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+    nested = {name for name, dtype in frame.schema.items() if dtype.is_nested() and _has_floats(dtype)}
     for start in range(0, frame.height, _BATCH):
         batch = frame.slice(start, _BATCH)
+        batch = batch.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats)
         columns: list[list[Any]] = []
         for name in frame.columns:
             values = batch.get_column(name).to_list()
             if name in documents:
                 values = [None if text is None else _document(text) for text in values]
-            elif batch.schema[name].is_float() or batch.schema[name].is_nested():
+            elif name in nested:
                 values = [finite(value) for value in values]
             columns.append(values)
         yield columns
+
+
+def _has_floats(dtype: Any) -> bool:
+    """Whether values of a data type hold floats at any depth."""
+    inner = [field.dtype for field in getattr(dtype, "fields", ())] or [getattr(dtype, "inner", None)]
+    return any(part is not None and (part.is_float() or _has_floats(part)) for part in inner)
 
 
 def _document(text: str) -> Any:
