@@ -97,7 +97,10 @@ MOST_JOBS = 100_000
 def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> bytes:
     """Format the report as indented UTF-8 JSON."""
     encoded = msgspec.json.encode(envelope(view, result, parameters, at_ms, only))
-    return (harmless_json(msgspec.json.format(encoded, indent=1).decode()) + "\n").encode()
+    text = msgspec.json.format(encoded, indent=1)
+    if not text.isascii() or b"\x7f" in text:  # all other control characters of ASCII are escaped
+        text = harmless_json(text.decode()).encode()
+    return text + b"\n"
 
 
 def to_text(view: View, result: Result, only: str | None = None, width: int = 0) -> str:

@@ -307,17 +307,19 @@ def _lines(body: bytes, first: int) -> tuple[pl.DataFrame, int]:
 
     Empty lines are dropped first: a small packed file may hold hundreds of millions.
     """
-    data = np.frombuffer(body, np.uint8)
-    ends = data == ord("\n")
-    count = int(np.count_nonzero(ends))
-    empty = ends & np.append(True, ends[:-1])[: len(ends)]
     numbers: pl.Series | None = None
-    if empty.any():
+    if body.startswith(b"\n") or b"\n\n" in body:
+        data = np.frombuffer(body, np.uint8)
+        ends = data == ord("\n")
+        empty = ends & np.append(True, ends[:-1])[: len(ends)]
+        count = int(np.count_nonzero(ends))
         numbers = pl.Series("line", np.cumsum(ends, dtype=np.uint32)[ends & ~empty] + np.uint32(first - 1))
         body = data[~empty].tobytes()
-    lines = pl.Series("raw", decode(body).replace("\r\n", "\n").split("\n")[:-1], dtype=pl.String)
+    text = decode(body).replace("\r\n", "\n") if b"\r" in body else decode(body)
+    lines = pl.Series("raw", [text[:-1]] if text else [], dtype=pl.String).str.split("\n").explode()
     if numbers is None:
-        numbers = pl.int_range(first, first + lines.len(), dtype=pl.UInt32, eager=True).alias("line")
+        count = lines.len()
+        numbers = pl.int_range(first, first + count, dtype=pl.UInt32, eager=True).alias("line")
     return pl.DataFrame([numbers, lines]).filter(pl.col("raw").str.strip_chars() != ""), count
 
 
