@@ -11,8 +11,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -126,7 +125,7 @@ class Guard:
         except TimeoutError:
             self._end()
             problem = self._problem("too-slow", "reading it does not end")
-        except BrokenProcessPool:
+        except BrokenExecutor:
             status = self._end()
             if self.usable and status in _FROM_OUTSIDE and not self._again:
                 self._ask(file, self._final, again=True)
@@ -175,7 +174,7 @@ class Guard:
         self._answer.add_done_callback(lambda _: self.done())
 
     def _submit(self, task: Task) -> Future[FilesRead]:
-        """Return the future of what the process will answer: it fails with BrokenProcessPool if there is no process."""
+        """Return the future of what the process will answer: it fails with BrokenExecutor if there is no process."""
         for _ in range(2 if self.usable else 0):
             try:
                 if self._processes is None:
@@ -183,14 +182,14 @@ class Guard:
                 elif not self._processes.running:
                     self._processes.start()
                 return self._processes.submit(task)
-            except BrokenProcessPool:
+            except BrokenExecutor:
                 self._end()  # it has died while there was nothing to do
             except (OSError, ValueError, ImportError, RuntimeError) as error:
                 log.warning("no worker process: %s", error)
                 break
         self.usable = False
         failed: Future[FilesRead] = Future()
-        failed.set_exception(BrokenProcessPool())
+        failed.set_exception(BrokenExecutor())
         return failed
 
     def _end(self) -> int | None:
