@@ -125,11 +125,6 @@ def run() -> NoReturn:
         from multiprocessing import freeze_support
 
         freeze_support()
-        if sys.argv[1:2] == ["--decode-parquet"]:
-            from engine.formats import parquet
-
-            parquet.serve(int(sys.argv[2]))
-            exit_now(FINE)
     # Reports are over soon, and what they make are rows, not cycles: going through them takes a while. The dashboard
     # begins to collect when everything is loaded.
     gc.disable()

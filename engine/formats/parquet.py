@@ -1,4 +1,4 @@
-"""Parquet, read in a process of its own: a damaged file can end the process that decodes it.
+"""Parquet, decoded in a process of its own: a damaged file can end the process that decodes it.
 
 Polars panics on some damaged pages and, where a length is wrong, asks for more memory than there is, which ends the process at
 once; both write to the terminal. So a child process decodes: it is started with the first file, serves all that follow, and is
@@ -14,20 +14,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
-import os
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import TypeVar
+from concurrent.futures import BrokenExecutor
+from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
 
+from engine.core.memory import available
+from engine.core.processes import Processes
 from engine.core.text import clean
 
 PATIENCE_S = 60.0
@@ -44,10 +41,8 @@ SLICE = 1 << 17
 """Rows that are decoded and sent at a time."""
 LONGEST_TEXT = 1 << 16
 """Most characters of one text in the answer of a query."""
-MOST_MEMORY = 4 << 30
-"""Bytes of address space that decoding may take."""
-DECODE = "--decode-parquet"
-"""First argument of the program built into one folder when it is to decode for another one of itself."""
+THREADS = 4
+"""Threads that decode."""
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 T = TypeVar("T")
@@ -68,7 +63,19 @@ def read(
 
     Returns None if ``wanted`` refuses the column names. Raises Damaged.
     """
-    return _CHILD.read(data, wanted, make, keep)
+    with _CHILD.busy() as ask:
+        names = ask(_columns, data)
+        if not wanted(names):
+            return None
+        names = list(filter(keep, names))
+        made, characters = [], 0
+        for begin in range(0, max(ask(_rows, names), 1), SLICE):
+            frame = ask(_frame, names, begin)
+            characters += _characters(frame)
+            if characters > MOST_TEXT:
+                raise Damaged(f"{characters} bytes of text are more than is read")
+            made.append(make(frame, begin + 1))
+        return made
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,199 +93,116 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 def checked(data: bytes, columns: Sequence[str]) -> pl.DataFrame:
     """Decode those of ``columns`` that ``data`` has, in their order, with texts cleaned. Raises Damaged."""
-    names = _CHILD.check(data, columns)
+    with _CHILD.busy() as ask:
+        there = set(ask(_columns, data))
+        names = [name for name in columns if name in there]
+        if not names:
+            raise Damaged("it has none of the columns")
+        ask(_checked, names)
     frame = pl.read_parquet(io.BytesIO(data), columns=names).select(names)
     return frame.with_columns(map(_cleaned, frame.select(pl.col(pl.String))))
 
 
 def scan(path: str, query: Query) -> pl.DataFrame:
     """Return the rows of the file at ``path`` that ``query`` asks for, with its texts cleaned. Raises Damaged."""
-    return _CHILD.scan(path, query)
+    with _CHILD.busy() as ask, tempfile.TemporaryDirectory(prefix="loadlens-parquet-") as folder:
+        return pl.concat([pl.read_ipc(f"{folder}/{place}") for place in range(ask(_answer, path, query, folder))])
 
 
 def prepare() -> None:
     """Start the decoding process early, so that it loads its modules while this one does other work."""
-    threading.Thread(target=_CHILD.prepare, daemon=True).start()
+
+    def start() -> None:
+        with _CHILD.busy() as ask, contextlib.suppress(Damaged):  # which the first file meets again
+            ask(_harmless, pl.Series([""]))
+
+    threading.Thread(target=start, daemon=True).start()
 
 
 class _Child:
-    """The child process that decodes, started when it is needed."""
+    """The process that decodes, started when it is needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pipe: Connection | None = None
+        self._processes: Processes | None = None
         self._timer: threading.Timer | None = None
 
-    def read(
-        self,
-        data: bytes,
-        wanted: Callable[[list[str]], bool],
-        make: Callable[[pl.DataFrame, int], T],
-        keep: Callable[[str], bool],
-    ) -> list[T] | None:
-        """Decode ``data`` (see the function ``read``)."""
-        with self._busy():
-            names = self._ask(b"C", data).decode().split("\0")
-            if not wanted(names):
-                return None
-            rows = int(self._ask(b"N", "\0".join(filter(keep, names)).encode()))
-            made, characters = [], 0
-            for begin in range(0, max(rows, 1), SLICE):
-                frame = pl.read_ipc(io.BytesIO(self._ask(b"F", b"%d" % begin)))
-                characters += _characters(frame)
-                if characters > MOST_TEXT:
-                    raise Damaged(f"{characters} bytes of text are more than is read")
-                made.append(make(frame, begin + 1))
-            return made
-
-    def check(self, data: bytes, columns: Sequence[str]) -> list[str]:
-        """Decode those of ``columns`` that the file ``data`` has, and return their names. Raises Damaged."""
-        with self._busy():
-            there = set(self._ask(b"C", data).decode().split("\0"))
-            names = [name for name in columns if name in there]
-            if not names:
-                raise Damaged("it has none of the columns")
-            self._ask(b"V", "\0".join(names).encode())
-        return names
-
-    def scan(self, path: str, query: Query) -> pl.DataFrame:
-        """Answer ``query`` (see the function ``scan``)."""
-        with self._busy(), tempfile.TemporaryDirectory(prefix="loadlens-parquet-") as folder:
-            number = int(self._ask(b"S", msgspec.json.encode((path, query, folder))))
-            return pl.concat([pl.read_ipc(f"{folder}/{place}") for place in range(number)])
-
-    def prepare(self) -> None:
-        """Start the process (see the function ``prepare``)."""
-        with self._busy(), contextlib.suppress(Damaged):  # which the first file meets again
-            if self._process is None:
-                self._start()
-
     @contextlib.contextmanager
-    def _busy(self) -> Iterator[None]:
-        """Keep the process for one file; it ends some time after its last one."""
+    def busy(self) -> Iterator[Callable[..., Any]]:
+        """Keep the process for one file; it ends some time after its last one. Yields what calls a function in it."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
             try:
-                yield
+                yield self._ask
             finally:
-                if self._process is not None:
-                    self._timer = threading.Timer(IDLE_S, self.close)
-                    self._timer.daemon = True
-                    self._timer.start()
+                self._timer = threading.Timer(IDLE_S, self.close)
+                self._timer.daemon = True
+                self._timer.start()
 
     def close(self) -> None:
         """End the process; the next file starts another."""
         with self._lock:
-            self._end()
+            if self._processes is not None:
+                self._processes.close()
+                self._processes = None
 
-    def _start(self) -> None:
-        """Start the process. Raises Damaged if that fails: without it the file cannot be read."""
-        self._pipe, other = Pipe()
-        # A program that was built into one folder has no interpreter but itself: its entry point knows the word.
-        program = [DECODE] if getattr(sys, "frozen", False) else ["-P", "-m", __name__]
+    def _ask(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Return what ``function`` returns in the process. Raises Damaged."""
         try:
-            null = subprocess.DEVNULL
-            self._process = subprocess.Popen(
-                [sys.executable, *program, str(other.fileno())], pass_fds=[other.fileno()], stdin=null, stdout=null,
-                stderr=null, start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )  # fmt: skip
+            if self._processes is None:
+                self._processes = Processes(1, available() // 2, THREADS)
+            elif not self._processes.running:
+                self._processes.start()
+            return self._processes.submit(_tried, function, *given).result(PATIENCE_S)
+        except TimeoutError:
+            reason = "decoding it takes too long"
+        except BrokenExecutor:
+            reason = "it ends the process that decodes it"
         except OSError as error:
-            raise Damaged(f"no process to decode it in: {error.strerror}") from None
-        finally:
-            other.close()
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None and self._pipe is not None:
-            process.kill()
-            process.wait()
-            self._pipe.close()
-
-    def _ask(self, what: bytes, data: bytes) -> bytes:
-        """Send a message of kind ``what`` (see ``serve``). Returns the child's answer. Raises Damaged."""
-        if self._process is None:
-            self._start()
-        assert self._process is not None and self._pipe is not None
-        watch = threading.Timer(PATIENCE_S, self._process.kill)  # which ends the exchange too
-        watch.start()
-        try:
-            self._pipe.send_bytes(what)
-            self._pipe.send_bytes(data)
-            good, answer = self._pipe.recv_bytes() == b"=", self._pipe.recv_bytes()
-        except (OSError, EOFError):
-            late = watch.finished.is_set()
-            self._end()
-            raise Damaged("decoding it takes too long" if late else "it ends the process that decodes it") from None
-        finally:
-            watch.cancel()
-        if not good:
-            raise Damaged(answer.decode())
-        return answer
+            reason = f"no process to decode it in: {error.strerror}"
+        if self._processes is not None:
+            self._processes.end(wait=True)
+        raise Damaged(reason)
 
 
-def serve(descriptor: int) -> None:
-    """Answer messages until the pipe is closed: the child's main function.
-
-    ``C`` and a file is answered with its column names, ``N`` and names with its number of rows, ``F`` and a number with the
-    frame of these columns from that row on in Arrow's IPC format, ``V`` and names with nothing when all of these
-    columns are decoded; ``S``, a path, a query and a folder with the number of IPC files that were written there.
-    """
-    pipe = Connection(descriptor)
-    _limit_memory()
-    data, columns = b"", list[str]()
-    with contextlib.suppress(EOFError):
-        while True:
-            what, sent = pipe.recv_bytes(), pipe.recv_bytes()
-            try:
-                if what == b"C":
-                    data = sent
-                    answer = "\0".join(pl.read_parquet_schema(io.BytesIO(data))).encode()
-                elif what == b"N":
-                    columns = sent.decode().split("\0")
-                    answer = b"%d" % _rows(data, columns)
-                elif what == b"F":
-                    buffer = io.BytesIO()
-                    _frame(data, columns, int(sent)).write_ipc(buffer, compression="uncompressed")
-                    answer = buffer.getvalue()
-                elif what == b"V":
-                    columns = sent.decode().split("\0")
-                    _frame(data, columns, 0, _rows(data, columns))
-                    answer = b""
-                else:
-                    answer = b"%d" % _answer(*msgspec.json.decode(sent, type=tuple[str, Query, str]))
-                mark = b"="
-            except (Exception, pl.exceptions.PanicException) as error:
-                reason = str(error).strip() or type(error).__name__
-                if isinstance(error, pl.exceptions.PanicException):
-                    reason = f"it breaks its decoder: {reason}"
-                mark, answer = b"!", reason.encode(errors="replace")
-            pipe.send_bytes(mark)
-            pipe.send_bytes(answer)
+_file = b""
+"""The file that this process decodes, if it is the child."""
 
 
-def _limit_memory() -> None:
-    """Let the process take only so much more address space: an allocation beyond it ends it, which is a damaged file."""
-    import resource
+def _tried(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function below in the child. Raises Damaged for whatever goes wrong."""
+    try:
+        return function(*given)
+    except (Exception, pl.exceptions.PanicException) as error:
+        reason = str(error).strip() or type(error).__name__
+        if isinstance(error, pl.exceptions.PanicException):
+            reason = f"it breaks its decoder: {reason}"
+        raise Damaged(reason.encode(errors="replace").decode()) from None
 
-    with contextlib.suppress(OSError, ValueError):
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        limit = pages * resource.getpagesize() + MOST_MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+def _columns(data: bytes) -> list[str]:
+    """Take a file. Returns the names of its columns."""
+    global _file
+    _file = data
+    return list(pl.read_parquet_schema(io.BytesIO(data)))
 
 
-def _rows(data: bytes, columns: list[str]) -> int:
-    """Return the number of rows of a file. Raises ValueError for more than is read."""
-    rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
+def _checked(columns: Sequence[str]) -> None:
+    _frame(columns, 0, _rows(columns))
+
+
+def _rows(columns: Sequence[str]) -> int:
+    """Return the number of rows of the file. Raises ValueError for more than is read."""
+    rows = int(pl.scan_parquet(io.BytesIO(_file)).select(pl.len()).collect().item())
     if rows * len(columns) > MOST_CELLS:
         raise ValueError(f"{rows} rows of {len(columns)} columns are more than is read")
     return rows
 
 
-def _frame(data: bytes, columns: list[str], begin: int, rows: int = SLICE) -> pl.DataFrame:
-    """Decode some columns and rows of a file. Raises ValueError for more text than is read."""
-    frame = pl.scan_parquet(io.BytesIO(data)).select(columns).slice(begin, rows).collect()
+def _frame(columns: Sequence[str], begin: int, rows: int = SLICE) -> pl.DataFrame:
+    """Decode some columns and rows of the file. Raises ValueError for more text than is read."""
+    frame = pl.scan_parquet(io.BytesIO(_file)).select(columns).slice(begin, rows).collect()
     if (characters := _characters(frame)) > MOST_TEXT:
         raise ValueError(f"{characters} bytes of text are more than is read")
     return frame
@@ -337,6 +261,3 @@ def _cleaned(texts: pl.Series) -> pl.Series:
 
 _CHILD = _Child()
 atexit.register(_CHILD.close)
-
-if __name__ == "__main__":
-    serve(int(sys.argv[1]))

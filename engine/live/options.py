@@ -35,18 +35,12 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
     memory_mb: Annotated[
         int,
         option(
-            "Memory this program may take; what goes beyond it is put on disk, or left out with a note; "
-            "0: half of the machine's or container's",
+            "Memory this program may take; rows beyond it go to disk or are left out with a note, and a file that needs more "
+            "to be read is given up; 0: half of the machine's or container's",
             unit="MB",
             low=0,
         ),
     ] = 0
-    max_memory_mb: Annotated[
-        int,
-        option(
-            "A file that needs more memory to be read is given up; half of the machine's at most", unit="MB", low=512
-        ),
-    ] = 4096
     cache: Annotated[
         bool, option("Keep parsed files on disk, so that a second start costs little more than a scan")
     ] = True

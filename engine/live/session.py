@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.core.incremental import Memo
 from engine.core.inputs import Inputs
+from engine.core.memory import limit
 from engine.core.problems import Problem, fold
 from engine.core.result import Result
 from engine.core.text import clean
@@ -26,7 +27,6 @@ from engine.live.files.tracked_file import FileStats, TrackedFile
 from engine.live.files.watch import Watcher
 from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower
-from engine.live.memory import limit
 from engine.live.options import LiveSettings
 from engine.live.pool.reading_pool import ReadingPool
 from engine.live.row_files import RowFiles
@@ -37,7 +37,7 @@ from engine.live.visits import Progress, Visits
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 
 ROWS_SHARE = 8
-"""Part of the memory that the rows of one view may take: one in so many."""
+"""Divisor of the memory limit: the rows of one view may take an eighth of it."""
 PATIENCE_S = 5.0
 """Seconds that a scan waits for files that another process reads, after all others."""
 
@@ -68,7 +68,7 @@ class Session:
         budget: Callable[[int], AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
         """``first_scan``: a scan of these roots, just done, with which ``scan`` begins; ``pool``: processes that already
-        read what it found; ``budget``: holds while a reader is given so many bytes in this process."""
+        read what it found; ``budget``: a context for each call of a reader, by the number of bytes it is given."""
         self.roots = absolute(roots)
         self.views: dict[str, View] = {}
         self.settings = settings or LiveSettings()

@@ -191,7 +191,7 @@ class Visits:
             file.suspect, file.rests_until = True, time.monotonic() + REST * answer.took
 
     def _differs(self, answer: Answer) -> bool:
-        """Whether the file has changed by now, must be recognised again, or was not read for want of a process."""
+        """Whether the file has changed by now, must be recognised again, or was not read because no process could be started."""
         stat = self._scanner.stat_of(answer.file.path)
         changed = stat is not None and stat[2:] != answer.stat
         unread = answer.read is None and answer.problem is None

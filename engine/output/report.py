@@ -120,7 +120,7 @@ def to_text(view: View, result: Result, only: str | None = None, width: int = 0)
     for name in chosen:
         frame = result.tables[name]
         shown = result.focused(name, frame)
-        # Columns that say nothing of any row (those of another kind of input) are left out of a text.
+        # A text leaves out columns without a value in any row, such as those of another kind of input.
         if shown.height:
             shown = shown.select([column.name for column in shown if column.null_count() < shown.height])
         meaning = declared[name].meaning

@@ -1,7 +1,7 @@
 """Files of the program itself (state, log, cache, copies): for their owner alone, written whole or not at all.
 
-Folders get mode 0700, files 0600. What belongs to another user is neither read nor written: under ``sudo`` with the home of
-somebody else nothing is left there that its owner cannot change.
+Folders get mode 0700, files 0600. Files of another user are neither read nor written: ``sudo`` with another user's home leaves
+nothing there that its owner cannot change.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Scenarios:
         self._state.set("scenarios", self._view, name, value=None)
 
     def load(self, name: str, base: Parameters) -> Any:
-        """Return the parameters of scenario ``name``: the declared defaults and what was saved; nothing of ``base`` but its type.
+        """Return the parameters of scenario ``name``: the defaults overridden by what was saved; ``base`` gives only the type.
 
         Raises BadOption for an unknown name, or if the saved values are not valid any more.
         """

@@ -178,7 +178,7 @@ def _measured() -> Iterator[dict[str, float]]:
 
 
 def _below(top: int) -> dict[int, tuple[str, float]]:
-    """The processes below ``top``: what each is (nothing of one that ends), and its processor time."""
+    """The processes below ``top``: its command (none for one that ends), and its processor time."""
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     tick = os.sysconf("SC_CLK_TCK")

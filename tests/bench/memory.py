@@ -35,7 +35,7 @@ EVERY = 10
 
 
 def resident() -> int:
-    """Return the bytes that this process holds now, once what was let go has been given back."""
+    """Return the bytes that this process holds now, after freed memory was returned."""
     with contextlib.suppress(OSError):
         time.sleep(1.5)  # Polars' allocator gives memory back after a while
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])

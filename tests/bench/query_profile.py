@@ -74,5 +74,5 @@ def run() -> list[Line]:
                  100.0, note="goal")  # type: ignore[misc]
         )  # fmt: skip
     cold = best(lambda: VIEW.compute(given, parse(VIEW.parameters, []), Context(now_ms=0)), 1) * 1e3
-    lines.append(Line("all methods, intervals and trust anew, 184 x 720", cold, "ms"))
+    lines.append(Line("all methods, intervals and trust from scratch, 184 x 720", cold, "ms"))
     return lines

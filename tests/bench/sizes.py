@@ -44,7 +44,7 @@ def histories(count: int) -> None:
 
 
 def scrapes(count: int) -> None:
-    """Broker load of 50 brokers with 10,000 partitions, so many scrapes."""
+    """Broker load of 50 brokers with 10,000 partitions, ``count`` scrapes."""
     from tests.bench.broker_load import compute, inputs_of, synthetic
 
     tables = synthetic(50, 10_000, 20, count)
@@ -53,7 +53,7 @@ def scrapes(count: int) -> None:
 
 
 def intervals(count: int) -> None:
-    """Query profile of 1,000 classes, so many intervals."""
+    """Query profile of 1,000 classes, ``count`` intervals."""
     from tests.bench.query_profile import made_table
 
     with tempfile.TemporaryDirectory() as name:
@@ -63,7 +63,7 @@ def intervals(count: int) -> None:
 
 
 def runs(count: int) -> None:
-    """Run comparison of so many runs on each side, 300 metrics."""
+    """Run comparison of ``count`` runs on each side, 300 metrics."""
     from tests.bench.run_comparison import JOBS, write_jobs
 
     with tempfile.TemporaryDirectory() as name:
@@ -73,7 +73,7 @@ def runs(count: int) -> None:
 
 
 def keys(count: int) -> None:
-    """Ring placement of so many keys with fingerprints as CSV, on 200 nodes."""
+    """Ring placement of ``count`` keys with fingerprints as CSV, on 200 nodes."""
     from sample_data.ring_placement.make import Cluster
 
     rng = np.random.default_rng(1)
@@ -95,7 +95,7 @@ def keys(count: int) -> None:
 
 
 def raw_metrics(count: int) -> None:
-    """Broker load without a topology, so many raw metrics as CSV of 60 bytes a row."""
+    """Broker load without a topology, ``count`` raw metrics as CSV of 60 bytes a row."""
     topics = pl.Series([f"orders-and-payments-{n:03d}" for n in range(200)])
     with tempfile.TemporaryDirectory() as name:
         for part in range(0, count, PART):

@@ -60,7 +60,7 @@ def compute(arguments: argparse.Namespace) -> Computation:
     pool = _start_reading(scan, wanted, live) if wanted.ready else None
     passed = None
     if pool is None and live.workers != 1 and any(stat[2] > tasks.SMALL for stat in scan.changes.changed.values()):
-        passed = attempt(live.max_memory_mb, tasks.patience(scan.size))
+        passed = attempt(tasks.memory(live), tasks.patience(scan.size))
     try:
         return _computed(arguments, _view(wanted), settings, scan, pool, passed)
     finally:

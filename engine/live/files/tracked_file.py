@@ -56,7 +56,7 @@ class ReaderState:
 
     @property
     def complete(self) -> bool:
-        """Whether the reader has taken everything, so that nothing of the file waits for another look."""
+        """Whether the reader has taken everything, so that the file needs no other look."""
         unsettled = self.stale or self.retained or self.provisional or self.late_problems or self.rest
         return self.info is not None and not unsettled
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.core.problems import Problem
+from engine.core.processes import Processes
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.options import LiveSettings
 from engine.live.pool import tasks
 from engine.live.pool.file_state import state_of
-from engine.live.pool.processes import Processes
+from engine.live.pool.reading_pool import read
 from engine.live.pool.tasks import FileTask, Task
 
 if TYPE_CHECKING:
@@ -142,17 +143,17 @@ class Guard:
 
     def _why(self, status: int | None) -> Problem:
         """Return the problem that a file is which has ended the process so."""
-        memory = tasks.memory(self._settings.max_memory_mb) >> 20
+        memory = tasks.memory(self._settings) >> 20
         if status == -signal.SIGPROF:
             budget = f"{tasks.CPU_S:g} s and {tasks.CPU_S_PER_MB:g} s for each MB"
             return self._problem("too-slow", f"reading it takes longer than {budget}")
         if status == tasks.MEMORY:
-            return self._problem("too-big", f"reading it needs more than {memory:,} MB of memory (max-memory-mb)")
+            return self._problem("too-big", f"reading it needs more than {memory:,} MB of memory (memory-mb)")
         how = f"exit status {status}"
         if status is not None and status < 0:
             with contextlib.suppress(ValueError):
                 how = signal.Signals(-status).name
-        more = f", perhaps for want of more than {memory:,} MB of memory" if status == -signal.SIGABRT else ""
+        more = f": perhaps it needs more than {memory:,} MB of memory" if status == -signal.SIGABRT else ""
         return self._problem("reader-crash", f"it ends the process that reads it ({how}{more})")
 
     def _problem(self, kind: str, reason: str) -> Problem:
@@ -170,18 +171,19 @@ class Guard:
         self._file, self._final, self._again, self._began = file, final, again, time.monotonic()
         self._asked = FileTask(file.path, file.root, (*file.identity, *file.seen_stat), state_of(file))
         views = dict.fromkeys(reader.view for reader in file.readers)
-        self._answer = self._submit(Task((self._asked,), self._modules(views), final))
+        self._answer = self._submit(self._modules(views), final)
         self._answer.add_done_callback(lambda _: self.done())
 
-    def _submit(self, task: Task) -> Future[FilesRead]:
+    def _submit(self, modules: tuple[str, ...], final: bool) -> Future[FilesRead]:
         """Return the future of what the process will answer: it fails with BrokenExecutor if there is no process."""
         for _ in range(2 if self.usable else 0):
             try:
                 if self._processes is None:
-                    self._processes = Processes(self._settings, 1)
+                    self._processes = Processes(1, tasks.memory(self._settings))
                 elif not self._processes.running:
                     self._processes.start()
-                return self._processes.submit(task)
+                folder = self._processes.folder.name
+                return self._processes.submit(read, Task((self._asked,), modules, final, folder, self._settings))
             except BrokenExecutor:
                 self._end()  # it has died while there was nothing to do
             except (OSError, ValueError, ImportError, RuntimeError) as error:

@@ -9,6 +9,7 @@ that were being read when one died or was late are suspects, read one by one lat
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import logging
 import os
@@ -19,10 +20,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from engine.core.compression import PACKED
+from engine.core.processes import Processes
 from engine.live.files.scan import Stat
 from engine.live.options import LiveSettings
 from engine.live.pool import tasks
-from engine.live.pool.processes import Processes
 from engine.live.pool.tasks import FileTask, Task
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class ReadingPool:
         self, files: Sequence[FileTask], modules: Sequence[str], settings: LiveSettings, *, workers: int, final: bool
     ) -> None:
         """Start reading. ``final``: nothing will follow (``Session.scan``). Raises OSError if no process can start."""
-        self._processes = Processes(settings, workers)
+        self._processes = Processes(workers, tasks.memory(settings))
+        self._settings = settings
         self._modules, self._final = tuple(modules), final
         sizes = _sizes(sum(file.stat[2] for file in files), workers)
         self.tasks = list(_tasks(sorted(files, key=lambda file: file.path), sizes))
@@ -131,7 +133,7 @@ class ReadingPool:
         """Give every worker a task as soon as it is ready: until then the session can do it."""
         for _ in range(self._processes.count):
             with contextlib.suppress(RuntimeError):  # broken already
-                self._processes.idle().add_done_callback(self._feed)
+                self._processes.submit(prepare).add_done_callback(self._feed)
 
     def _feed(self, _done: object = None) -> None:
         """Give the last open task to the workers, and another one when it is done."""
@@ -140,9 +142,10 @@ class ReadingPool:
             self._changed.notify_all()
             if not self._processes.running or not self._open:
                 return
-            files = self.tasks[self._open[-1]]
+            files, folder = tuple(self.tasks[self._open[-1]]), self._processes.folder.name
+            task = Task(files, self._modules, self._final, folder, self._settings)
             try:
-                future = self._processes.submit(Task(tuple(files), self._modules, self._final))
+                future = self._processes.submit(read, task)
             except RuntimeError:  # broken or shut down
                 self._broken = True
                 return
@@ -174,6 +177,20 @@ def start(
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         log.warning("no worker processes: %s", error)
         return None
+
+
+def prepare() -> None:
+    """Load in a worker process what ``read`` needs."""
+    from engine.live.pool import worker  # noqa: F401
+
+    gc.freeze()
+
+
+def read(task: Task) -> FilesRead:
+    """Do ``task`` in a worker process."""
+    from engine.live.pool import worker
+
+    return worker.run(task)
 
 
 def module_of(view: object) -> str:

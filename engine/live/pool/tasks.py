@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.core.memory import available, limit
 from engine.live.files.scan import Stat
-from engine.live.memory import available
 
 if TYPE_CHECKING:
+    from engine.live.options import LiveSettings
     from engine.live.pool.file_state import FileState
 
 
@@ -35,12 +36,14 @@ class FileTask:
 class Task:
     """Some files, to be read for the views in ``modules`` (each holds one as ``VIEW``).
 
-    ``final``: nothing will follow (``Session.scan``).
+    ``final``: nothing will follow (``Session.scan``); rows are written to ``folder``.
     """
 
     files: tuple[FileTask, ...]
     modules: tuple[str, ...]
     final: bool
+    folder: str
+    settings: LiveSettings
 
 
 SMALL = 2 << 20
@@ -60,27 +63,14 @@ _SMALLEST = 512 << 20
 """Bytes without which a process cannot even load what it needs."""
 
 
-def memory(megabytes: int) -> int:
-    """Return the bytes that a process gets of so many megabytes asked for: half of the machine's at most."""
-    return max(_SMALLEST, min(megabytes << 20, available() // 2))
+def memory(settings: LiveSettings) -> int:
+    """Return the bytes that a process may take: what ``memory-mb`` allows, at most half of the machine's memory."""
+    return max(_SMALLEST, min(limit(settings.memory_mb), available() // 2))
 
 
 def patience(size: int) -> float:
     """Return the seconds after which a process that reads ``size`` bytes counts as hanging."""
     return PATIENCE_S + PATIENCE_S_PER_MB * size / (1 << 20)
-
-
-def bound_memory(megabytes: int) -> None:
-    """Refuse this process more than ``memory(megabytes)``.
-
-    What counts is private writable memory (Linux); what an allocator only reserves does not count.
-    """
-    limit = memory(megabytes)
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
 
 
 def lift_memory() -> None:

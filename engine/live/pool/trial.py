@@ -13,14 +13,15 @@ import sys
 import threading
 from collections.abc import Callable
 
+from engine.core.processes import bound_memory
 from engine.live.pool import tasks
 
 
-def attempt(megabytes: int, patience_s: float) -> Callable[[], None] | None:
+def attempt(memory: int, patience_s: float) -> Callable[[], None] | None:
     """Fork. Returns a function in the child, which calls it when all is read; None in this process if reading ended the child.
 
     If the child ends in any other way, this process ends likewise (SystemExit). Until all is read the child may take
-    ``megabytes`` of memory and ``patience_s`` seconds. Returns None without a fork once threads run or Polars is loaded.
+    ``memory`` bytes and ``patience_s`` seconds. Returns None without a fork once threads run or Polars is loaded.
     """
     if threading.active_count() > 1 or "polars" in sys.modules:
         return None
@@ -30,7 +31,7 @@ def attempt(megabytes: int, patience_s: float) -> Callable[[], None] | None:
     if not child:
         os.close(held)
         threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
-        tasks.bound_memory(megabytes)
+        bound_memory(memory)
 
         def passed() -> None:
             tasks.lift_memory()

@@ -8,7 +8,7 @@ import io
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,7 +18,6 @@ import polars as pl
 from engine.core.view import View
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.follower import Follower
-from engine.live.options import LiveSettings
 from engine.live.pool import tasks
 from engine.live.pool.file_state import FileState, put, state_of
 from engine.live.pool.tasks import FileTask, Task
@@ -89,69 +88,38 @@ class FilesRead:
     bytes_read: int
 
 
-_folder: str
-_settings: LiveSettings
-_workers: dict[tuple[str, ...], Worker] = {}
-
-
-def initialise(folder: str, settings: LiveSettings) -> None:
-    """Prepare this process for ``run``, once."""
-    global _folder, _settings
-    gc.freeze()
-    gc.disable()  # readers make rows, hardly any cycles
-    _folder, _settings = folder, settings
-
-
 def run(task: Task) -> FilesRead:
-    """Do ``task`` in the initialised process."""
-    worker = _workers.get(task.modules)
-    if worker is None:
-        views = [importlib.import_module(module).VIEW for module in task.modules]
-        worker = _workers[task.modules] = Worker(_folder, views, _settings)
+    """Read the files of ``task`` as a session would; their rows go to its folder."""
+    views: list[View] = [importlib.import_module(module).VIEW for module in task.modules]
+    aside = RowFiles(lambda: Path(task.folder))
+    stores = {view.name: Store((t for kind in view.kinds for t in kind.tables), aside) for view in views}
+    kinds = [(view.name, kind) for view in views for kind in view.kinds]
+    follower = Follower(kinds, stores, task.settings, lambda: time.time_ns() // 1_000_000)
+    follower.registry.budget = tasks.budget
+    visited = ((each.path, _visited(follower, each, task.final)) for each in task.files)
+    files = {path: file for path, file in visited if file is not None}
+    for view in stores:
+        follower.registry.flush(view)
+    frames = {view: Frames.save(task.folder, store.frames(provisional=False)) for view, store in stores.items()}
+    loose = {view: Frames.save(task.folder, store.frames(provisional=True)) for view, store in stores.items()}
+    states = {path: state_of(file) for path, file in files.items()}
+    gc.collect()
+    return FilesRead(states, frames, loose, follower.bytes_read)
+
+
+def _visited(follower: Follower, task: FileTask, final: bool) -> TrackedFile | None:
+    """Visit a file. Returns None if the session had better do it, which knows more of it."""
+    file = TrackedFile(task.stat[:2])
+    follower.twins.place(file, task.path, task.root)
+    if task.known is not None:
+        put(file, task.known, follower.recogniser.by_id, follower.registry)
     try:
-        return worker.run(task)
+        follower.visit(file, final=final)
+    except (Exception, pl.exceptions.PanicException) as error:
+        follower.failed(file, error)
     finally:
-        gc.collect()
-
-
-class Worker:
-    """Reads files for ``views`` as a session with ``settings`` would; their rows go to ``folder``."""
-
-    def __init__(self, folder: str, views: Sequence[View], settings: LiveSettings) -> None:
-        self._folder = folder
-        self._views = views
-        self._settings = settings
-
-    def run(self, task: Task) -> FilesRead:
-        """Do ``task``."""
-        aside = RowFiles(lambda: Path(self._folder))
-        stores = {view.name: Store((t for kind in view.kinds for t in kind.tables), aside) for view in self._views}
-        kinds = [(view.name, kind) for view in self._views for kind in view.kinds]
-        follower = Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
-        follower.registry.budget = tasks.budget
-        visited = ((each.path, self._visited(follower, each, task.final)) for each in task.files)
-        files = {path: file for path, file in visited if file is not None}
-        for view in stores:
-            follower.registry.flush(view)
-        frames = {view: Frames.save(self._folder, store.frames(provisional=False)) for view, store in stores.items()}
-        loose = {view: Frames.save(self._folder, store.frames(provisional=True)) for view, store in stores.items()}
-        states = {path: state_of(file) for path, file in files.items()}
-        return FilesRead(states, frames, loose, follower.bytes_read)
-
-    @staticmethod
-    def _visited(follower: Follower, task: FileTask, final: bool) -> TrackedFile | None:
-        """Visit a file. Returns None if the session had better do it, which knows more of it."""
-        file = TrackedFile(task.stat[:2])
-        follower.twins.place(file, task.path, task.root)
-        if task.known is not None:
-            put(file, task.known, follower.recogniser.by_id, follower.registry)
-        try:
-            follower.visit(file, final=final)
-        except (Exception, pl.exceptions.PanicException) as error:
-            follower.failed(file, error)
-        finally:
-            follower.twins.leave(file)
-        if task.known is None and file.packing:
-            follower.registry.release_all(file)  # it may be a copy of a file beside it
-            return None
-        return file
+        follower.twins.leave(file)
+    if task.known is None and file.packing:
+        follower.registry.release_all(file)  # it may be a copy of a file beside it
+        return None
+    return file

@@ -93,12 +93,13 @@ def test_small_files_of_very_many_rows_or_texts() -> None:
 @pytest.mark.parametrize(("number", "why"), [(signal.SIGKILL, "ends the process"), (signal.SIGSTOP, "too long")])
 def test_a_child_that_dies_or_hangs(number: signal.Signals, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read(packed(), lambda names: False)
-    process = parquet._CHILD._process
-    assert process is not None
+    processes = parquet._CHILD._processes
+    assert processes is not None
+    (pid,) = processes.pids
     monkeypatch.setattr(parquet, "PATIENCE_S", 0.2)
-    os.kill(process.pid, number)
+    os.kill(pid, number)
     with pytest.raises(Damaged, match=why):
         read(packed(), lambda names: True)
-    assert process.returncode == -signal.SIGKILL
+    assert processes.exit_status == -signal.SIGKILL
     monkeypatch.undo()
     assert read(packed(), lambda names: True) is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.live.memory import available, limit
+from engine.core.memory import available, limit
 
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

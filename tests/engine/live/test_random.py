@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import engine.live.files.scan as scan
 import engine.live.ingest.follower as follow
 from engine.core.inputs import Inputs
+from engine.core.processes import Processes
 from engine.live.pool import guard, tasks
-from engine.live.pool.processes import Processes
 from engine.live.pool.tasks import SMALL
 from engine.live.session import Session
 from tests.chance import tries

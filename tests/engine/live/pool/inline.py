@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
-
-from engine.live.options import LiveSettings
-from engine.live.pool.tasks import Task
-from engine.live.pool.worker import Worker
 
 
 class AtOnce(Executor):
@@ -28,22 +23,17 @@ class Inline:
     came_up = True
     exit_status = 0
 
-    def __init__(self, settings: LiveSettings, count: int, executor: Executor | None = None) -> None:
+    def __init__(self, count: int, _memory: int = 0, executor: Executor | None = None) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="loadlens-test-", ignore_cleanup_errors=True)
         self.count = count
         self.running = True
-        self._settings = settings
         self._executor = executor or AtOnce()
 
-    def idle(self) -> Future[Any]:
-        return self._executor.submit(int)
+    def submit(self, function: Any, *given: Any) -> Future[Any]:
+        return self._executor.submit(self.run, function, *given)
 
-    def submit(self, task: Task) -> Future[Any]:
-        return self._executor.submit(self.run, task)
-
-    def run(self, task: Task) -> Any:
-        views = [importlib.import_module(module).VIEW for module in task.modules]
-        return Worker(self.folder.name, views, self._settings).run(task)
+    def run(self, function: Any, *given: Any) -> Any:
+        return function(*given)
 
     def start(self) -> None:
         self.running = True
@@ -58,6 +48,6 @@ class Inline:
         self.folder.cleanup()
 
 
-def in_a_thread(settings: LiveSettings, count: int) -> Inline:
-    """As processes that take their time."""
-    return Inline(settings, count, ThreadPoolExecutor(count))
+def in_a_thread(count: int, memory: int) -> Inline:
+    """Make processes that take their time."""
+    return Inline(count, memory, ThreadPoolExecutor(count))

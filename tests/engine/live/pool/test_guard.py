@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from engine.core.problems import Problem
+from engine.core.processes import Processes
 from engine.live.pool import guard, reading_pool, tasks
-from engine.live.pool.processes import Processes
 from engine.live.session import Session
 from tests.engine.live import hostile
 from tests.engine.live.fake import alive, doc, docs, fresh, kinds, line, rows, settings, until, values
@@ -57,7 +57,7 @@ def pid(live: Session) -> int:
 )
 def test_whatever_a_reader_does_the_rest_goes_on(tmp_path: Path, deed: str, kind: str) -> None:
     bad, small = tmp_path / "bad.log", tmp_path / "small.log"
-    live = opened(tmp_path, max_memory_mb=512)
+    live = opened(tmp_path, memory_mb=512)
     latest, stop = [0.0], threading.Event()
 
     def wake_often() -> None:
@@ -184,14 +184,14 @@ class Later(Inline):
 
     made: list[Later]
 
-    def __init__(self, given: Any, count: int) -> None:
-        super().__init__(given, count, ThreadPoolExecutor(1))
+    def __init__(self, count: int, memory: int) -> None:
+        super().__init__(count, memory, ThreadPoolExecutor(1))
         self.go = threading.Event()
         Later.made.append(self)
 
-    def run(self, task: Any) -> Any:
+    def run(self, function: Any, *given: Any) -> Any:
         self.go.wait()
-        return super().run(task)
+        return super().run(function, *given)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from engine.live.ingest import file_content
 from engine.live.options import LiveSettings
 from engine.live.pool import guard, reading_pool, tasks
 from engine.live.pool.reading_pool import ReadingPool, module_of, start
-from engine.live.pool.tasks import FileTask, Task
+from engine.live.pool.tasks import FileTask
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
@@ -121,14 +121,14 @@ class Partly(Inline):
 
     pool: ReadingPool
 
-    def __init__(self, settings: LiveSettings, count: int, first: int) -> None:
-        super().__init__(settings, count)
+    def __init__(self, count: int, first: int) -> None:
+        super().__init__(count)
         self._first = first
 
-    def submit(self, task: Task) -> Future[Any]:
-        if self.pool.tasks.index(list(task.files)) < self._first:
+    def submit(self, function: Any, *given: Any) -> Future[Any]:
+        if given and self.pool.tasks.index(list(given[0].files)) < self._first:
             raise RuntimeError("shut down")
-        return super().submit(task)
+        return super().submit(function, *given)
 
     def start(self) -> None:
         self._first, self.running = 0, True
@@ -151,7 +151,7 @@ def in_line(monkeypatch: pytest.MonkeyPatch, first: int = 0) -> None:
         pool._processes.pool = pool
         real(pool)
 
-    monkeypatch.setattr(reading_pool, "Processes", lambda settings, count: Partly(settings, count, first))
+    monkeypatch.setattr(reading_pool, "Processes", lambda count, memory: Partly(count, first))
     monkeypatch.setattr(guard, "Processes", Inline)
     monkeypatch.setattr(ReadingPool, "_feed_all", feed)
 

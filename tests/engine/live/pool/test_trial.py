@@ -14,7 +14,7 @@ import pytest
 PROGRAM = """
 import os, signal, sys, time
 from engine.live.pool import tasks, trial
-passed = trial.attempt(512, float(sys.argv[2]))
+passed = trial.attempt(512 << 20, float(sys.argv[2]))
 if passed is None:
     print("again")
     sys.exit(0)

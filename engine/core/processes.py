@@ -1,23 +1,19 @@
-"""Processes that read files: started by *spawn*, ended with this process, replaced when one has died.
-
-A new process runs ``initialise`` before it loads anything heavy.
-"""
+"""Processes that do what might end them: started by *spawn*, ended with this process, replaced when one has died."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
-
-from engine.live.options import LiveSettings
-from engine.live.pool.tasks import Task
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -25,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Processes:
-    """``count`` processes that do tasks (``worker.run``) and write rows to files of a temporary folder."""
+    """``count`` processes, each with at most ``memory`` bytes and ``threads`` threads of Polars, that may write to ``folder``."""
 
-    def __init__(self, settings: LiveSettings, count: int) -> None:
+    def __init__(self, count: int, memory: int, threads: int = 1) -> None:
         """Start them. Raises OSError if none can be started."""
         self.count = count
         self.folder = tempfile.TemporaryDirectory(prefix="loadlens-", ignore_cleanup_errors=True)
-        self._settings = settings
+        self._memory, self._threads = memory, threads
         self._processes: list[BaseProcess] = []
         self._executor: ProcessPoolExecutor | None = None
         self._ready: Future[int] | None = None
@@ -48,8 +44,8 @@ class Processes:
 
         _start_tracker()
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
-        arguments = (self.folder.name, self._settings)
-        self._executor = ProcessPoolExecutor(self.count, spawn, initialise, arguments)
+        arguments = (self.folder.name, self._memory, self._threads)
+        self._executor = ProcessPoolExecutor(self.count, spawn, _initialise, arguments)
         with _without_interrupt():
             for _ in range(self.count):
                 self._ready = self._executor.submit(os.getpid)
@@ -70,15 +66,10 @@ class Processes:
         """Whether one of them has ever been ready for a task."""
         return self._ready is not None and self._ready.done() and self._ready.exception() is None
 
-    def idle(self) -> Future[int]:
-        """Return a future that is done when a process is ready for a task. Raises RuntimeError if one has died."""
+    def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
+        """Let a process call ``function``. Raises RuntimeError if one has died."""
         assert self._executor is not None
-        return self._executor.submit(os.getpid)
-
-    def submit(self, task: Task) -> Future[Any]:
-        """Let a process do ``task``. Raises RuntimeError if one has died."""
-        assert self._executor is not None
-        return self._executor.submit(run, task)
+        return self._executor.submit(function, *given)
 
     @property
     def exit_status(self) -> int | None:
@@ -107,11 +98,23 @@ class Processes:
         self.folder.cleanup()
 
 
+def bound_memory(limit: int) -> None:
+    """Refuse this process more than ``limit`` bytes.
+
+    The limit covers private writable memory (Linux), not what an allocator only reserves.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+
 def _start_tracker() -> None:
     """Start the standard library's process that removes semaphores when this one has ended, unless it runs.
 
-    A program that draws on the terminal puts something without a descriptor in the place of standard error: then it could not be
-    started, and no other process. It is not to warn of what this process leaves to it, which ends without finalising.
+    A dashboard replaces standard error by something without a descriptor, with which no process can be started. Its warnings are
+    off: this process ends without finalising and leaves semaphores to it.
     """
     from multiprocessing import resource_tracker
 
@@ -129,7 +132,7 @@ def _start_tracker() -> None:
 
 @contextlib.contextmanager
 def _without_interrupt() -> Iterator[None]:
-    """Let processes that start meanwhile never see Ctrl+C: it is this process that ends them."""
+    """Keep Ctrl+C from processes that start meanwhile: this process ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -137,19 +140,17 @@ def _without_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def initialise(folder: str, settings: LiveSettings) -> None:
-    """Load what a worker process needs. ``folder``: where it writes rows."""
+def _initialise(folder: str, memory: int, threads: int) -> None:
+    """Prepare a new process, before anything heavy is loaded."""
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the dashboard
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # each core has a worker already
-    from engine.live.pool import tasks, worker
-
-    tasks.bound_memory(settings.max_memory_mb)
-    worker.initialise(folder, settings)
+    os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
+    gc.disable()  # readers make rows, hardly any cycles
+    bound_memory(memory)
 
 
 def _end_with_parent(folder: str) -> None:
-    """End this process when the session's has ended, however that came about, and remove what was read."""
+    """End this process when the one that started it has ended, however that came about, and remove ``folder``."""
     from multiprocessing import parent_process
 
     parent = parent_process()
@@ -157,10 +158,3 @@ def _end_with_parent(folder: str) -> None:
         parent.join()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
-
-
-def run(task: Task) -> Any:
-    """Do ``task`` in an initialised process."""
-    from engine.live.pool import worker
-
-    return worker.run(task)
