@@ -29,8 +29,7 @@ class Entry:
         """Import and return the view. Raises LookupError while it is not written."""
         if not self.module:
             raise LookupError(f"{self.name} is not written yet")
-        view: View = importlib.import_module(self.module).VIEW
-        return view
+        return importlib.import_module(self.module).VIEW
 
 
 VIEWS: tuple[Entry, ...] = (

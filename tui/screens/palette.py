@@ -116,7 +116,12 @@ def rows_in(table: LiveTable | None, typed: str) -> list[Found]:
         key = window.key(position)
         if key is not None:
             rows.append(
-                Found("row", " ".join(map(str, key)), _texts(window, position, key), partial(LiveTable.move_to_key, table, key))
+                Found(
+                    "row",
+                    " ".join(map(str, key)),
+                    _texts(window, position, key),
+                    partial(LiveTable.move_to_key, table, key),
+                )
             )
     return rows
 

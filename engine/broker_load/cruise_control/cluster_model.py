@@ -41,8 +41,7 @@ class BrokerSums:
 
     def raw(self, resource: str) -> Floats:
         """Return the sum of one of RESOURCES; negative readings make it negative."""
-        value: Floats = getattr(self, resource.lower())
-        return value
+        return getattr(self, resource.lower())
 
     def of(self, resource: str) -> Floats:
         """Return the sum of one of RESOURCES, not below 0 (NaN stays)."""

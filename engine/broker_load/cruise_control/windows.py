@@ -213,8 +213,7 @@ class Window:
         total = self.total(name)
         if name == LATEST or self.most <= 1:
             return total
-        mean: Singles = np.divide(total, np.maximum(self.count, 1), dtype=np.float32)
-        return mean
+        return np.divide(total, np.maximum(self.count, 1), dtype=np.float32)
 
     @cached_property
     def most(self) -> int:

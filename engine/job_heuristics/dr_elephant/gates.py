@@ -112,8 +112,7 @@ def severities(values: Array, limits: tuple[Any, ...], *, rising: bool) -> Array
     values = np.asarray(values)
     met = [values >= limit if rising else values <= limit for limit in limits]
     # ``numpy.select`` gives the same three times slower.
-    levels: Array = np.where(met[3], 4, np.where(met[2], 3, np.where(met[1], 2, met[0].astype(np.int64))))
-    return levels
+    return np.where(met[3], 4, np.where(met[2], 3, np.where(met[1], 2, met[0].astype(np.int64))))
 
 
 @dataclass(frozen=True, slots=True)

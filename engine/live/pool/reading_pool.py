@@ -90,8 +90,7 @@ class ReadingPool:
             return None
         size = sum(file.stat[2] for file in self.tasks[index])
         try:
-            result: FilesRead | None = future.result(PATIENCE_S + size / (1 << 20))
-            return result
+            return future.result(PATIENCE_S + size / (1 << 20))
         except Exception as error:
             log.warning("reading in a worker process failed (%s: %s)", type(error).__name__, error)
             self._recover()

@@ -92,8 +92,7 @@ class PartitionRing:
             return np.full(total, -1, dtype=np.int32)
         here = np.where(own, np.arange(total), 2 * total)
         following = np.minimum(np.minimum.accumulate(here[::-1])[::-1], np.argmax(own) + total) % total
-        found: np.ndarray = self.owner[following]
-        return found
+        return self.owner[following]
 
     def search(self, keys: np.ndarray) -> np.ndarray:
         """Return for each key the position of the first token above it; behind the last token the first one."""

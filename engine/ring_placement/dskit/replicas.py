@@ -41,8 +41,7 @@ class ReplicaSets:
     def needed(self) -> np.ndarray:
         """Answers that each set's request needs: a majority of the set, or of the replication factor."""
         taken = (self.members >= 0).sum(axis=1)
-        out: np.ndarray = np.maximum(taken, self.replication) // 2 + 1
-        return out
+        return np.maximum(taken, self.replication) // 2 + 1
 
 
 def replica_sets(ring: TokenRing, operation: Operation, starts: np.ndarray | None = None) -> ReplicaSets:
@@ -83,8 +82,7 @@ def _one_per_zone(ring: TokenRing, starts: np.ndarray) -> np.ndarray:
         _sort_columns(ahead)
     at = np.stack(ahead[:width], axis=1)
     at -= np.where(at >= total, np.int32(total), np.int32(0))
-    members: np.ndarray = ring.owner[at]
-    return members
+    return ring.owner[at]
 
 
 def _sort_columns(columns: list[np.ndarray]) -> None:
@@ -113,8 +111,7 @@ def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: n
         here = needed[low : low + at_once]
 
         def node_at(rows: np.ndarray, step: int, here: np.ndarray = here) -> np.ndarray:
-            found: np.ndarray = owner[(here[rows] + step) % len(owner)]
-            return found
+            return owner[(here[rows] + step) % len(owner)]
 
         sets, left = _visit(ring, len(here), node_at, steps, extending, limited, width)
         if len(left) and len(owner) > steps:
@@ -123,8 +120,7 @@ def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: n
             column = partial(_column_of, orders[here[left]])
             sets[left] = _visit(ring, len(left), column, orders.shape[1], extending, limited, width)[0]
         out[low : low + at_once] = sets
-    members: np.ndarray = out[row_of]
-    return members
+    return out[row_of]
 
 
 def _visit(
@@ -176,8 +172,7 @@ def _visit(
 
 
 def _column_of(order: np.ndarray, rows: np.ndarray, step: int) -> np.ndarray:
-    column: np.ndarray = order[rows, step]
-    return column
+    return order[rows, step]
 
 
 def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: np.ndarray) -> np.ndarray:
@@ -202,8 +197,7 @@ def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: 
                 at[position] = number.setdefault(order, len(number))
     width = max(map(len, number))
     table = np.array([(*found, *found[-1:] * (width - len(found))) for found in number], dtype=np.int32)
-    orders: np.ndarray = table[at]
-    return orders
+    return table[at]
 
 
 def _in_front(

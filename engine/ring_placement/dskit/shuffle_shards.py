@@ -48,20 +48,17 @@ def first_draws(seeds: Sequence[int], count: int) -> np.ndarray:
 
     def cells(numbers: np.ndarray) -> np.ndarray:
         words = [start * _powers()[20 + 3 * numbers + step] % np.uint64(_MERSENNE) for step in (1, 2, 3)]
-        word: np.ndarray = (words[0] << np.uint64(40)) ^ (words[1] << np.uint64(20)) ^ words[2] ^ cooked()[numbers]
-        return word
+        return (words[0] << np.uint64(40)) ^ (words[1] << np.uint64(20)) ^ words[2] ^ cooked()[numbers]
 
     number = np.arange(count)
     drawn = (cells(333 - number) + cells(606 - number)) & np.uint64(2**63 - 1)
-    out: np.ndarray = (drawn >> np.uint64(31)).astype(np.int64)
-    return out
+    return (drawn >> np.uint64(31)).astype(np.int64)
 
 
 @lru_cache(maxsize=64)
 def _first_draws_of(seed: int, count: int) -> list[int]:
     """Draw the first values of one seed: the shards that a tenant writes to and reads from begin with the same ones."""
-    first: list[int] = first_draws([seed], count)[0].tolist()
-    return first
+    return first_draws([seed], count)[0].tolist()
 
 
 def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:

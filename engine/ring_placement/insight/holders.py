@@ -99,8 +99,7 @@ def takers(placement: Placement, candidates: np.ndarray, down: Collection[str]) 
     failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
     takes = (candidates >= 0) & ~failed[candidates]
     first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
-    taker: np.ndarray = np.where(takes.any(axis=1), first, -1)
-    return taker
+    return np.where(takes.any(axis=1), first, -1)
 
 
 NAMED_TENANTS = 8
@@ -172,8 +171,7 @@ def spreads(placement: ReplicatedPlacement) -> np.ndarray:
         return np.ones(len(placement.rows.shards))
     held = (shares > 0).sum(axis=1)
     total = shares.sum(axis=1)
-    out: np.ndarray = np.where(total > 0, shares.max(axis=1, initial=0.0) * held / np.where(total > 0, total, 1), 1.0)
-    return out
+    return np.where(total > 0, shares.max(axis=1, initial=0.0) * held / np.where(total > 0, total, 1), 1.0)
 
 
 def shard_members(placement: ReplicatedPlacement) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:

@@ -39,8 +39,7 @@ class Subrings:
     def positions(self, rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Return the shard position of each (dataset index, offset within the dataset's range)."""
         a = self.a[rows]
-        position: np.ndarray = ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
-        return position
+        return ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
 
     def offsets_of(self, rows: np.ndarray, shards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Invert ``positions``: the offset of each shard ID within its dataset's range, and whether it lies in it (bool)."""

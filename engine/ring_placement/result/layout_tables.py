@@ -33,8 +33,7 @@ from engine.ring_placement.scenarios.strategy import P
 
 def _whole(values: np.ndarray) -> list[int]:
     """Round loads to whole bytes per second."""
-    whole: list[int] = (np.rint(values).astype(np.int64) if values.dtype.kind == "f" else values).tolist()
-    return whole
+    return (np.rint(values).astype(np.int64) if values.dtype.kind == "f" else values).tolist()
 
 
 def segment_nodes(s: SegmentScenario) -> pl.DataFrame:

@@ -114,8 +114,7 @@ def _offsets_before(before: Placement, rows: _Rows, keys: Keys) -> np.ndarray:
     size = np.maximum(before.ranges.dataset_size[rows.datasets], 1)
     by_fingerprint = rows.has_fingerprint & ~keys.round_robin[rows.datasets]
     picked = (rows.fingerprints % size.astype(np.uint64)).astype(np.int64)
-    offsets: np.ndarray = np.where(by_fingerprint, picked, rows.offsets % size)
-    return offsets
+    return np.where(by_fingerprint, picked, rows.offsets % size)
 
 
 def _candidate_lists(ring: Ring, candidates: np.ndarray) -> pl.Series:
@@ -150,8 +149,7 @@ def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Me
                 at = begin + np.flatnonzero(has_fingerprint[begin : begin + _AT_ONCE])
                 found.append(at[largest(keys.row_weight[at], limit)])
             candidates = np.concatenate(found)
-            chosen: np.ndarray = candidates[largest(keys.row_weight[candidates], limit)]
-            return chosen
+            return candidates[largest(keys.row_weight[candidates], limit)]
 
         # No scenario changes which rows are the largest.
         at = memo.value("largest rows", (live.key, limit), choose, keep=KEEP)

@@ -67,8 +67,7 @@ def _before_failure(placement: Placement) -> pl.DataFrame:
 
 def _tenants(placement: Placement, groups: np.ndarray) -> np.ndarray:
     """Return the tenant (int64) of each of ``groups``."""
-    tenants: np.ndarray = placement.keys.tenant_of[placement.groups.datasets[groups]].astype(np.int64)
-    return tenants
+    return placement.keys.tenant_of[placement.groups.datasets[groups]].astype(np.int64)
 
 
 def _instances(placement: Placement) -> pl.DataFrame:
@@ -101,8 +100,7 @@ def _down(s: SegmentScenario) -> np.ndarray:
     at = np.flatnonzero(is_gone[before.receivers])
     width = len(is_gone)
     cells = _distinct(_tenants(before, at) * width + before.receivers[at], count * width)
-    down: np.ndarray = np.bincount(cells // width, minlength=count)
-    return down
+    return np.bincount(cells // width, minlength=count)
 
 
 LISTED_INSTANCES = 2_000_000

@@ -109,8 +109,7 @@ class Rows:
         """Return the share of each shard's keys in the rows ``wanted`` (bool); 1 for a shard without tokens."""
         lost = np.bincount(self.shard[wanted], self.length[wanted], len(self.shards))
         keys = self.keys_of_shard
-        share: np.ndarray = np.where(keys > 0, lost / np.maximum(keys, 1), 1.0)
-        return share
+        return np.where(keys > 0, lost / np.maximum(keys, 1), 1.0)
 
     def by_member(self, weight: np.ndarray, rows: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """Sum ``weight`` per row by the members of ``rows`` (bool) that are ``alive``."""
@@ -310,8 +309,7 @@ class Queries:
         by_zone = np.minimum(self.zones, self.replication) // 2 - failing
         healthy = np.bincount(self.shard, alive[self.member], count).astype(np.int64)
         by_member = healthy - (np.maximum(self.size, self.replication) - self.replication // 2)
-        spare: np.ndarray = np.where(self.has_tokens, np.where(self.zones > 0, by_zone, by_member), -1)
-        return spare
+        return np.where(self.has_tokens, np.where(self.zones > 0, by_zone, by_member), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,26 +361,22 @@ class ReplicatedPlacement:
         by_shard = np.bincount(rows.shard_of, tenants.loads, len(rows.shards))
         placed = rows.key_row >= 0
         keys = np.bincount(rows.key_row[placed], tenants.key_weight[placed], len(rows.length))
-        weight: np.ndarray = by_shard[rows.shard] * (rows.length / SPACE) + keys
-        return weight
+        return by_shard[rows.shard] * (rows.length / SPACE) + keys
 
     @cached_property
     def alive(self) -> np.ndarray:
         """Members (bool) that take writes and are not failed."""
-        alive: np.ndarray = self.ring.active & ~self.failed
-        return alive
+        return self.ring.active & ~self.failed
 
     @cached_property
     def spare(self) -> np.ndarray:
         """How many more members of each row may fail before writes of its keys do; negative where they fail."""
-        spare: np.ndarray = self.rows.live(self.alive) - self.rows.needed
-        return spare
+        return self.rows.live(self.alive) - self.rows.needed
 
     @cached_property
     def lost(self) -> np.ndarray:
         """Rows (bool) whose keys cannot be written."""
-        lost: np.ndarray = self.spare < 0 if self.partitions is None else self.rows.needed > 0
-        return lost
+        return self.spare < 0 if self.partitions is None else self.rows.needed > 0
 
     @cached_property
     def loads(self) -> np.ndarray:

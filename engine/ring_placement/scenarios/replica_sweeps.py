@@ -52,8 +52,7 @@ class PairSums:
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Return the loss when members ``i`` and ``j`` fail together."""
-        lost: np.ndarray = self.base + self.single[i] + self.single[j] + self.both[i, j]
-        return lost
+        return self.base + self.single[i] + self.single[j] + self.both[i, j]
 
     def matrix(self) -> np.ndarray:
         """Return the loss for each pair of failing members (n, n); on the diagonal for one member alone."""

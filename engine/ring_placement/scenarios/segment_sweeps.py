@@ -230,8 +230,7 @@ def departures(
 
     def by_shift(prefix_sums: list[np.ndarray]) -> np.ndarray:
         """Sum up each set's ranks, with the prefix sums of the shift that applies."""
-        total: np.ndarray = sum(sums[edges[:, s + 1]] - sums[edges[:, s]] for s, sums in enumerate(prefix_sums))
-        return total
+        return sum(sums[edges[:, s + 1]] - sums[edges[:, s]] for s, sums in enumerate(prefix_sums))
 
     on_gone = loads[down].sum(axis=1)
     moved = placement.groups.total - placement.rejected - by_shift(stays)
@@ -389,8 +388,7 @@ def random_sets(n: int, k: int, draws: int, seed: int) -> Iterator[tuple[int, ..
 
 def receiving_members(placement: Placement) -> np.ndarray:
     """Return for each ring member whether it is ACTIVE and has a shard (bool)."""
-    receives: np.ndarray = placement.ring.active & np.array([m.tokens > 0 for m in placement.ring.members], dtype=bool)
-    return receives
+    return placement.ring.active & np.array([m.tokens > 0 for m in placement.ring.members], dtype=bool)
 
 
 def worst_case(sweep: Sweep, receives: np.ndarray) -> float | None:

@@ -69,8 +69,7 @@ class Side:
         begins[1:-1] = self.runs[1:] != self.runs[:-1]
         begins[self.offsets[:-1]] = 1
         runs_until = np.concatenate([[0], np.cumsum(begins[:-1])])
-        behind: Ints = runs_until[self.offsets[1:]] - runs_until[self.offsets[:-1]]
-        return behind
+        return runs_until[self.offsets[1:]] - runs_until[self.offsets[:-1]]
 
     def by_size(self) -> Iterator[tuple[Ints, int]]:
         """Yield the metrics that have values, grouped by how many."""
@@ -85,8 +84,7 @@ class Side:
         """Return the samples of ``metrics`` (rising), each of ``size`` values, as a read-only matrix."""
         if metrics.size == self.count:
             return self.values.reshape(self.count, size)
-        rows: Floats = self.values[self.offsets[metrics][:, None] + np.arange(size)]
-        return rows
+        return self.values[self.offsets[metrics][:, None] + np.arange(size)]
 
     def run_means(self, metrics: Ints) -> Floats:
         """Return the mean of each of ``metrics`` in each run, newest first: [metrics, runs]; NaN if a run has no value."""

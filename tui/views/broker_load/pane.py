@@ -353,8 +353,7 @@ class Pane(ViewPane):
 
 def _killed(result: Result) -> Sequence[int]:
     """Return the brokers that the what-if lets die."""
-    killed: Sequence[int] = result.summary.get("failed_brokers", ())
-    return killed
+    return result.summary.get("failed_brokers", ())
 
 
 def _broker_looks(result: Result) -> Looks:

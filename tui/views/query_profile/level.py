@@ -71,8 +71,7 @@ class ClassLevel(Level):
 
     def _find(self, result: Result) -> Drill | None:
         """Return everything about the class; None if it is gone."""
-        found: Drill | None = result.detail and result.detail.drill(result.tables["classes"], self.class_name)
-        return found
+        return result.detail and result.detail.drill(result.tables["classes"], self.class_name)
 
     def _plot(self, draw: Any, id: str) -> Shown:
         def plot(result: Result) -> Draw | None:

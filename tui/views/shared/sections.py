@@ -304,8 +304,7 @@ def once(make: Callable[[Result], T]) -> Callable[[Result], T]:
     def made(result: Result) -> T:
         if newest[0] is not result:
             newest[:] = result, make(result)
-        found: T = newest[1]
-        return found
+        return newest[1]
 
     return made
 

@@ -210,8 +210,7 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
     if term.op == "!=":
         equal: pl.Expr = left == right
         return ~equal.fill_null(False)
-    compared: pl.Expr = COMPARISONS[term.op](left, right)
-    return compared
+    return COMPARISONS[term.op](left, right)
 
 
 def _holds(column: Column, term: Term) -> pl.Expr:

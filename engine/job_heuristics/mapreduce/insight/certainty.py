@@ -67,15 +67,13 @@ def running_ages(job: Job, side: Side) -> Ints:
     """Return the age in ms of the running attempts of one side."""
     a, mine = job.attempts, _started(job, side)
     mine &= a.outcome == RUNNING
-    result: Ints = np.maximum(0, a.finish[mine] - a.start[mine])
-    return result
+    return np.maximum(0, a.finish[mine] - a.start[mine])
 
 
 def _started(job: Job, side: Side) -> NDArray[np.bool_]:
     """Return which attempts of the job are of ``side`` and have started."""
     a = job.attempts
-    started: NDArray[np.bool_] = (a.is_map == (side.name == "map")) & (a.start > 0)
-    return started
+    return (a.is_map == (side.name == "map")) & (a.start > 0)
 
 
 def bounds(job: Job, side: Side, tree: Tree) -> tuple[int, int]:
@@ -159,8 +157,7 @@ def _drawn(job: Job, rules: MapReduceRules, rng: np.random.Generator, copies: in
 def _moved(values: Floats, centre: float, around: float, shrink: float) -> Floats:
     if not (np.isfinite(centre) and np.isfinite(around)):
         return values
-    result: Floats = around + (values - centre) * shrink
-    return result
+    return around + (values - centre) * shrink
 
 
 def _whole(side: Side) -> Sample:

@@ -58,8 +58,7 @@ def costs(
     def per_side(map_name: str, reduce_name: str, most: int, read: Callable[[str], Array]) -> Array:
         both = np.empty(2 * count, dtype=np.int64)
         both[0::2], both[1::2] = read(map_name), read(reduce_name)
-        clipped: Array = np.clip(np.where(np.repeat(uber, 2), 0, both), 0, most)
-        return clipped
+        return np.clip(np.where(np.repeat(uber, 2), 0, both), 0, most)
 
     container = per_side("map_memory_mb", "reduce_memory_mb", 2**20, lambda name: filled(jobs[name], DEFAULT_MB))
     mb, cores = container[side], per_side("map_vcores", "reduce_vcores", 2**16, setting)[side]

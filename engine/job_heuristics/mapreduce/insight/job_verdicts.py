@@ -69,8 +69,7 @@ class Copies:
 
     def whole(self, values: Array) -> Array:
         """Return the weighted sum per copy."""
-        total: Array = self.weights @ values.astype(np.float64)
-        return total
+        return self.weights @ values.astype(np.float64)
 
     def count(self, mask: Array) -> Array:
         """Return the weight of the tasks where ``mask`` is set, per copy."""
@@ -87,8 +86,7 @@ class Copies:
         order = np.argsort(values, kind="stable")
         reach = np.cumsum(self.weights[:, order], axis=1)
         at = (reach < reach[:, -1:] / 2).sum(axis=1)
-        middle: Array = values[order][np.minimum(at, len(values) - 1)].astype(np.float64)
-        return middle
+        return values[order][np.minimum(at, len(values) - 1)].astype(np.float64)
 
     def largest(self, values: Array, empty: int) -> Array:
         """Return the largest value of any task; ``empty`` without tasks."""

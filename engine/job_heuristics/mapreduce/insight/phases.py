@@ -166,8 +166,7 @@ def _clipped_sums(ordered: Ints, edges: Ints) -> Ints:
     origin = edges[0]
     sums = np.concatenate([[0], np.cumsum(ordered - origin)])
     index = np.searchsorted(ordered, edges, side="right")
-    result: Ints = sums[index] + (edges - origin) * (len(ordered) - index)
-    return result
+    return sums[index] + (edges - origin) * (len(ordered) - index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,7 @@ class Line:
 
     def at(self, x: Floats) -> Floats:
         """Return the line at ``x``."""
-        result: Floats = self.intercept + self.slope * x
-        return result
+        return self.intercept + self.slope * x
 
 
 def robust_line(x: Floats, y: Floats, rounds: int = 30) -> Line:

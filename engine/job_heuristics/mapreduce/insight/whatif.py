@@ -190,8 +190,7 @@ def _start_cost(side: Side, work: Ints) -> float:
 
 def _pick(n: int, wanted: int) -> Ints:
     """Return ``wanted`` of n tasks, evenly over their order, each about equally often."""
-    places: Ints = ((np.arange(wanted) + 0.5) * n / wanted).astype(np.int64)
-    return places
+    return ((np.arange(wanted) + 0.5) * n / wanted).astype(np.int64)
 
 
 def _taken(side: Side, at: Ints, per_task: float) -> Side:
@@ -252,8 +251,7 @@ def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[s
 def idle_ms(side: Side, last_map: int) -> Ints:
     """Return per reducer, ms between its start and the last map's end (or its own shuffle's end)."""
     until = np.minimum(last_map, side.start + side.shuffle)
-    result: Ints = np.clip(until - side.start, 0, side.total)
-    return result
+    return np.clip(until - side.start, 0, side.total)
 
 
 def copy_rate(side: Side, last_map: int) -> float:

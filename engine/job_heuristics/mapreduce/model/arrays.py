@@ -53,8 +53,7 @@ class TaskArrays:
     @cached_property
     def side(self) -> Array:
         """Number of each task's side: 2 x job for maps, one more for reduces."""
-        side: Array = self.job * 2 + ~self.is_map
-        return side
+        return self.job * 2 + ~self.is_map
 
     def only(self, mask: Array) -> TaskArrays:
         """The tasks where ``mask`` is set."""

@@ -130,8 +130,7 @@ class Side:
     @property
     def code(self) -> Ints:
         """Run time without shuffle and sort, ms."""
-        result: Ints = self.total - self.shuffle - self.sort
-        return result
+        return self.total - self.shuffle - self.sort
 
     @property
     def word(self) -> str:

@@ -98,8 +98,7 @@ class Model:
     @cached_property
     def names(self) -> list[str]:
         """The job ids in the order of ``jobs``."""
-        names: list[str] = self.jobs["job_id"].to_list()
-        return names
+        return self.jobs["job_id"].to_list()
 
     @cached_property
     def stamps(self) -> dict[str, int]:

@@ -33,8 +33,7 @@ def _seconds(tasks: TaskStats) -> Array:
 def _peaks(tasks: TaskStats) -> Array:
     """Return each task's assumed need in MB: physical memory, or virtual memory over the node manager's ratio."""
     virtual = truncated(divided(tasks["virtual_bytes"], MB) / VIRTUAL_PER_PHYSICAL)
-    peaks: Array = np.maximum(divided(tasks["physical_bytes"], MB), virtual)
-    return peaks
+    return np.maximum(divided(tasks["physical_bytes"], MB), virtual)
 
 
 MEASURES = (
@@ -123,8 +122,7 @@ def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
     map_wait = np.where(timed[0] > 0, np.maximum(floor, maps - (start + longest[0])), 0)
     # Without a finished map reduces cannot be late.
     both = (timed[1] > 0) & (timed[0] > 0) & (finish[0] != UNKNOWN)
-    waits: Array = map_wait + np.where(both, np.maximum(floor, reduces - (ideal + longest[1])), 0)
-    return waits
+    return map_wait + np.where(both, np.maximum(floor, reduces - (ideal + longest[1])), 0)
 
 
 def _summed(maps: list[int], reduces: list[int]) -> list[int | None]:

@@ -106,8 +106,7 @@ def smallest(column: str) -> Measure:
 def truncated(values: Array) -> Array:
     """Cast doubles to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
     if not len(values) or np.abs(values).max() < 2.0**63:  # not so where one is NaN
-        whole: Array = values.astype(np.int64)
-        return whole
+        return values.astype(np.int64)
     clipped = np.clip(np.where(np.isnan(values), 0.0, values), -(2.0**63), 2.0**63)
     big = clipped >= 2.0**63
     return np.where(big, np.int64(2**63 - 1), np.where(big, 0.0, clipped).astype(np.int64))
@@ -228,8 +227,7 @@ class Segments:
 
 def _count(segment: Array, count: int) -> Array:
     """Return the rows of each of ``count`` segments."""
-    rows: Array = np.bincount(segment, minlength=count).astype(np.int64)
-    return rows
+    return np.bincount(segment, minlength=count).astype(np.int64)
 
 
 class SideTasks(Segments):

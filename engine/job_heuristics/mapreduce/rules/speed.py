@@ -38,8 +38,7 @@ RUNTIME = Gate(
 
 def _defined(subject: Subject) -> Array:
     """Return which jobs get a result: without speeds the median is undefined and Dr. Elephant fails."""
-    defined: Array = (subject["n"] == 0) | (subject["instant"] < subject["timed"])
-    return defined
+    return (subject["n"] == 0) | (subject["instant"] < subject["timed"])
 
 
 def _error(jobs: Jobs) -> Mapping[int, str]:

@@ -53,8 +53,7 @@ def verdicts(
 
 def idle(jobs: Jobs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which jobs get the pseudo result instead of verdicts: they succeeded without a task."""
-    without: np.ndarray[tuple[int], np.dtype[np.bool_]] = jobs.empty & (jobs.state == "SUCCEEDED")
-    return without
+    return jobs.empty & (jobs.state == "SUCCEEDED")
 
 
 def rows(jobs: Jobs, made: Sequence[tuple[MapReduceRule, Verdict]]) -> pl.DataFrame:

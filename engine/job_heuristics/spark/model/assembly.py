@@ -173,8 +173,7 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
 
 def _first(events: pl.DataFrame, word: str) -> dict[str, Any]:
     found = events.filter(pl.col("event") == word)
-    row: dict[str, Any] = found.row(0, named=True) if found.height else dict.fromkeys(events.columns)
-    return row
+    return found.row(0, named=True) if found.height else dict.fromkeys(events.columns)
 
 
 def _attempt(log: Log, events: pl.DataFrame, at_ms: int | None) -> AppAttempt:

@@ -403,8 +403,7 @@ def _add_tasks(executors: dict[str, Executor], spans: dict[str, tuple[int, int]]
         return
 
     def coded(names: pl.Series) -> Ints:
-        found: Ints = names.replace_strict(codes, default=-1, return_dtype=pl.Int64).to_numpy()
-        return found
+        return names.replace_strict(codes, default=-1, return_dtype=pl.Int64).to_numpy()
 
     code = coded(tasks.executor)
     begin = np.array([spans[name][0] for name in names])

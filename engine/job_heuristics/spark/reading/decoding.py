@@ -33,8 +33,7 @@ def event(line: bytes, kind: type[S], problem: Callable[[str, str], None]) -> S 
     """Decode a line. A field of another type is a problem and counts as absent; None if the line is not JSON or lacks
     its subject."""
     try:
-        found: S = _decoder(kind).decode(line)
-        return found
+        return _decoder(kind).decode(line)
     except json_text.ERRORS:
         pass
     if len(line) > MOST_ODD:
