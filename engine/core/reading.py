@@ -98,6 +98,13 @@ class Document:
 
     append = False
     version = 1
+    tables: tuple[Table, ...]
+
+
+class Log(Document):
+    """Base of kinds whose files grow by whole records, of which only the new bytes are read."""
+
+    append = True
 
 
 def from_first_character(head: bytes) -> bytes:

@@ -9,19 +9,17 @@ from typing import Any
 from engine.broker_load.reading.fields import integer, number, shown, word
 from engine.broker_load.tables.inputs import CAPACITY
 from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats import json_text
 
 
-class CapacityFile:
+class CapacityFile(Document):
     """``capacity.json``: all values are texts; CPU may be ``{"num.cores": "16"}``, DISK a map of directories."""
 
     id = "capacity"
     title = "capacity.json of Cruise Control (plain, cores, JBOD)"
-    append = False
-    version = 3
     tables: tuple[Table, ...] = (CAPACITY,)
 
     def recognise(self, name: str, head: bytes) -> bool:

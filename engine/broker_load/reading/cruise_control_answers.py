@@ -19,7 +19,7 @@ from engine.broker_load.tables.inputs import (
     TOPOLOGY,
 )
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats import json_text
@@ -164,13 +164,11 @@ def as_map(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-class CruiseControlJson:
+class CruiseControlJson(Document):
     """``load``, ``partition_load``, ``kafka_cluster_state`` and optimisation answers as JSON."""
 
     id = "cruise-control-json"
     title = "Cruise Control answers as JSON (load, partition_load, kafka_cluster_state, proposals)"
-    append = False
-    version = 4
     tables: tuple[Table, ...] = TABLES
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from engine.broker_load.reading.cruise_control_answers import FIELDS, TABLES, AnswerRows
 from engine.broker_load.reading.fields import integer, number, text_of
 from engine.broker_load.tables.inputs import ANSWER_GOALS
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 
@@ -33,13 +33,11 @@ _SEEN = (
 )
 
 
-class CruiseControlText:
+class CruiseControlText(Document):
     """Answers as plain text, or as the Python client prints them (pandas-like, thousands separators)."""
 
     id = "cruise-control-text"
     title = "Cruise Control answers as text, from the server or its Python client"
-    append = False
-    version = 1
     tables: tuple[Table, ...] = TABLES
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -11,19 +11,17 @@ import polars as pl
 from engine.broker_load.reading.fields import MOST_REPLICAS, file_time, id_list, integer, text_of, word
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES, TOPOLOGY
 from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats import json_text
 
 
-class LogDirectories:
+class LogDirectories(Document):
     """Output of ``kafka-log-dirs.sh --describe``: two lines of text, then one line of JSON."""
 
     id = "log-directories"
     title = "kafka-log-dirs --describe"
-    append = False
-    version = 2
     tables: tuple[Table, ...] = (LOG_DIRS, SIZES)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -123,13 +121,11 @@ _PLAN = re.compile(
 )
 
 
-class Reassignment:
+class Reassignment(Document):
     """``kafka-reassign-partitions`` JSON, also as ``--generate`` prints it: twice, under two captions."""
 
     id = "reassignment"
     title = "kafka-reassign-partitions JSON"
-    append = False
-    version = 2
     tables: tuple[Table, ...] = (PLANS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -214,13 +210,11 @@ def _ids(column: str) -> pl.Expr:
     return split.list.eval(pl.element().filter(pl.element() != "").cast(pl.Int32, strict=False))
 
 
-class TopicDescription:
+class TopicDescription(Document):
     """Output of ``kafka-topics.sh --describe``."""
 
     id = "topic-description"
     title = "kafka-topics --describe"
-    append = False
-    version = 4
     tables: tuple[Table, ...] = (TOPOLOGY,)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -21,7 +21,7 @@ from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, s
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, MACHINES, METRICS
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Parts, Rows, Table
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
@@ -50,13 +50,11 @@ def instance(source: Source) -> str:
     return f"{match[1]}:{match[2]}" if match else candidate
 
 
-class MetricScrape:
+class MetricScrape(Document):
     """Series of brokers: text scrapes of a JMX exporter or node_exporter, and Prometheus' answers with the same series."""
 
     id = "metric-scrape"
     title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
-    append = False
-    version = 10
     tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN, MACHINES)
 
     def recognise(self, name: str, head: bytes) -> bool:

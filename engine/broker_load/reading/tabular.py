@@ -16,7 +16,7 @@ from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_tim
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
 from engine.core.problems import Problem, fold
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Log, Reading, Source
 from engine.core.tables import Parts, Table
 from engine.core.text import clean, decode
 from engine.formats import parquet
@@ -237,13 +237,11 @@ def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) 
     return _tidy(made.filter(~bad).drop("_ok")), problems
 
 
-class CsvRows:
+class CsvRows(Log):
     """CSV of raw metrics, samples, observations, topology or brokers."""
 
     id = "csv"
     title = "CSV: raw metrics, samples, broker observations, topology, broker list"
-    append = True
-    version = 5
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -343,13 +341,11 @@ def _split(raw: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, pl.Seri
     return frame, pl.Series("line", numbers, dtype=pl.UInt32)
 
 
-class ParquetRows:
+class ParquetRows(Document):
     """The same tables as Parquet."""
 
     id = "parquet"
     title = "Parquet with the same columns as the CSV files"
-    append = False
-    version = 3
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:

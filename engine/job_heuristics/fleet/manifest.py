@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats import json_text
@@ -17,13 +17,11 @@ from engine.output.report import instant
 _BEGINS = re.compile(rb'\{"loadlens": "[^"]{1,40}", "view": "job-heuristics", "at": "')
 
 
-class Manifest:
+class Manifest(Document):
     """``manifest/part-….txt`` beside the folders ``table=NAME`` of a fleet result; the tables are read on demand."""
 
     id = "fleet-result"
     title = "Result of loadlens fleet: its folder of Parquet tables, known by its manifest"
-    append = False
-    version = 2
     tables: tuple[Table, ...] = (FLEET_RESULTS,)
     closes = True
 

@@ -39,7 +39,6 @@ class CumulativeCsv(HostKind):
 
     id = "cpu-csv"
     title = "cumulative CPU over time (CSV: captured_at,user_us,system_us)"
-    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a time column first, and microsecond columns."""
@@ -114,7 +113,6 @@ class PidStat(HostKind):
 
     id = "pid-stat"
     title = "copies of /proc/PID/stat"
-    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a process number, a name in parentheses, a state letter and numbers."""
@@ -160,7 +158,6 @@ class Vmstat(HostKind):
 
     id = "vmstat"
     title = "vmstat -t"
-    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its two header lines, with a time column."""
@@ -209,7 +206,6 @@ class Sysstat(HostKind):
 
     id = "sysstat-json"
     title = "mpstat -o JSON, sadf -j"
-    version = 4
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise JSON of sysstat with CPU load."""
@@ -302,7 +298,6 @@ class SadfCsv(HostKind):
 
     id = "sadf-d"
     title = "sadf -d"
-    version = 3
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its header."""
@@ -360,7 +355,6 @@ class DockerStats(HostKind):
 
     id = "docker-stats"
     title = "docker stats (JSON lines)"
-    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise JSON with a container and its CPU percentage."""

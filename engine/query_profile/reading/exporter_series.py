@@ -98,7 +98,6 @@ class ExporterSeries(Document):
 
     id = "exporter-series"
     title = "node_exporter, postgres_exporter, mysqld_exporter and cAdvisor series: scrapes, Prometheus' answers and exports"
-    version = 3
     tables: tuple[Table, ...] = (HOST, SNAPSHOTS)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Log, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean, decode
 from engine.formats import json_text
@@ -109,13 +109,11 @@ class _Event:
     command: str = ""
 
 
-class SlowLog:
+class SlowLog(Log):
     """Slow query log; grows by whole statements. Sums are per second and class, scaled by the log's rate limit."""
 
     id = "slow-log"
     title = "MySQL, Percona or MariaDB slow query log"
-    append = True
-    version = 3
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:

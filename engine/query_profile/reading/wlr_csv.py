@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from engine.core.problems import Problem, not_utf8
-from engine.core.reading import Reading, Source
+from engine.core.reading import Log, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean, decode
 from engine.formats.delimited import BOM
@@ -70,13 +70,11 @@ def go_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class WlrCsv:
+class WlrCsv(Log):
     """``user_us`` and one column per query class, in whole microseconds; grows by whole lines."""
 
     id = "wlr-csv"
     title = "WLR CSV: one row per interval, one column per query class and user_us"
-    append = True
-    version = 4
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.text import clean
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
-from engine.ring_placement.reading.document import SANE_RATE, Document, Found, columns_of, unreadable
+from engine.ring_placement.reading.document import SANE_RATE, Found, columns_of, unreadable
 
 MAX_FOOTER_BYTES = 16 << 20
 """Largest plausible metadata footer."""
@@ -30,7 +30,6 @@ class _PlacementFile(Document):
     """One of the bucket's two placement files; its rows are those of the one table."""
 
     kind: ClassVar[str]
-    version = 2
     closes = True  # no line ends it
 
     def recognise(self, name: str, head: bytes) -> bool:

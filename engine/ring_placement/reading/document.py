@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -13,16 +13,6 @@ from engine.core.tables import Table
 
 SANE_RATE = 2**53
 """Largest plausible rate (bytes per second) or size (bytes): above it doubles are no longer exact."""
-
-
-class Document:
-    """Base of the file kinds: a file that is read whole each time it changes (see ``engine.core.reading.FileKind``)."""
-
-    id: ClassVar[str]
-    title: ClassVar[str]
-    append = False
-    version = 1
-    tables: ClassVar[tuple[Table, ...]]
 
 
 class Found:

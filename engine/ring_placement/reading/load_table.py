@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 
 from engine.core.problems import Problem, fold
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Parts
 from engine.core.text import clean
 from engine.formats import parquet
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.tokens import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
 from engine.ring_placement.pyroscope.hashing import xxh64
-from engine.ring_placement.reading.document import SANE_RATE, Document, unreadable
+from engine.ring_placement.reading.document import SANE_RATE, unreadable
 
 REQUIRED = ("tenant", "dataset", "bytes_per_s")
 """Columns that a load table must have."""
@@ -30,7 +30,6 @@ class LoadTable(Document):
 
     id = "load-table"
     title = "CSV or Parquet table tenant,dataset,bytes_per_s[,fingerprint]"
-    version = 3
     tables = (tables.LOADS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -223,7 +222,6 @@ class KeyTable(Document):
 
     id = "key-table"
     title = "CSV table tenant,token|series|metric|stream|trace_id[,bytes_per_s], or tenant,bytes_per_s"
-    version = 3
     tables = (tables.KEYS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

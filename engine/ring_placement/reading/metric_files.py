@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.formats.prometheus import series as prometheus
 from engine.ring_placement import tables
-from engine.ring_placement.reading.document import SANE_RATE, Document
+from engine.ring_placement.reading.document import SANE_RATE
 
 SENT = "pyroscope_segment_writer_client_sent_bytes_sum"
 """Counter: bytes of pushed profiles (perhaps compressed) by tenant, shard and address."""
@@ -42,7 +42,6 @@ class Metrics(Document):
 
     id = "placement-metrics"
     title = "Prometheus text or answers with placement metrics of Pyroscope, or tenant and ring metrics of Mimir, Loki, Tempo"
-    version = 2
     tables = (tables.METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

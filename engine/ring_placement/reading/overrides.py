@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.text import clean
 from engine.core.units import duration_ns
 from engine.formats.yaml_tree import BadYaml, Node, documents
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.limits import KEYS, parse_value
-from engine.ring_placement.reading.document import Document, Found, columns_of, unreadable
+from engine.ring_placement.reading.document import Found, columns_of, unreadable
 
 OTHER_LIMITS = frozenset(
     """ingestion_rate_mb ingestion_burst_size_mb ingestion_limit ingestion_body_limit_mb max_label_name_length
@@ -97,7 +97,6 @@ class Overrides(Document):
     id = "overrides"
     keeps_versions = True
     title = "per-tenant overrides YAML, also inside a ConfigMap"
-    version = 2
     tables = (tables.OVERRIDES,)
 
     def recognise(self, name: str, head: bytes) -> bool:

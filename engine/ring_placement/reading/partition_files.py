@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source, from_first_character
+from engine.core.reading import Document, Reading, Source, from_first_character
 from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
-from engine.ring_placement.reading.document import Document
 from engine.ring_placement.reading.ring_files import ListedRing, StoredRing, repeated_keys, token_values, tokens_of
 
 MAX_PARTITION = 1 << 31

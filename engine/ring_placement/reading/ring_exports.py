@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source, from_first_character
+from engine.core.reading import Document, Reading, Source, from_first_character
 from engine.core.text import clean, decode
 from engine.formats import json_text
 from engine.formats.timestamps import epoch_ns
@@ -22,7 +22,7 @@ from engine.formats.unpack import snappy_block
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading.document import Document, unreadable
+from engine.ring_placement.reading.document import unreadable
 from engine.ring_placement.reading.partition_files import PartitionRows
 from engine.ring_placement.reading.ring_files import ListedRing, RingRows
 
@@ -75,7 +75,6 @@ class RingHtml(Document):
     id = "ring-html"
     keeps_versions = True
     title = "ring page as saved from a browser (HTML; tokens with ?tokens=true)"
-    version = 2
     tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.core.compression import TooBig
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source, from_first_character
+from engine.core.reading import Document, Reading, Source, from_first_character
 from engine.core.tables import Rows, Table
 from engine.core.text import clean
 from engine.formats import json_text
@@ -35,7 +35,7 @@ from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
-from engine.ring_placement.reading.document import Document, Found, KeyLines, columns_of, line_of, unreadable
+from engine.ring_placement.reading.document import Found, KeyLines, columns_of, line_of, unreadable
 
 STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
 """Names of the memberlist's state numbers 0 to 4."""

@@ -54,7 +54,6 @@ class ClusterLoaderReport(Document):
     id = "clusterloader-report"
     title = "ClusterLoader2 summaries and perfdash kinds (JSON)"
     closes = True
-    version = 2
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:

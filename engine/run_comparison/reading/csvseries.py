@@ -50,7 +50,6 @@ class CsvSeries(Document):
 
     id = "csv-series"
     title = "CSV with a time column (one run per row)"
-    version = 4
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

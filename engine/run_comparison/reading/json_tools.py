@@ -77,7 +77,6 @@ class K6Summary(JsonTool):
 
     id = "k6-summary"
     title = "k6 end-of-test summary (JSON)"
-    version = 3
 
     _units: ClassVar = {"time": "ms", "data": "bytes"}
 
@@ -151,7 +150,6 @@ class Hyperfine(JsonTool):
 
     id = "hyperfine"
     title = "hyperfine --export-json"
-    version = 2
 
     def marked(self, head: bytes) -> bool:
         """Recognise a list of results with commands."""
@@ -187,7 +185,6 @@ class Jmh(JsonTool):
 
     id = "jmh"
     title = "JMH -rf json"
-    version = 3
 
     def marked(self, head: bytes) -> bool:
         """Recognise a list of benchmarks with a primary metric, or the version field."""
@@ -318,7 +315,6 @@ class KubeBurner(JsonTool):
 
     id = "kube-burner"
     title = "kube-burner metric documents (JSON)"
-    version = 3
 
     _quantiles = ("P50", "P90", "P95", "P99", "max", "avg", "min")
 

@@ -33,7 +33,6 @@ class RunMetadata(Document):
     id = "run-metadata"
     title = "started.json and finished.json of a run folder"
     closes = True
-    version = 2
     tables: tuple[Table, ...] = (RUN_FACTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -21,7 +21,6 @@ class GoBenchmark(Document):
 
     id = "go-benchmark"
     title = "Go benchmark text (go test -bench)"
-    version = 3
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -83,7 +82,6 @@ class Sysbench(Document):
 
     id = "sysbench"
     title = "sysbench text"
-    version = 3
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.formats.hadoop_xml import BadXml, properties
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector, job_of
@@ -30,13 +30,11 @@ RENAMED = {
 """Properties looked up here that Hadoop 2 renames when it loads a configuration."""
 
 
-class JobConf:
+class JobConf(Document):
     """``JOBID_conf.xml`` beside a history, or ``job.xml`` in a staging folder."""
 
     id = "job-conf"
     title = "Job configurations (JOBID_conf.xml)"
-    append = False
-    version = 2
     tables: tuple[Table, ...] = (CONF,)
 
     def recognise(self, name: str, head: bytes) -> bool:

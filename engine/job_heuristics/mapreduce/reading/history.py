@@ -10,7 +10,7 @@ import io
 import re
 from typing import Any
 
-from engine.core.reading import Reading, Source
+from engine.core.reading import Log, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import decode
 from engine.job_heuristics.mapreduce.reading import history_binary, history_text
@@ -28,13 +28,11 @@ _LONGEST_PREFACE = 2**20
 """Most bytes of foreign text before the header."""
 
 
-class History:
+class History(Log):
     """Job histories (``.jhist``): Avro-Json and Avro-Binary of Hadoop 0.23 to 3.x."""
 
     id = "jhist"
     title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
-    append = True
-    version = 5
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from engine.core.reading import Reading, Source
+from engine.core.reading import Document, Reading, Source
 from engine.core.tables import Table
 from engine.formats import json_text
 from engine.job_heuristics.mapreduce.reading.conf import JOB_IN_NAME
@@ -22,13 +22,11 @@ _RUNNING_STATES = frozenset({"NEW", "STARTING", "RUNNING", "COMMIT_PENDING", "SU
                              "UNASSIGNED", "SCHEDULED", "SUCCESS_CONTAINER_CLEANUP", "KILL_WAIT"})  # fmt: skip
 
 
-class RestAnswer:
+class RestAnswer(Document):
     """One saved answer of ``/ws/v1/history/mapreduce/jobs/...`` or ``/ws/v1/mapreduce/jobs/...``."""
 
     id = "mapreduce-rest"
     title = "Answers of the history server and the application master (JSON)"
-    append = False
-    version = 3
     tables: tuple[Table, ...] = INPUTS
 
     def recognise(self, name: str, head: bytes) -> bool:

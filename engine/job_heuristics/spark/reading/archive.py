@@ -12,7 +12,7 @@ import polars as pl
 
 from engine.core.compression import Budget, Damaged, TooBig, sniff
 from engine.core.problems import Problem, Problems
-from engine.core.reading import HEAD, Reading, Source
+from engine.core.reading import HEAD, Document, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats.unpack import unpacked
@@ -25,13 +25,11 @@ _BLOCK = 4 << 20
 _MAGIC = b"PK\x03\x04"
 
 
-class Archive:
+class Archive(Document):
     """A zip of event logs: one log, or the parts of a rolling one, plain or compressed by a codec of Spark."""
 
     id = "spark-archive"
     title = "Archives of Spark event logs as the history server gives them (.zip)"
-    append = False
-    version = 2
     tables: tuple[Table, ...] = SPARK_INPUTS
     unpacks = True
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Log, Reading, Source
 from engine.core.tables import Table
 from engine.formats import json_text
 from engine.job_heuristics.spark.reading.decoding import NO_EVENT
@@ -68,13 +68,11 @@ def is_growing(name: str) -> bool:
     return name.endswith(GROWING) or name.startswith("events_")
 
 
-class EventLog:
+class EventLog(Log):
     """Spark's event logs, single files and parts of rolling ones."""
 
     id = "spark-event-log"
     title = "Spark event logs, 1.3 to 4.x: single files and rolling folders, also packed by zstd, lz4, snappy or lzf"
-    append = True
-    version = 2
     tables: tuple[Table, ...] = SPARK_INPUTS
     ends_cut = True
 
