@@ -15,9 +15,10 @@ from tests.chance import tries
 # Read by Textual when it is imported; no test may wait for an animation.
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 os.environ.setdefault("TEXTUAL_FPS", "15")  # as over SSH; 60 frames a second are a tenth of the screen tests
-if os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
-    # Read by Polars when it is imported. More threads than processors cost a sixth more time; the other half of
-    # the workers shows whether row order depends on the number of threads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy, which a test may import before the engine sets it
+if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+    # Read by Polars when it is imported. More threads than processors cost a tenth more time; one worker has them all, to show
+    # whether the order of rows depends on threads.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 if sys.dont_write_bytecode:
     # Keep bytecode in a folder of its own: compiling Textual and Polars in every worker and in every program under test
