@@ -1,4 +1,4 @@
-"""Which findings call the operator: section ``[notify]`` of the settings. Free of Polars: settings are read at start."""
+"""Decide which findings call the operator: section ``[notify]`` of the settings. Free of Polars: settings are read at start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.core import units
 from engine.core.parameters import Parameters, option
 
 NEVER = 99
-"""Rank above every level."""
+"""A rank above every level."""
 
 
 class NotifySettings(Parameters, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ class Session:
         self._newcomers = []
 
     def admit(self, views: Sequence[View]) -> None:
-        """Add views, as if they had been there from the beginning; the next ``scan`` reads for them.
+        """Add views as if they had been there from the start; the next ``scan`` reads for them.
 
         So a front end can show one view before the modules of the others are loaded. What was read stays; every known
         file is offered to the new readers. Raises ValueError for a name that the session has.
@@ -131,7 +131,7 @@ class Session:
     def scan(
         self, *, final: bool = False, progress: Progress | None = None, patience_s: float = PATIENCE_S
     ) -> frozenset[str]:
-        """Look at all roots once and read what is new. Returns the names of the views whose inputs changed.
+        """Look at all roots once and read new content. Returns the names of the views whose inputs changed.
 
         ``final``: a one-shot report: nothing will follow, so last records without a line end are taken at once.
         ``progress``: called with the share of the files that were visited, and the name of the last one.

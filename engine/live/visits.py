@@ -1,4 +1,4 @@
-"""Visits to files: which are due, and what of them is read by which process."""
+"""Visits to files: which are due, and which process reads them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH_FILES = 1000
 DUE_AT_ONCE = 4
 """Files up to which all that are due are looked at together."""
 REST = 10
-"""Times as long as reading a file took until it was given up, it rests before it is tried again."""
+"""Factor of the time spent on a file that was given up: it is not tried again before."""
 _STEP_S = 0.1
 Progress = Callable[[float, str], None]
 """Called with a fraction 0-1 and what is being done."""
@@ -86,8 +86,8 @@ class Visits:
     ) -> set[TrackedFile]:
         """Visit these files, with a pool of worker processes if that pays. Returns others that were read meanwhile.
 
-        What is too much for this process is read by another one. A ``final`` visit waits for that, file by file; any other
-        waits ``patience_s`` seconds in the end for all of it, and leaves the rest to a later call.
+        Another process reads what is too much for this one. A ``final`` visit waits for each such file; any other waits
+        ``patience_s`` seconds at the end for all of them and leaves the rest to a later call.
         """
         self._elsewhere = all(module_of(view) for view in self._views.values())
         done = self._collect(final)
@@ -131,7 +131,7 @@ class Visits:
             stat = self._scanner.stat_of(file.path) if merger is not None else None
             if merger is None or stat is None or not merger.take(file, stat):
                 here = self._follower.visit(file, final=final, force=force, at_most=self._at_most(file))
-        # A mistake of ours with one file must not keep the others from being read; one of Polars is no Exception.
+        # A bug hit by one file must not stop the others; a panic of Polars is not an Exception.
         except (Exception, pl.exceptions.PanicException) as error:
             self._follower.failed(file, error)
         if not here:
@@ -142,7 +142,7 @@ class Visits:
         self._note(file)
 
     def _at_most(self, file: TrackedFile) -> int | None:
-        """Return how many bytes of ``file`` may be given to a reader in this process, None for all."""
+        """Return the number of bytes of ``file`` that a reader in this process may be given, None for all."""
         if not (self.guard.usable and self._elsewhere):
             return None
         return 0 if file.suspect else tasks.SMALL
@@ -155,7 +155,7 @@ class Visits:
     # -- what another process reads ------------------------------------------------------------------------------
 
     def _settle(self, patience_s: float, final: bool, progress: Progress | None) -> set[TrackedFile]:
-        """Wait until another process has read what it was given, at most so long. Returns the files that it has read."""
+        """Wait at most ``patience_s`` for the other process. Returns the files that it has read."""
         done: set[TrackedFile] = set()
         until = time.monotonic() + patience_s
         while self.guard and not self.closed and (left := until - time.monotonic()) > 0:

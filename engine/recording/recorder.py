@@ -99,7 +99,7 @@ class Recorder:
                 return
 
     def _take(self, session: Session) -> None:
-        """Record what is new; note why it cannot go on."""
+        """Record changes; note the reason if recording has to stop."""
         versions = tuple(session.inputs(name) for name in session.views)
         if self._begun and list(map(id, versions)) == list(map(id, self._versions)):
             return

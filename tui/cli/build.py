@@ -1,4 +1,4 @@
-"""Which version this is, and of which commit."""
+"""The version of the program and the commit it was built from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the program's log goes: a rotating file in the state folder, and the last lines for the log screen.
+"""The program's log: a rotating file in the state folder, and the last lines for the log screen.
 
 Nothing is created before there is a line to write, and a folder that cannot be written only means that there is no file.
 """
@@ -19,7 +19,7 @@ LINES = 500
 MAX_BYTES = 1 << 20
 """Size in bytes at which the log file is rotated."""
 PAUSE_S = 5.0
-"""Seconds without a try after a line that could not be written: a disk that is full or read-only."""
+"""Seconds to wait after a line could not be written (full or read-only disk)."""
 BACKUPS = 2
 """Number of older log files."""
 LOGGERS = ("loadlens", "engine", "tui", "sample_data")

@@ -1,4 +1,4 @@
-"""A temporary folder into which something is played while the dashboard watches it, and which is gone however that ends."""
+"""A temporary folder that the dashboard watches while something plays into it; it is removed however that ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Plays(Protocol):
         """Write the starting files of ``view`` (empty: of all, then begin to play)."""
 
     def stop(self) -> None:
-        """Write nothing from now on; waits for a change under way."""
+        """Stop writing; waits for a change under way."""
 
 
 class PlayedFolder:
@@ -75,7 +75,7 @@ _playing: list[PlayedFolder] = []
 
 
 def _leave(number: int, _frame: Any) -> None:
-    """End the process here and now. An exception would come up in whatever runs: an import turns it into another one or
+    """End the process at once. An exception would be raised in whatever runs: an import turns it into another one or
     swallows it, and native code that is half loaded has crashed of it."""
     _set_handlers(dict.fromkeys(_SIGNALS, signal.SIG_IGN))
     for folder in _playing:
@@ -84,7 +84,7 @@ def _leave(number: int, _frame: Any) -> None:
 
 
 def _handle_signals() -> dict[signal.Signals, Any]:
-    """Let signals remove the folders while no event loop looks after them; gives the handlers there were.
+    """Have signals remove the folders while no event loop handles them; yields the earlier handlers.
     A signal that is ignored stays so (nohup)."""
     before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN}
     _set_handlers(dict.fromkeys(before, _leave))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("loadlens.keys")
 
 LIMIT = 10_000
-"""Number of keys that wait at most; what comes beyond is dropped: nobody has typed it."""
+"""Most keys that may wait; the rest are dropped, since nobody typed them."""
 ROUNDS = 6
 """How often the focus may move on before the next key: opening a box takes two or three rounds."""
 PATIENCE_S = 2.0
@@ -55,7 +55,7 @@ class TypeAhead:
         return False
 
     def drop(self) -> None:
-        """Forget the keys that wait: the program ends."""
+        """Drop the waiting keys because the program ends."""
         self._waiting.clear()
 
     async def _pass_on(self) -> None:

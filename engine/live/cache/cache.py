@@ -38,7 +38,7 @@ _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The rows of many files: tables and schemas of its parts, and the parts, to be taken once, one after the other."""
+    """The rows of many files: tables and schemas of its parts, and the parts as an iterator that can be used once."""
 
     schemas: list[tuple[str, pl.Schema]]
     parts: Iterator[tuple[str, pl.DataFrame]]
@@ -80,7 +80,7 @@ class Cache:
 
     @staticmethod
     def holds(folder: Path, segment: str, sums: Mapping[str, tuple[int, ...]]) -> bool:
-        """Whether the files of a segment are still there: another loadlens may have removed what it needs no more."""
+        """Whether the files of a segment are still there: another loadlens may have removed it."""
         return all(_part(folder, segment, table, part).exists() for table in sums for part in range(len(sums[table])))
 
     def rows(self, folder: Path, manifest: Manifest, segment: str) -> Segment | None:

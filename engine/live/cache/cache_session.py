@@ -20,7 +20,7 @@ from engine.live.options import LiveSettings
 GROWN = 0.25
 """Share by which a log may grow before its rows are saved again; until then its tail is read at the next start."""
 SEGMENT_BYTES = 256 << 20
-"""Size of files from which on their rows begin another segment."""
+"""Bytes of files after which their rows start another segment."""
 SEGMENTS = 16
 """Segments of a folder above which they are written again as one."""
 SAVE_EVERY_S = 60.0
@@ -45,7 +45,7 @@ class _Folder:
         self.sums = dict(manifest.segments) if manifest is not None else {}
 
     def entries_in(self, segment: str) -> int:
-        """Return the number of entries whose rows are in ``segment``; very many if there is no manifest."""
+        """Return the number of entries whose rows are in ``segment``; a very large number without a manifest."""
         if self.manifest is None:
             return 1 << 60
         return sum(1 for entry in self.manifest.entries if entry.segment == segment)
@@ -110,7 +110,7 @@ class CacheSession:
         return unopened
 
     def _take(self, place: Place, path: bytes, stat: Stat, *, exactly: bool) -> tuple[list[Entry], Unread | None, bool]:
-        """Take what is known of a file: usable entries, or that no reader takes it; and whether that is all of it.
+        """Return the usable entries of a file, or that no reader takes it, and whether this covers all views.
 
         ``exactly``: what other views have read already is not read on, so an entry must be of the file as it is.
         """
@@ -156,7 +156,7 @@ class CacheSession:
     # -- saving ------------------------------------------------------------------------------------------------
 
     def save(self, files: Iterable[TrackedFile], bytes_read: int, *, at_once: bool) -> None:
-        """Write what was read to the cache, in a thread, if it is much and the last time is long ago (or ``at_once``).
+        """Save to the cache in a thread if enough was read and the last save is long ago (or ``at_once``).
 
         ``bytes_read``: bytes read since the session began.
         """
@@ -171,7 +171,7 @@ class CacheSession:
         work = self.collect(files, self._least)
         self._saved_at, self._saved_bytes = now, bytes_read
         if work is not None:
-            # A daemon: who does not call ``close`` does not wait for a cache. What is written half is never used.
+            # A daemon: without ``close`` the process does not wait for it. A half-written segment is never used.
             self._thread = threading.Thread(target=work, name="loadlens-cache", daemon=True)
             self._thread.start()
 
@@ -188,7 +188,7 @@ class CacheSession:
         return self._thread is None or not self._thread.is_alive()
 
     def collect(self, files: Iterable[TrackedFile], least: int) -> Callable[[], None] | None:
-        """Return a function that saves what is read now (in any thread), None if it is not worth it.
+        """Return a function that saves the current state (in any thread), None if it is not worth it.
 
         ``least``: bytes of files not saved yet below which nothing is written.
         """
@@ -273,7 +273,7 @@ class CacheSession:
         return job
 
     def _reused(self, folder: _Folder, entries: Iterable[Entry]) -> set[str]:
-        """Return the segments that are there and of which at least half is still good; none if there are too many."""
+        """Return the existing segments of which at least half is still valid; none if there are too many."""
         used: dict[str, int] = {}
         for entry in entries:
             used[entry.segment] = used.get(entry.segment, 0) + 1

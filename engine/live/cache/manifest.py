@@ -1,4 +1,4 @@
-"""What must be known of a file that was read in another process, to go on with it here."""
+"""What the cache stores about a file so that reading can continue from there."""
 
 from __future__ import annotations
 

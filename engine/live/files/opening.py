@@ -14,7 +14,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class NotRegular(OSError):
-    """What is at the path now is no regular file."""
+    """The path does not hold a regular file."""
 
 
 def open_regular(path: str) -> tuple[int, os.stat_result]:
@@ -98,7 +98,7 @@ def below(path: str, folders: Iterable[str]) -> set[str]:
 
 
 def canonical(path: str, aliases: Mapping[str, str], folders: Container[str]) -> str | None:
-    """Return which of ``folders`` is meant by ``path``, a path through linked folders; ``aliases``: link to folder."""
+    """Resolve ``path``, which may go through linked folders, to one of ``folders``; ``aliases``: link to folder."""
     probe, rest = path, ""
     while probe not in ("/", ""):
         target = aliases.get(probe)

@@ -1,4 +1,4 @@
-"""What is there: every regular file below some roots with its identity, and what differs from the last look.
+"""Find every regular file below some roots with its identity, and what has changed since the last look.
 
 Events only say where to look; this module says what is true. A full scan compares every file by ``stat``; a hinted
 one only the named paths. Directories are visited once by identity, so that overlapping roots and symbolic links (and
@@ -60,7 +60,7 @@ class Names:
     def ignored_folder(self, name: str) -> bool:
         """Whether directories of this name are left out, with all below them: scratch or a tool's own.
 
-        A leading dot alone does not make it so: the histories of running Hadoop jobs lie in ``.staging``.
+        A leading dot alone is not enough: the histories of running Hadoop jobs lie in ``.staging``.
         """
         return name in _TOOLS or name.endswith(_SUFFIXES) or self._unwanted(name)
 
@@ -108,7 +108,7 @@ class Changes:
 
 @dataclass(slots=True)
 class LeftOut:
-    """What one scan has not looked at: links out of each root with the first of them, folders too deep, further files."""
+    """What one scan left out: links out of each root (and the first of them), folders too deep, files beyond the limit."""
 
     links: dict[int, tuple[int, str]] = field(default_factory=dict)
     deep: str = ""
@@ -116,7 +116,7 @@ class LeftOut:
     full: bool = False
 
     def problems(self, roots: Sequence[str], settings: LiveSettings) -> dict[str, Problem]:
-        """Return a problem of each sort, under a key that no path has."""
+        """Return one problem per reason, under keys that no path has."""
         found = {}
         for number, (count, first) in self.links.items():
             what = f"{count} symbolic links lead" if count > 1 else "a symbolic link leads"
@@ -373,7 +373,7 @@ class Scanner:
         changes = Changes()
         for count, hint in enumerate(sorted(set(hints))):
             if count > MANY or not self._hint(os.path.normpath(hint), changes):
-                # What was noted so far would be lost with this answer: forget it, so that the scan finds it again.
+                # The caller drops the changes noted so far: forget them, so that the scan finds them again.
                 self._unsee(changes)
                 return None
         changes.gone -= changes.changed.keys()
@@ -444,7 +444,7 @@ class Scanner:
     def _arrived(self, path: str, changes: Changes) -> bool:
         """Walk a directory that is new, with all that is in it: events inside may have come before its watch.
 
-        Returns False where a look at it alone is not enough: links, other names of known directories, errors.
+        Returns False where everything must be scanned: links, other names of known directories, errors.
         """
         parent = os.path.dirname(path)
         while parent not in self.folders:

@@ -51,7 +51,7 @@ class ReaderState:
 
     @property
     def failed(self) -> bool:
-        """Whether the last reading ended in a mistake of the reader, so that another try is due."""
+        """Whether the reader failed last time, so that another try is due."""
         return self.stale and not self.rest
 
     @property
@@ -112,7 +112,7 @@ class TrackedFile:
 REMEMBERED = 64
 """Versions for which the changed files are remembered."""
 Touched = Callable[[int], frozenset[int] | None]
-"""Returns ids of the files that came, changed or went since a version, None if that is forgotten."""
+"""Returns ids of the files that appeared, changed or disappeared since a version, None if that is no longer known."""
 
 
 class FileIndex:
@@ -195,7 +195,7 @@ class FileStats:
         return self._newest
 
     def status(self, scanner: Scanner) -> Status:
-        """Return what a status line says of all files. Roots, views and scans are left to the caller."""
+        """Return the status of all files; the caller adds roots, views and scans."""
         ignored = [Ignored(clean(file.path, 4096), file.reason) for file in islice(self._ignored, IGNORED)]
         for path, reason in islice(scanner.skipped.items(), IGNORED - len(ignored)):
             ignored.append(Ignored(clean(path, 4096), reason))

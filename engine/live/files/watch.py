@@ -1,4 +1,4 @@
-"""When to look: file events as hints, a timer because events get lost, polling where there are none.
+"""Decide when to look: file events as hints, a timer because events get lost, polling where there are none.
 
 inotify drops events when its queue overflows, sees nothing behind links, in directories that appear at once, or after
 a root was deleted, and watchfiles stops at a name that is not UTF-8. So every hint is only an invitation to compare

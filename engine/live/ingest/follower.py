@@ -134,14 +134,14 @@ class Follower:
             self.registry.touched.update(file.views(self.registry.stores))
 
     def give_up(self, file: TrackedFile, problem: Problem) -> None:
-        """Note that ``file`` cannot be read. What was read of it stays, marked stale; its next change is another try."""
+        """Note that ``file`` cannot be read. Its earlier rows stay, marked stale; it is tried again when it changes."""
         file.problems = (problem,)
         file.stat, file.given_up = None, file.seen_stat
         self.registry.mark_stale(file)
         self.registry.touched.update(file.views(self.registry.stores))
 
     def failed(self, file: TrackedFile, error: BaseException) -> None:
-        """Give up ``file`` for a mistake of this program. Raises the error if strict."""
+        """Give up ``file`` because of a bug in this program. Raises the error if strict."""
         if self.recogniser.strict:
             raise error
         log.error("%s: following failed", file.shown, exc_info=error)
@@ -150,7 +150,7 @@ class Follower:
         file.given_up = None
 
     def _see(self, file: TrackedFile, content: Content, final: bool, force: bool, due: float | None) -> _Seen | None:
-        """Compare the file with the last look at it. Returns None if there is nothing to read; what is ``due`` stays so."""
+        """Compare the file with the last look. Returns None if there is nothing to read; ``due`` is then kept."""
         now = time.monotonic()
         status = content.status
         stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -215,7 +215,7 @@ class Follower:
         return False
 
     def _read(self, file: TrackedFile, content: Content, seen: _Seen) -> bool:
-        """Let every reader of the file read what is new. Returns whether one of them waits for more."""
+        """Have every reader of the file read new content. Returns whether one waits for more."""
         waiting = False
         for reader in list(file.readers):
             if reader.retained:

@@ -57,7 +57,7 @@ class LogReader:
         return reader.rest and not reader.provisional
 
     def _begin(self, reader: ReaderState) -> bool:
-        """Take back what the last look had to guess. Returns whether rows have changed by that."""
+        """Undo what the last look had to guess. Returns whether that changed rows."""
         changed = not reader.id
         if not reader.id:
             self._registry.register(reader)

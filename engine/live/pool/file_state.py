@@ -1,4 +1,4 @@
-"""What is known of a file, as a value that goes from one process to another: the visit goes on there as it would here."""
+"""The state of a file as a value that can be sent to another process, where the visit continues as it would here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FileState:
 
 
 def state_of(file: TrackedFile) -> FileState:
-    """Return what is known of ``file``. A reader's rows have changed if it has a version: ``put`` gives it none."""
+    """Return the state of ``file``. A reader with a version has changed rows (``put`` clears it)."""
     return FileState(
         tuple(getattr(file, name) for name in _OF_FILE),
         tuple((r.view, r.kind.id, r.id, bool(r.version), r.info, _reader(r)) for r in file.readers),
@@ -52,7 +52,7 @@ def _reader(reader: ReaderState) -> tuple[Any, ...]:
 
 
 def put(file: TrackedFile, state: FileState, kinds: Kinds, registry: Registry) -> None:
-    """Let ``file`` be as ``state`` says, here where it was never seen; its readers keep their ids."""
+    """Set a file that was never visited here to ``state``; its readers keep their ids."""
     _set(file, _OF_FILE, state.file)
     for view, kind, number, _, info, values in state.readers:
         reader = ReaderState(view, kinds[view, kind], "")

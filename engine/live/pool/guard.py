@@ -1,7 +1,7 @@
-"""Reading of what is too much for the session's own process: one file after another, each within its budget.
+"""Read what is too much for the session's own process: one file after another, each within its budget.
 
-The session goes on meanwhile. A file that ends the process which reads it, by whatever it makes a reader do, costs that
-process and nothing else: the next file gets a new one.
+The session goes on meanwhile. A file that ends the process reading it costs only that
+process: the next file gets a new one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What has come of a file: what was read, or the problem that it has made, or neither if no process can be had.
+    """The outcome for a file: what was read, or its problem, or neither if no process can be started.
 
     ``path`` and ``stat``: as they were when it was asked for; ``took``: seconds.
     """
@@ -53,9 +53,9 @@ class Answer:
 
 
 class Guard:
-    """The files that wait to be read by another process, and that process. For one thread at a time.
+    """The queue of files for another process, and that process. For one thread at a time.
 
-    ``usable`` is False once no process could be had: then the session reads all itself.
+    ``usable`` is False once no process could be started: then the session reads everything itself.
     """
 
     def __init__(self, settings: LiveSettings, modules: Callable[[Iterable[str]], tuple[str, ...]]) -> None:
@@ -93,12 +93,12 @@ class Guard:
         return time.monotonic() - self._began > tasks.patience(self._asked.stat[2])
 
     def put(self, file: TrackedFile, *, final: bool) -> None:
-        """Let ``file`` be read after those that wait already."""
+        """Append ``file`` to the queue."""
         self._waiting[file] = final
         self._next()
 
     def forget(self, file: TrackedFile) -> None:
-        """Forget a file that is gone: nothing is answered for it."""
+        """Forget a file that is gone; there will be no answer for it."""
         self._waiting.pop(file, None)
         if file is self._file:
             self._file = None
@@ -110,7 +110,7 @@ class Guard:
         wait((self._answer,), seconds)
 
     def take(self) -> Answer | None:
-        """Return the next answer that is there, and let the next file be read."""
+        """Return the next available answer and start the next file."""
         if not self.ready:
             idle = self._file is None and time.monotonic() - self._began > IDLE_S
             if idle:
@@ -142,7 +142,7 @@ class Guard:
         return answer
 
     def _why(self, status: int | None) -> Problem:
-        """Return the problem that a file is which has ended the process so."""
+        """Return the problem of a file that ended the process with ``status``."""
         memory = tasks.memory(self._settings) >> 20
         if status == -signal.SIGPROF:
             budget = f"{tasks.CPU_S:g} s and {tasks.CPU_S_PER_MB:g} s for each MB"
@@ -175,7 +175,7 @@ class Guard:
         self._answer.add_done_callback(lambda _: self.done())
 
     def _submit(self, modules: tuple[str, ...], final: bool) -> Future[FilesRead]:
-        """Return the future of what the process will answer: it fails with BrokenExecutor if there is no process."""
+        """Return the future of the process's answer; it fails with BrokenExecutor if there is no process."""
         for _ in range(2 if self.usable else 0):
             try:
                 if self._processes is None:

@@ -1,4 +1,4 @@
-"""Merging of what other processes have read into the session's stores."""
+"""Merge what other processes have read into the session's stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Batch:
-    """Files that were read elsewhere, taken one by one; their rows come into the stores with ``flush``."""
+    """Files read elsewhere, taken one by one; ``flush`` puts their rows into the stores."""
 
     def __init__(self, read: FilesRead, follower: Follower) -> None:
         """Open the rows. Raises OSError, PolarsError, ValueError if they cannot be used."""
@@ -36,7 +36,7 @@ class Batch:
         return opened
 
     def take(self, file: TrackedFile, path: str, *, recognised: bool) -> bool:
-        """Let ``file`` be as it was read. Returns False if it was not.
+        """Set ``file`` to the state in which it was read. Returns False if it was not read.
 
         ``recognised``: the other process has gone on with what was known of it here; then all that it found counts.
         """
@@ -50,7 +50,7 @@ class Batch:
         return True
 
     def flush(self) -> None:
-        """Put the rows of the files taken so far into the stores. Without those rows the files are given up."""
+        """Put the rows of the files taken so far into the stores; files whose rows are lost are given up."""
         try:
             for view, ids in self._ids.items():
                 self._follower.registry.flush(view)

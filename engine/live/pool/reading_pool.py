@@ -1,9 +1,9 @@
-"""A pool of processes that read files: parsing is bound to one core by the interpreter's lock.
+"""A pool of processes that read files, because the interpreter's lock binds parsing to one core.
 
 The list of files is cut into tasks. Workers do them from the last to
 the first; the session goes through them from the first to the last, does those of small files that no worker has begun,
-and takes the results of the others. What was read lies in files of a temporary folder. Nothing depends on a worker: files
-that were being read when one died or was late are suspects, read one by one later; the pool is made new for the rest.
+and takes the results of the others. What was read lies in files of a temporary folder. No result depends on a worker: files
+being read when one died or was late are suspects and read one by one later; a new pool reads the rest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SMALLEST_TASK, LARGEST_TASK = 2 << 20, 32 << 20
 """Bytes that one task reads. Making frames takes some 50 ms a task however few its rows are; on the other hand
 the session waits for the last ones."""
 RENEWALS = 3
-"""Times that the pool is made new without a suspect."""
+"""Number of times the pool is restarted without a suspect."""
 PATIENCE_S = 30.0
 """Seconds to wait for a task, and one more for each MB of it, before the process that does it counts as hanging."""
 
@@ -97,7 +97,7 @@ class ReadingPool:
             return None
 
     def _begun(self, index: int) -> Future[Any] | None:
-        """Wait until a worker has begun task ``index``: none, if it will not be."""
+        """Wait until a worker has begun task ``index``. Returns None if none will."""
         with self._changed:
             if index in self._open:  # the next one to be done
                 self._open.remove(index)
@@ -112,7 +112,7 @@ class ReadingPool:
         return self._futures.get(index)
 
     def _recover(self) -> None:
-        """Make the pool new without what was being read: some of that has ended it."""
+        """Restart the pool without the files that were being read: one of them ended it."""
         came_up = self._processes.came_up
         self._processes.end(wait=True)
         with self._changed:

@@ -81,7 +81,7 @@ def lift_memory() -> None:
 
 @contextlib.contextmanager
 def budget(size: int) -> Iterator[None]:
-    """End this process if what is inside takes too long for ``size`` bytes, or runs out of memory."""
+    """End this process if the block takes too long for ``size`` bytes or runs out of memory."""
     signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_S_PER_MB * size / (1 << 20))
     try:
         yield
