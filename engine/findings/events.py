@@ -14,7 +14,7 @@ from engine.core.result import Finding, Headline, Level, Result
 from engine.core.tables import Column, Table
 
 Change = Literal["new", "worse", "better", "gone"]
-"""What became of a finding, or of the level of a headline number."""
+"""How a finding, or the level of a headline number, changed."""
 
 KEPT = 500
 """Events that a feed keeps; the oldest go."""

@@ -62,7 +62,7 @@ class LastLooks:
         self._seen[result.view] = (result.findings, result.headline, result.latest, parameters, time_ms)
 
     def save(self) -> None:
-        """Put the looks into the state; who holds it writes the file."""
+        """Put the looks into the state; its owner writes the file."""
         self._looks |= {view: _look(*seen) for view, seen in self._seen.items()}
         if self._looks:
             newest = max(_time(look) for look in self._looks.values())

@@ -18,9 +18,9 @@ import polars as pl
 from engine.core.problems import Problem
 
 FILE_BYTES = 1 << 30
-"""Size from which on a file takes no more rows: few files are open, and space is free again in pieces of this size."""
+"""Bytes after which a file takes no more rows: few files stay open, and space is freed in pieces of this size."""
 GROUP_ROWS = 1 << 17
-"""Rows of which the least and the greatest value are known, so that those at other times than asked for are not unpacked."""
+"""Rows per row group; min/max statistics let a time filter skip whole groups."""
 
 
 class RowFile:
@@ -31,7 +31,7 @@ class RowFile:
         self.height = height
 
     def load(self, where: pl.Expr | None = None) -> pl.DataFrame:
-        """Return the rows, or those ``where`` it is so. Raises OSError."""
+        """Return the rows, or those that ``where`` selects. Raises OSError."""
         data = bytearray()
         while len(data) < self._size:
             part = os.pread(self._file.fileno(), self._size - len(data), self._offset + len(data))

@@ -233,7 +233,7 @@ class Session:
         return changes
 
     def _restore(self, visits: dict[TrackedFile, bool], changes: Changes) -> None:
-        """Take new files from the cache; those of which it knows everything need not be visited."""
+        """Restore new files from the cache; those fully restored need no visit."""
         if self._cache is None:
             return
         stats = {stat[:2]: stat for stat in changes.changed.values()}
@@ -388,7 +388,7 @@ class Session:
 
 @contextlib.contextmanager
 def _without_gc() -> Iterator[None]:
-    """Collect no garbage meanwhile: of millions of short-lived values collections would take a third of the time, and
+    """Switch the garbage collector off: with millions of short-lived values it would take a third of the time, and
     what a session holds for good makes each of them long. Threads may overlap: then the first to end collects again.
     """
     enabled = gc.isenabled()

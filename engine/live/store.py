@@ -1,4 +1,4 @@
-"""Store of rows: many files glued into a few frames per table, cheap to append to and to forget from."""
+"""The store of rows: many files in a few frames per table, cheap to append to and to drop from."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from engine.core.tables import Parts, Rows, Table, height_of
 from engine.live.row_files import RowFile, RowFiles
 
 MERGE_ROWS = 50_000
-"""Rows of a merged chunk at most (or a 32nd of the table): a merge copies, which must not be noticed."""
+"""Most rows of a merged chunk (or a 32nd of the table): a merge copies, which nobody must notice."""
 LOOSE_CHUNKS = 16
-"""Chunks up to which they are left alone: a growing file adds a small one each time."""
+"""Number of chunks that are never merged: a growing file adds a small one each time."""
 MERGE_CHUNKS = 64
 """Chunks above which they are merged: more slow queries down."""
 
 
 SELDOM_BYTES = 64 << 20
-"""Memory that the rows of a table take that are seldom looked at again; a share of the memory for all, if that is less."""
+"""Most memory for the rows of a ``seldom`` table; at most a share of the memory for all."""
 PUT_ROWS = 1 << 20
-"""Rows that are put on disk, and read again, at once."""
+"""Rows that are written to disk, or read from it, at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class Chunk:
     gone: bool = False
 
     def frame(self, where: pl.Expr | None = None) -> pl.DataFrame:
-        """Return the rows, or those ``where`` it is so. Raises OSError if they cannot be read from disk."""
+        """Return the rows, or those that ``where`` selects. Raises OSError if they cannot be read from disk."""
         if isinstance(self.rows, pl.DataFrame):
             return self.rows if where is None else self.rows.filter(where)
         frame = self.rows.load(where)
@@ -48,7 +48,7 @@ class Chunk:
 
     @property
     def height(self) -> int:
-        """Number of rows; those of files that have gone count where they are on disk."""
+        """Number of rows; on disk, rows of files that are gone still count."""
         return self.rows.height
 
     @property
@@ -58,7 +58,7 @@ class Chunk:
 
 
 class Snapshot:
-    """The tables of a store at one moment, whatever happens later."""
+    """An immutable snapshot of the tables of a store."""
 
     def __init__(self, chunks: Mapping[str, tuple[Chunk, ...]], empty: Mapping[str, pl.DataFrame]) -> None:
         self._chunks = chunks
@@ -81,7 +81,7 @@ class Snapshot:
         return _joined([*self.parts(name, files)], self._empty[name])
 
     def parts(self, name: str, files: Set[int], where: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
-        """Return the same rows, or those ``where`` it is so, in parts: not all of them need be in memory at once. Raises
+        """Return the same rows, or those that ``where`` selects, in parts, so that not all are in memory at once. Raises
         KeyError."""
         return _of(self._chunks[name], files, where)
 
@@ -218,7 +218,7 @@ class Store:
         self._new = [item for item in self._new if not (item[2] and item[0] == file)]
 
     def flush(self) -> dict[int, BaseException]:
-        """Bring the frames up to date. Returns the files whose rows no frame could be made of, with the reason."""
+        """Update the frames. Returns the files whose rows made no frame, with the reason."""
         if self._gone or self._gone_loose:
             loose = self._gone | self._gone_loose
             for chunks, gone in ((self._away, self._gone), (self._firm, self._gone), (self._loose, loose)):
@@ -258,7 +258,7 @@ class Store:
                 failed[file] = error
 
     def _put_away(self) -> None:
-        """Put the oldest rows on disk, where those in memory take too much of it."""
+        """Move the oldest rows to disk if the rows in memory take too much."""
         if self._row_files is None:
             return
         sizes = {name: sum(chunk.nbytes for chunk in chunks) for name, chunks in self._firm.items() if chunks}
@@ -310,7 +310,7 @@ class Store:
         return _joined([*self.firm_rows()(name, files)], self._empty[name])
 
     def firm_rows(self) -> Callable[[str, frozenset[int]], Iterator[pl.DataFrame]]:
-        """Return a function that gives the rows as ``firm`` does now, in parts, whatever happens later."""
+        """Return a function that yields the rows of ``firm`` as of now, in parts."""
         chunks = {name: (*self._away[name], *self._firm[name]) for name in self.tables}
         return lambda name, files: _evenly(_of(chunks[name], files))
 
@@ -351,7 +351,7 @@ def _limit(chunks: list[Chunk]) -> int:
 
 
 def _merge_last(chunks: list[Chunk]) -> bool:
-    """Merge the last chunks, as long as each is not much larger than those behind it; whether that were several."""
+    """Merge the last chunks while each is not much larger than those behind it. Returns whether there were several."""
     limit = _limit(chunks)
     begin, rows = len(chunks) - 1, chunks[-1].height
     while begin and chunks[begin - 1].height <= min(2 * rows, limit - rows):

@@ -164,7 +164,7 @@ def to_text(frame: pl.DataFrame, table: Table, width: int = 0) -> str:
 
 
 _CUT = 32
-"""Characters that a text keeps at least where a line is too long."""
+"""Fewest characters that a text keeps where a line is too long."""
 
 
 def _fitting(names: Sequence[str], table: Table, widths: Sequence[int], width: int) -> tuple[list[int], list[int]]:

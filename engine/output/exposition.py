@@ -109,7 +109,7 @@ def _meant(gauge: Gauge, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _about(view: View, result: Result) -> Iterable[tuple[str, str, list[tuple[Mapping[str, str], float]]]]:
-    """Yield what every view has: findings by level, the worst of them by name, problems, the time of the data, the version."""
+    """Yield series of every view: findings by level, the worst of them by name, problems, the time of the data, the version."""
     of = {"view": view.name}
     counts = Counter(finding.level for finding in result.findings)
     levels = [level for level in LEVELS if level not in ("", "ok")]

@@ -11,7 +11,7 @@ from engine.core.result import Result
 from engine.core.tables import Column, Table
 
 MOST_ROWS = 5_000
-"""Of tables with more rows only their number is compared: they are too long to compare by eye."""
+"""Tables with more rows are compared by their number of rows only: nobody compares them by eye."""
 
 
 def _number(name: str, meaning: str, title: str = "", width: int = 11) -> Column:

@@ -61,7 +61,7 @@ def read_file(path: Path, most: int) -> bytes:
 def replace_file(path: Path, data: bytes | memoryview) -> None:
     """Write ``path`` whole or not at all, through a neighbour and a rename. Raises OSError.
 
-    Whenever the process is killed, ``path`` is as before or new. A neighbour that it leaves behind is removed by
+    If the process is killed, ``path`` has the old or the new content. A neighbour that it leaves behind is removed by
     ``remove_leftovers``.
     """
     neighbour = path.with_name(f"{path.name}.{os.getpid()}.tmp")

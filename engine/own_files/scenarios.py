@@ -14,7 +14,7 @@ LONGEST = 60
 
 
 class Scenarios:
-    """The scenarios of one view, by name. ``save`` and ``delete`` change ``state``; who holds it writes the file."""
+    """The scenarios of one view, by name. ``save`` and ``delete`` change ``state``; its owner writes the file."""
 
     def __init__(self, state: State, view: str) -> None:
         self._state = state

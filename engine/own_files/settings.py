@@ -1,4 +1,4 @@
-"""The user's settings file and the state file: where they are, what they may contain, what is wrong with them.
+"""The user's settings file and the state file: paths, content, problems.
 
 The settings file is the user's: it is read, never written. What the dashboard itself wants to remember (open tab, sort,
 columns) goes to a state file beside the log. Neither can stop the program: an invalid value
@@ -146,7 +146,7 @@ def _mapping(value: Any, name: str, complain: Callable[[str], None]) -> Mapping[
 
 
 def _section(kind: type[Parameters], name: str, value: Any, complain: Callable[[str], None]) -> Parameters:
-    """Read one section key by key, so that one bad value leaves the others standing."""
+    """Read one section key by key, so that one bad value does not affect the others."""
     parameters: Parameters = kind()
     for key, entry in _mapping(value, name, complain).items():
         try:
@@ -196,7 +196,7 @@ class State:
     def save(self) -> bool:
         """Write the file, whole or not at all, with what other dashboards have written to it since it was read.
 
-        Of a value that several have changed the last one saved stays. Returns False where writing fails (a full or read-only
+        If several changed the same value, the last one saved wins. Returns False where writing fails (a full or read-only
         disk).
         """
         import tomli_w

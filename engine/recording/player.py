@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Steps of ``faster``."""
 NEIGHBOUR = ".loadlens.part"
-"""Name under which a file is written before it is put in its place."""
+"""Temporary name of a file until it is renamed."""
 LOOK_S = 0.1
 """Seconds between two looks at the clock at most, while nothing is due."""
 
@@ -73,13 +73,13 @@ class Player(threading.Thread):
         self.paused = paused
 
     def faster(self, by: int) -> float:
-        """Take the speed ``by`` steps above; return it."""
+        """Raise the speed by ``by`` steps; return it."""
         place = min(range(len(SPEEDS)), key=lambda index: abs(SPEEDS[index] - self.speed))
         self.speed = SPEEDS[min(max(place + by, 0), len(SPEEDS) - 1)]
         return self.speed
 
     def _advance(self) -> float:
-        """Let the time pass that went by since the last call; return the moment (epoch ms)."""
+        """Advance by the time since the last call; return the moment (epoch ms)."""
         now = time.monotonic()
         if not self.paused:
             self._moment_ms += (now - self._since) * 1000 * self.speed
@@ -118,13 +118,13 @@ class Player(threading.Thread):
         self._moment_ms, self.ended = last_ms, True
 
     def stop(self) -> None:
-        """Nothing is written from now on; waits for a write under way."""
+        """Stop writing; waits for a write under way."""
         self._stop_asked.set()
         if self._lock.acquire(timeout=5):
             self._lock.release()
 
     def _safely(self) -> Iterator[tuple[Entry, bytes]]:
-        """Yield the entries that are left; what is wrong with the file, or with the disk, is its end."""
+        """Yield the remaining entries; any error of the file or the disk ends them."""
         try:
             while (
                 not self._stop_asked.is_set() and not self.problem and (found := next(self._entries, None)) is not None
@@ -136,7 +136,7 @@ class Player(threading.Thread):
             log.warning("the recording ended early: %s", self.problem)
 
     def _apply(self, entry: Entry, content: bytes) -> None:
-        """Make one change. A change that cannot be made is left out; one too much is the end."""
+        """Apply one change. A change that fails is skipped; one beyond the limits ends the replay."""
         if entry.kind in ("begin", "end"):
             return
         try:
@@ -156,7 +156,7 @@ class Player(threading.Thread):
 
     @staticmethod
     def _change(path: Path, entry: Entry, content: bytes) -> None:
-        """Write, let grow or remove one file. Raises OSError, ValueError."""
+        """Write, append to or remove one file. Raises OSError, ValueError."""
         if entry.kind == "remove":
             path.unlink(missing_ok=True)
             return

@@ -38,7 +38,7 @@ class _Known:
 
 
 class Full(Exception):
-    """The recording holds as much as it may."""
+    """The recording has reached its limit."""
 
 
 class Recorder:
@@ -49,7 +49,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path, limit: int, now_ms: Callable[[], int] | None = None) -> None:
-        """Raises OSError, also if there is such a file: nothing is ever written over."""
+        """Raises OSError, also if the file exists: nothing is ever overwritten."""
         descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._writer = Writer(os.fdopen(descriptor, "wb"))
         self._limit = limit
@@ -115,7 +115,7 @@ class Recorder:
         self.state = f"recording ended: {self.problem}" if self.problem else f"recording {self._content / 1e6:,.1f} MB"
 
     def take(self, roots: Iterable[str], paths: Iterable[str]) -> None:
-        """Record what is new below ``roots`` in the files ``paths``, and which are gone. Raises OSError, Full."""
+        """Record changes below ``roots`` in the files ``paths``, and the files that are gone. Raises OSError, Full."""
         places = list(roots)
         now = self._now_ms()
         if not self._begun:
@@ -131,7 +131,7 @@ class Recorder:
         self._writer.flush()
 
     def _record(self, name: str, path: str, now: int) -> None:
-        """Record what is new of one file; one that cannot be read is left for the next look."""
+        """Record the changes of one file; an unreadable one is left for the next look."""
         try:
             status = os.stat(path)  # noqa: PTH116  (once a second for each file)
             known = self._known.get(name)
@@ -184,7 +184,7 @@ class Recorder:
         *,
         more: bool = False,
     ) -> None:
-        """Write one piece of a file, and note what is known of it now. Raises OSError, Full."""
+        """Write one piece of a file and update its record. Raises OSError, Full."""
         self._content += len(piece)
         if self._content > self._limit:
             raise Full
@@ -206,7 +206,7 @@ class Recorder:
 
 
 def _steady_clock() -> Callable[[], int]:
-    """Return a clock (epoch ms) that is right now and runs evenly from now on: where the machine's clock is set meanwhile, a
+    """Return a clock (epoch ms) that starts at the current time and runs evenly: where the machine's clock is set meanwhile, a
     recording must neither pause for the difference nor run through it."""
     begin_ns = time.time_ns() - time.monotonic_ns()
     return lambda: max(0, begin_ns + time.monotonic_ns()) // 1_000_000

@@ -45,7 +45,7 @@ IDLE_EVERY_S = 0.02
 
 
 class Looker(Protocol):
-    """What the watcher drives."""
+    """The session, as far as the watcher uses it."""
 
     def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
         """Look at the hinted paths (None: at everything, until interrupted). Returns the views whose inputs changed."""

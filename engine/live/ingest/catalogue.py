@@ -79,7 +79,7 @@ class Catalogue:
 
 
 def _best(paths: set[str]) -> str:
-    """Return the path a file with several names is known by: a real one rather than a link, then the first."""
+    """Return the path that stands for a file with several names: a real one before a link, then the first."""
     if len(paths) == 1:
         return next(iter(paths))
     return min(paths, key=lambda path: (os.path.islink(path), os.path.realpath(path) != path, path))

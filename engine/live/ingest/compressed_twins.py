@@ -1,4 +1,4 @@
-"""Compressed twins: a compressed file beside the one it was made of must not count its rows twice."""
+"""Compressed twins: a compressed copy beside its original must not count rows twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CompressedTwins:
         self.groups: dict[tuple[str, str], set[TrackedFile]] = {}
 
     def place(self, file: TrackedFile, path: str, root: str) -> None:
-        """Read ``file`` by this path from now on; what was read of it stays."""
+        """Read ``file`` by this path from now on; its rows stay."""
         if path == file.path:
             return
         self.leave(file)

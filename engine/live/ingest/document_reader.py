@@ -1,4 +1,4 @@
-"""Reading of documents: a file that differs is read whole and replaces its rows, once it parses."""
+"""Read documents: a changed file is read whole and replaces its rows once it parses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from engine.live.ingest.registry import Registry
 
 
 class DocumentReader:
-    """Brings the store up to date with one document."""
+    """Updates the store from one document."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def read(self, file: TrackedFile, reader: ReaderState, content: Content, *, quiet: bool) -> bool:
-        """Read the document if it differs. Returns whether it does not parse yet. Raises TooBig."""
+        """Read the document if it changed. Returns whether it does not parse yet. Raises TooBig."""
         data = content.whole()
         digest = fingerprint(data)
         if digest == reader.digest and not self._try_again(reader, quiet) and not _moved(file, reader):
@@ -62,7 +62,7 @@ class DocumentReader:
         problems: tuple[Problem, ...],
         quiet: bool,
     ) -> None:
-        """Keep the rows of the last version that parsed, and say so once the file is quiet."""
+        """Keep the rows of the last version that parsed; note a problem once the file is quiet."""
         if reader.info is not None and reader.info.path != file.shown and content.size != reader.info.size:
             # Another file that was given the same inode: those rows are not its last good ones.
             digest = reader.digest

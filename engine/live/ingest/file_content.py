@@ -1,4 +1,4 @@
-"""Content of one file: what is new since last time, up to the last complete record, and proof that it is still the same.
+"""The content of one file: what is new up to the last complete record, and proof that the rest is unchanged.
 
 A file is known by device and inode; a fingerprint of its beginning and of the bytes before the place where reading
 stopped tells an append from a rewrite that happens to be larger.
@@ -174,7 +174,7 @@ class Content:
     def whole(self) -> bytes:
         """Return the whole content. Raises TooBig if it does not fit the limit for documents.
 
-        What is packed is unpacked twice: only what will fit is kept.
+        Packed content is unpacked twice, first to count, so that only what fits is kept.
         """
         if self._whole is None:
             too_big = TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")

@@ -1,4 +1,4 @@
-"""Following of one file: which readers take it, and what to read again when it has changed."""
+"""Follow one file: which readers take it, and what to read again when it has changed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Follower:
         force: bool = False,
         at_most: int | None = None,
     ) -> bool:
-        """Bring the stores up to date with one file. Never raises for what is on disk.
+        """Update the stores from one file. Never raises for what is on disk.
 
         ``final``: nothing will follow; ``force``: visited only because a sibling changed.
         Returns False if a reader would have to be given more than ``at_most`` bytes: then nothing is
@@ -287,7 +287,7 @@ class Follower:
         file.reason = "" if readers else ("not recognised" if head else "empty")
 
     def _damaged(self, file: TrackedFile, content: Content, quiet: bool) -> bool:
-        """Note damage of compressed content. Returns whether it may only be the end that is still missing."""
+        """Note damage of compressed content. Returns whether only the end may be missing so far."""
         if content.damage is not None or content.unpacked_all:
             file.damage = content.damage
         damage = file.damage if content.packing else None

@@ -1,4 +1,4 @@
-"""Reading of growing files: only the new records are read, from the state that the earlier ones led to."""
+"""Read growing files: only the new records, from the state after the earlier ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_GATHERED = 500_000
 
 
 class LogReader:
-    """Brings the store up to date with one growing file."""
+    """Updates the store from one growing file."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

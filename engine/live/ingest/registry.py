@@ -1,4 +1,4 @@
-"""Registry of readers: which reader of which file filled which rows of which view."""
+"""The registry: which reader of which file filled which rows of which view."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Registry:
         self.readers[reader.view][reader.id] = reader
 
     def know(self, reader: ReaderState, number: int) -> None:
-        """Let ``reader`` have an id that another process gave it."""
+        """Give ``reader`` an id that another process chose."""
         reader.id = number
         if number:
             self.readers[reader.view][number] = reader
@@ -69,14 +69,14 @@ class Registry:
         self.touched.add(reader.view)
 
     def release_all(self, file: TrackedFile) -> None:
-        """Drop everything that was read of ``file``."""
+        """Drop all rows of ``file``."""
         for reader in file.readers:
             self.release(reader)
         file.readers = []
         file.problems = ()
 
     def restart(self, reader: ReaderState) -> None:
-        """Drop the rows of ``reader`` and let it begin at the first byte."""
+        """Drop the rows of ``reader`` and restart it at the first byte."""
         self.release(reader)
         fresh = ReaderState(reader.view, reader.kind, reader.name)
         for name in ("id", "consumed", "state", "mark", "hasher", "digest", "problems", "late_problems"):
@@ -85,7 +85,7 @@ class Registry:
         reader.info = None
 
     def inherit(self, file: TrackedFile, old: TrackedFile) -> None:
-        """Let ``file``, which has replaced ``old`` at its path, keep the last good rows of documents until it is read."""
+        """Keep the last good rows of documents for ``file``, which replaced ``old`` at its path, until it is read."""
         documents = [reader for reader in old.readers if not reader.kind.append]
         old.readers = [reader for reader in old.readers if reader.kind.append]
         taken = {(reader.view, reader.kind.id) for reader in file.readers}
@@ -102,7 +102,7 @@ class Registry:
     ) -> tuple[Reading, int] | None:
         """Call the reader on ``data``. Returns its reading and the number of rows, None if it failed.
 
-        Rows that its tables do not declare are a failure, too.
+        Undeclared rows are a failure, too.
         """
         source = Source(
             file.shown,
@@ -132,7 +132,7 @@ class Registry:
     def describe(
         self, file: TrackedFile, reader: ReaderState, *, changed: bool, content: Content | None = None
     ) -> None:
-        """Bring the reader's file info up to date. ``changed``: its rows are others than before."""
+        """Bring the reader's file info up to date. ``changed``: its rows have changed."""
         if changed:
             reader.version = self.versions[reader.view] + 1
             self.touched.add(reader.view)
@@ -151,14 +151,14 @@ class Registry:
         )
 
     def inform(self, reader: ReaderState, info: FileInfo | None) -> None:
-        """Let ``info`` be what is known of the reader's file outside."""
+        """Publish ``info`` for the reader's file."""
         if info is not None and info != reader.info:
             self.indexes[reader.view].put(info)
             self.touched.add(reader.view)
         reader.info = info
 
     def mark_stale(self, file: TrackedFile) -> None:
-        """Mark all rows of ``file`` as those of an older content."""
+        """Mark all rows of ``file`` as stale."""
         for reader in file.readers:
             reader.stale = True
             self.describe(file, reader, changed=False)
@@ -169,7 +169,7 @@ class Registry:
         (with_problems.add if reader.problems or reader.late_problems else with_problems.discard)(reader)
 
     def refuse(self, file: TrackedFile, reader: ReaderState, reason: str) -> None:
-        """Give a file up: drop its rows and note a problem that says why."""
+        """Give a file up: drop its rows and note the reason as a problem."""
         self.restart(reader)
         reader.stale = False
         reader.digest = None
@@ -223,7 +223,7 @@ class Recogniser:
         return {(view, kind.id): kind for view, kind in self.kinds}
 
     def readers(self, file: TrackedFile, name: str, head: bytes) -> list[tuple[str, FileKind, str]]:
-        """Return view, reader and the name it knows the file by, of all readers that take it.
+        """Return view, reader and file name for every reader that takes the file.
 
         A log whose name no reader takes is offered once more without its rotation ending.
         """
@@ -248,7 +248,7 @@ class Recogniser:
         return readers
 
     def failed(self, file: TrackedFile, view: str, kind: FileKind, error: BaseException) -> None:
-        """Note a mistake of a reader as a problem of the file. Raises it if strict."""
+        """Note a reader's programming error as a problem of the file. Raises it if strict."""
         if self.strict:
             raise error
         log.error("%s: reader %s of %s failed", clean(file.path), kind.id, view, exc_info=error)
