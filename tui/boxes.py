@@ -12,6 +12,7 @@ from tui.process import lifecycle
 from tui.settings import UiSettings
 from tui.shell import Keys, Shell
 from tui.tabs import OVERVIEW
+from tui.widgets.control import following
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,15 +45,12 @@ class Boxes(Keys):
 
     def action_theme(self) -> None:
         """Switch to the next theme."""
-        names = list(themes.CYCLE)
-        current = names.index(self.app.theme) if self.app.theme in names else -1
-        self.app.theme = names[(current + 1) % len(names)]
+        self.app.theme = following(themes.CYCLE, self.app.theme)
         self.app.notify(self.app.theme, timeout=2, markup=False)
 
     def action_glyphs(self) -> None:
         """Switch to the next set of glyphs and draw everything again."""
-        names = list(glyphs.SETS)
-        self.app.glyphs = glyphs.SETS[names[(names.index(self.app.glyphs.name) + 1) % len(names)]]
+        self.app.glyphs = following(tuple(glyphs.SETS.values()), self.app.glyphs)
         self.apply_glyphs()
         for screen in self.app.screen_stack:
             for widget in screen.walk_children():

@@ -147,9 +147,15 @@ def test_a_view_without_a_pane_of_its_own_has_a_tab(tmp_path: Path, monkeypatch:
 HOSTILE = "a[/b]c[red]x \x1b[2J\x1b]0;t\x07\x9b31m\u202eevil\u2028\x00 end"
 
 
+def showing(widget: Any, value: Any) -> Any:
+    """Return ``widget`` with ``value`` in it."""
+    widget.show(value)
+    return widget
+
+
 class _Level(Level):
     def compose(self) -> ComposeResult:
-        yield Facts([(HOSTILE, HOSTILE, "")])
+        yield showing(Facts(), [(HOSTILE, HOSTILE, "")])
 
 
 def widgets() -> dict[str, Widget]:
@@ -175,14 +181,16 @@ def widgets() -> dict[str, Widget]:
     keys.show([(actions.Action("app.x", ("x",), HOSTILE, "Hostile.", "app", bar=1), "x")])
     return {
         "table": live,
-        "facts": Facts([(HOSTILE, HOSTILE, ""), (HOSTILE, "", "")]),
-        "text": TextPanel([(HOSTILE, "severe")]),
+        "facts": showing(Facts(), [(HOSTILE, HOSTILE, ""), (HOSTILE, "", "")]),
+        "text": showing(TextPanel(), [(HOSTILE, "severe")]),
         "headline": headline,
         "notes": notes,
         "status": status,
         "keys": keys,
         "titles": TitleBar([HOSTILE, HOSTILE]),
-        "sections": Sections().add(HOSTILE, Facts([(HOSTILE, HOSTILE, "")])).add("b", TextPanel([(HOSTILE, "")])),
+        "sections": Sections()
+        .add(HOSTILE, showing(Facts(), [(HOSTILE, HOSTILE, "")]))
+        .add("b", showing(TextPanel(), [(HOSTILE, "")])),
         "pick": PickList([[(HOSTILE, "")], [(HOSTILE, "key")]]),
         "number": NumberControl(HOSTILE, 5, high=10),
         "word": WordControl(HOSTILE, [HOSTILE, "b"], HOSTILE),

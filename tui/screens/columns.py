@@ -62,8 +62,9 @@ class ColumnsScreen(Box[tuple[str, ...]]):
     def _about(self) -> None:
         """Describe the column under the cursor."""
         column = self._columns[self.query_one(PickList).cursor]
-        facts = [("column", f"{column.header} ({column.name})", ""), ("meaning", column.meaning, "")]
-        self.query_one(Facts).show([*facts, ("unit", column.unit, "")] if column.unit else facts)
+        names = f"{column.header} ({column.name})"
+        facts = [("column", names, ""), ("meaning", column.meaning, ""), ("unit", column.unit or None, "")]
+        self.query_one(Facts).show(facts)
 
     def action_flip(self) -> None:
         """Show or hide the column under the cursor; one column always stays."""

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from engine.core.parameters import bound, value_text
 from tui.screens.box import Box, about
-from tui.widgets.control import STEPS, stepped
+from tui.widgets.control import STEPS, following, stepped
 from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
 from tui.widgets.pick import PickList
@@ -95,16 +95,17 @@ class ParametersScreen(Box[None]):
         option = self._option
         if option is None:
             return
-        facts = [("option", f"{option.key}: {option.sentence}", "")]
         unit = f" {option.unit}" if option.unit else ""
-        facts.append(("default", (value_text(option.default) or "not set") + unit, ""))
-        if option.choices:
-            facts.append(("choices", ", ".join(option.choices), ""))
-        elif option.low is not None or option.high is not None:
-            low = "" if option.low is None else f"from {bound(option.low)} "
-            high = "" if option.high is None else f"to {bound(option.high)}"
-            facts.append(("range", low + high, ""))
-        self.query_one(Facts).show(facts)
+        low = "" if option.low is None else f"from {bound(option.low)} "
+        high = "" if option.high is None else f"to {bound(option.high)}"
+        self.query_one(Facts).show(
+            [
+                ("option", f"{option.key}: {option.sentence}", ""),
+                ("default", (value_text(option.default) or "not set") + unit, ""),
+                ("choices", ", ".join(option.choices) or None, ""),
+                ("range", None if option.choices else low + high or None, ""),
+            ]
+        )
 
     def _set(self, value: Any) -> None:
         """Set the option under the cursor, if the value is valid."""
@@ -139,9 +140,7 @@ class ParametersScreen(Box[None]):
         if isinstance(value, bool):
             self._set(not value)
         elif option.choices and not isinstance(value, tuple):
-            words = list(option.choices)
-            index = words.index(value) if value in words else 0
-            self._set(words[(index + by) % len(words)])
+            self._set(following(option.choices, value, by))
         elif isinstance(value, (int, float)):
             self._set(stepped(value, by, option.low, option.high))
         else:

@@ -24,7 +24,14 @@ STEPS: tuple[BindingType, ...] = (
 )
 """Keys that step a value, in controls and in the options box."""
 
+T = TypeVar("T")
 V = TypeVar("V", float, str)
+
+
+def following(order: Sequence[T], now: object, by: int = 1) -> T:
+    """Return what is ``by`` places after ``now`` in ``order``, around its end; without ``now`` the first or last entry."""
+    places = list(order)
+    return places[((places.index(now) + by) if now in places else min(by, 0)) % len(places)]
 
 
 def stepped(value: float, by: int, low: float | None, high: float | None) -> float | int:
@@ -55,6 +62,18 @@ class Control(Canvas, Generic[V], can_focus=True):
         Binding("down,j", "app.focus_next", show=False),
         Binding("up,k", "app.focus_previous", show=False),
     ]
+
+    @dataclass
+    class Changed(Message):
+        """The value of a control changed."""
+
+        sender: NumberControl | WordControl
+        value: float | str
+
+        @property
+        def control(self) -> NumberControl | WordControl:
+            """Return the control."""
+            return self.sender
 
     def __init__(self, label: str, label_width: int, value: V, name: str | None, id: str | None) -> None:
         super().__init__(name=name, id=id)
@@ -94,18 +113,6 @@ class NumberControl(Control[float]):
         Binding("enter", "type", show=False),
         Binding("backspace", "restore", show=False),
     ]
-
-    @dataclass
-    class Changed(Message):
-        """The value of a control changed."""
-
-        number: NumberControl
-        value: float
-
-        @property
-        def control(self) -> NumberControl:
-            """Return the control."""
-            return self.number
 
     def __init__(
         self,
@@ -181,18 +188,6 @@ class WordControl(Control[str]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "step(1)", show=False)]
 
-    @dataclass
-    class Changed(Message):
-        """The word of a control changed."""
-
-        word: WordControl
-        value: str
-
-        @property
-        def control(self) -> WordControl:
-            """Return the control."""
-            return self.word
-
     def __init__(
         self,
         label: str,
@@ -220,7 +215,6 @@ class WordControl(Control[str]):
         """Choose the next word."""
         if not self.words:
             return
-        index = self.words.index(self.value) if self.value in self.words else 0
-        self.value = self.words[(index + by) % len(self.words)]
+        self.value = following(self.words, self.value, by)
         self.repaint()
         self.post_message(self.Changed(self, self.value))

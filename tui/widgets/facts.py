@@ -2,54 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, fit, harmless, wrap
 
-Fact = tuple[str, str, str]
-"""Label, value as text, style of the value. An empty value makes the label a heading."""
+Fact = tuple[str, str | None, str]
+"""Label, value as text, style of the value. An empty value makes the label a heading; a fact without a value is left out."""
+
+
+def fact_lines(facts: Iterable[Fact], width: int, ellipsis: str = "…") -> list[Line]:
+    """Return one line per fact, more where the value wraps beside its label."""
+    shown = [(harmless(label), value, style) for label, value, style in facts if value is not None]
+    left = min(max((cells(label) for label, value, _ in shown if value), default=0) + 1, max(width // 2, 1))
+    out: list[Line] = []
+    for label, value, style in shown:
+        if not value:
+            out.append([(cut(label, width, ellipsis), style or "title")])
+            continue
+        for number, part in enumerate(wrap(value, max(width - left, 1)) or [""]):
+            head = fit(label, left - 1, ellipsis=ellipsis) + " " if number == 0 else " " * left
+            out.append([(head, "dim"), (part, style)])
+    return out
 
 
 class Facts(ScrollCanvas, can_focus=False):
     """Lines of label and value; long values wrap."""
 
-    def __init__(self, facts: Sequence[Fact] = (), *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.facts: tuple[Fact, ...] = tuple(facts)
+    facts: Sequence[Fact] = ()
 
     def show(self, facts: Sequence[Fact]) -> None:
         """Show these facts instead."""
-        self.facts = tuple(facts)
+        self.facts = facts
         self.repaint()
 
     def content(self, width: int) -> list[Line]:
-        """Return one line per fact, more where the value wraps."""
-        labels = [cells(harmless(label)) for label, value, _ in self.facts if value]
-        left = min(max(labels, default=0) + 1, max(width // 2, 1))
-        out: list[Line] = []
-        for label, value, style in self.facts:
-            if not value:
-                out.append([(cut(harmless(label), width, self.glyphs.ellipsis), style or "title")])
-                continue
-            for number, part in enumerate(wrap(value, max(width - left, 1)) or [""]):
-                head = fit(label, left - 1, ellipsis=self.glyphs.ellipsis) + " " if number == 0 else " " * left
-                out.append([(head, "dim"), (part, style)])
-        return out
+        """Return the lines of the facts."""
+        return fact_lines(self.facts, width, self.glyphs.ellipsis)
 
 
 class TextPanel(ScrollCanvas, can_focus=False):
     """Paragraphs with a style each, wrapped."""
 
     DEFAULT_CSS = "TextPanel { padding: 1 2; }"
-
-    def __init__(self, lines: Sequence[Fragment] = (), *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.paragraphs: tuple[Fragment, ...] = tuple(lines)
+    paragraphs: Sequence[Fragment] = ()
 
     def show(self, lines: Sequence[Fragment]) -> None:
         """Show these paragraphs instead: text and style of each."""
-        self.paragraphs = tuple(lines)
+        self.paragraphs = lines
         self.repaint()
 
     def content(self, width: int) -> list[Line]:

@@ -47,7 +47,9 @@ def between(row: dict[str, Any], name: str, low: str, high: str, unit: str) -> s
 
 def broker_facts(row: dict[str, Any]) -> list[Fact]:
     """Return what is known about one broker."""
-    facts: list[Fact] = [
+    # In Cruise Control's model a dead broker has no capacity.
+    size = f" of {number(row['disk_cap_mb'], 'MB')}, {percent(row['disk_pct'])}" if row["disk_cap_mb"] else ""
+    return [
         (f"broker {row['broker']}", "", "title"),
         ("host", str(row["host"] or "?"), ""),
         ("rack", str(row["rack"] or "none"), ""),
@@ -56,12 +58,7 @@ def broker_facts(row: dict[str, Any]) -> list[Fact]:
         ("CPU modelled", percent(row["cpu_pct"]), ""),
         ("CPU measured", percent(row["measured_cpu_pct"]), ""),
         ("residual", percent(row["residual_cpu_pct"]), ""),
-    ]
-    if row["residual_reason"]:
-        facts.append(("because", str(row["residual_reason"]), "dim"))
-    # In Cruise Control's model a dead broker has no capacity.
-    size = f" of {number(row['disk_cap_mb'], 'MB')}, {percent(row['disk_pct'])}" if row["disk_cap_mb"] else ""
-    facts += [
+        ("because", row["residual_reason"] or None, "dim"),
         ("disk", f"{number(row['disk_mb'], 'MB')}{size}", ""),
         ("leader in", number(row["leader_nw_in_kbs"], "KB/s"), ""),
         ("follower in", number(row["follower_nw_in_kbs"], "KB/s"), ""),
@@ -70,12 +67,9 @@ def broker_facts(row: dict[str, Any]) -> list[Fact]:
         ("potential out", number(row["pnw_out_kbs"], "KB/s"), ""),
         ("out capacity", number(row["nw_out_cap_kbs"], "KB/s"), ""),
         ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""),
+        ("capacity", "from the default entry or assumed" if row["capacity_estimated"] else None, "moderate"),
+        ("source", str(row["source"]) if row["source"] != "model" else None, "moderate"),
     ]
-    if row["capacity_estimated"]:
-        facts.append(("capacity", "from the default entry or assumed", "moderate"))
-    if row["source"] != "model":
-        facts.append(("source", str(row["source"]), "moderate"))
-    return facts
 
 
 def group_facts(row: dict[str, Any]) -> list[Fact]:
@@ -163,20 +157,20 @@ def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact
     """Return the active what-if and its outcome, or the keys that start one."""
     if not asks_what_if(parameters):
         return [("Space kills the broker under the cursor, i demotes, v applies a plan, a adds.", "", "dim")]
-    shown: list[Fact] = []
-    if parameters.fail:
-        shown.append(("dead", ", ".join(parameters.fail), "critical"))
-    if parameters.demote:
-        shown.append(("demoted", ", ".join(parameters.demote), "moderate"))
-    if parameters.apply_plan or parameters.reassignment is not None:
-        shown.append(("plan", "the proposed reassignment is applied", "moderate"))
-    if parameters.add_brokers:
-        count = parameters.add_brokers
-        words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
-        shown.append(("added", words, "ok"))
-    if result.outcome is not None:
-        shown.append(("outcome", result.summary["failover"], result.outcome.level))
-    return shown
+    count, outcome = parameters.add_brokers, result.outcome
+    planned = parameters.apply_plan or parameters.reassignment is not None
+    added = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
+    return [
+        ("dead", ", ".join(parameters.fail) or None, "critical"),
+        ("demoted", ", ".join(parameters.demote) or None, "moderate"),
+        ("plan", "the proposed reassignment is applied" if planned else None, "moderate"),
+        ("added", added if count else None, "ok"),
+        (
+            "outcome",
+            result.summary["failover"] if outcome is not None else None,
+            outcome.level if outcome is not None else "",
+        ),
+    ]
 
 
 def worst_failure(result: Result) -> list[Fact]:

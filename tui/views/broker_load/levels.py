@@ -8,11 +8,19 @@ from textual.containers import Horizontal, Vertical
 
 from tui.views.broker_load.cells import COST_CELLS, load_bar
 from tui.views.broker_load.drawing import between, broker_facts, number
-from tui.views.shared.sections import Box, DetailPanel, FactsOf, Level, Section, TableOf
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Level, Row, Section, TableOf
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
     from engine.core.result import Result
+
+
+def where(result: Result, table: str, **wanted: Any) -> Any:
+    """Return the rows of a result table that have these values; None without the table."""
+    import polars as pl
+
+    frame = result.tables.get(table)
+    return frame.filter(*(pl.col(name) == value for name, value in wanted.items())) if frame is not None else None
 
 
 class BrokerLevel(Level):
@@ -32,28 +40,21 @@ class BrokerLevel(Level):
             open=lambda row: self.pane.drill(TopicLevel(row["topic"], row["partition"])),
         )
         directories = TableOf(
-            table="directories", id="broker-directories", rows=self._directories, hide=True,
+            table="directories", id="broker-directories", hide=True,
+            rows=lambda result: where(result, "directories", broker=self.broker),
             cells={"disk_pct": load_bar("percent")},
             height=lambda rows: min(rows + 1, max(self.app.size.height // 3, 3)),
         )  # fmt: skip
         beside = Box(DetailPanel, FactsOf(self._facts, "broker-facts"), id="broker-detail")
         return (Section("", Box(Horizontal, Box(Vertical, replicas, directories), beside)),)
 
-    def _mine(self, result: Result, table: str) -> Any:
-        frame = result.tables.get(table)
-        return frame.filter(frame["broker"] == self.broker) if frame is not None else None
-
     def _replicas(self, result: Result) -> Any:
-        mine = self._mine(result, "replicas")
+        mine = where(result, "replicas", broker=self.broker)
         by = ["cpu_pct_cores", "topic", "partition"]
         return mine.sort(by, descending=[True, False, False]) if mine is not None else None
 
-    def _directories(self, result: Result) -> Any:
-        mine = self._mine(result, "directories")
-        return mine if mine is not None and mine.height else None
-
     def _facts(self, result: Result) -> list[Fact]:
-        found = self._mine(result, "brokers")
+        found = where(result, "brokers", broker=self.broker)
         return broker_facts(found.row(0, named=True)) if found.height else [("this broker is gone", "", "severe")]
 
 
@@ -67,15 +68,12 @@ class TopicLevel(Level):
     def sections(self) -> tuple[Section, ...]:
         """The table of its partitions."""
         table = TableOf(
-            table="partitions", id="topic-partitions", rows=self._partitions, cells=COST_CELLS,
+            table="partitions", id="topic-partitions", cells=COST_CELLS,
+            rows=lambda result: where(result, "partitions", topic=self.topic),
             first=lambda result: (self.topic, self.partition),
             open=lambda row: self.pane.drill(PartitionLevel(row["topic"], row["partition"])),
         )  # fmt: skip
         return (Section("", table),)
-
-    def _partitions(self, result: Result) -> Any:
-        frame = result.tables.get("partitions")
-        return frame.filter(frame["topic"] == self.topic) if frame is not None else None
 
 
 class PartitionLevel(Level):
@@ -97,41 +95,48 @@ class PartitionLevel(Level):
         return (Section("", Box(Vertical, Box(Horizontal, replicas, beside), windows)),)
 
     def _mine(self, result: Result, table: str) -> Any:
-        frame = result.tables.get(table)
-        if frame is None:
-            return None
-        return frame.filter((frame["topic"] == self.topic) & (frame["partition"] == self.partition))
+        return where(result, table, topic=self.topic, partition=self.partition)
 
     def _facts(self, result: Result) -> list[Fact]:
         replicas, skipped, rows = (self._mine(result, table) for table in ("replicas", "skipped", "partitions"))
-        told: list[Fact] = [(f"{self.topic}-{self.partition}", "", "title")]
-        if rows is not None and rows.height:
-            row = rows.row(0, named=True)
-            leader = "none" if row["leader"] < 0 else str(row["leader"])
-            told += [
-                ("leader", leader, "severe" if row["leader"] < 0 else ""),
-                ("replicas", ", ".join(map(str, row["replicas"])), ""),
-                (
-                    "in sync",
-                    ", ".join(map(str, row["isr"])),
-                    "" if len(row["isr"]) == len(row["replicas"]) else "moderate",
-                ),
-                ("windows", "valid" if row["valid"] else "not all valid", "" if row["valid"] else "moderate"),
-            ]
-        if skipped is not None and skipped.height:
-            told.append(("no sample", str(skipped["rule"][0]), "moderate"))
+        row = rows.row(0, named=True) if rows is not None and rows.height else None
+        why = str(skipped["rule"][0]) if skipped is not None and skipped.height else None
         leads = replicas.filter(replicas["leader"]) if replicas is not None else None
-        if leads is not None and leads.height:
-            row = leads.row(0, named=True)
-            told += [
-                ("CPU", between(row, "cpu_pct_cores", "cpu_low", "cpu_high", "% of a core"), ""),
-                ("in", between(row, "nw_in_kbs", "nw_in_low_kbs", "nw_in_high_kbs", "KB/s"), ""),
-                ("out", between(row, "nw_out_kbs", "nw_out_low_kbs", "nw_out_high_kbs", "KB/s"), ""),
-                ("disk", number(row["disk_mb"], "MB"), ""),
-            ]
-            if rows is not None and rows.height:
-                messages = between(rows.row(0, named=True), "msg_in", "msg_in_low", "msg_in_high", "1/s")
-                told.append(("messages in", messages, ""))
-                if (counted := rows["msg_measured"][0]) is not None:
-                    told.append(("counted", number(counted, "1/s"), ""))
-        return told
+        load = leads.row(0, named=True) if leads is not None and leads.height else None
+        return [
+            (f"{self.topic}-{self.partition}", "", "title"),
+            *(_replication(row) if row is not None else []),
+            ("no sample", why, "moderate"),
+            *(_load(load) if load is not None else []),
+            *(_messages(row) if load is not None and row is not None else []),
+        ]
+
+
+def _replication(row: Row) -> list[Fact]:
+    """Return leader and replicas of a partition."""
+    alone, late, valid = row["leader"] < 0, len(row["isr"]) != len(row["replicas"]), row["valid"]
+    return [
+        ("leader", "none" if alone else str(row["leader"]), "severe" if alone else ""),
+        ("replicas", ", ".join(map(str, row["replicas"])), ""),
+        ("in sync", ", ".join(map(str, row["isr"])), "moderate" if late else ""),
+        ("windows", "valid" if valid else "not all valid", "" if valid else "moderate"),
+    ]
+
+
+def _load(leader: Row) -> list[Fact]:
+    """Return what a partition's leader costs."""
+    return [
+        ("CPU", between(leader, "cpu_pct_cores", "cpu_low", "cpu_high", "% of a core"), ""),
+        ("in", between(leader, "nw_in_kbs", "nw_in_low_kbs", "nw_in_high_kbs", "KB/s"), ""),
+        ("out", between(leader, "nw_out_kbs", "nw_out_low_kbs", "nw_out_high_kbs", "KB/s"), ""),
+        ("disk", number(leader["disk_mb"], "MB"), ""),
+    ]
+
+
+def _messages(row: Row) -> list[Fact]:
+    """Return the messages into a partition, as modelled and as counted."""
+    counted = row["msg_measured"]
+    return [
+        ("messages in", between(row, "msg_in", "msg_in_low", "msg_in_high", "1/s"), ""),
+        ("counted", number(counted, "1/s") if counted is not None else None, ""),
+    ]

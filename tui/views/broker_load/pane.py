@@ -15,7 +15,7 @@ from tui.views.broker_load import cells, drawing
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.shared.pane import ViewPane
 from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Level, PlotOf, Row, Section, Shown, TableOf
-from tui.widgets.control import NumberControl
+from tui.widgets.control import NumberControl, following
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact
@@ -345,7 +345,7 @@ class Pane(ViewPane):
 
     def action_group(self) -> None:
         """Group by brokers, hosts or racks."""
-        self.root.grouping = GROUPS[(GROUPS.index(self.root.grouping) + 1) % len(GROUPS)]
+        self.root.grouping = following(GROUPS, self.root.grouping)
         if self.levels:
             self.root.choose(BROKERS)
             self.root.draw()

@@ -14,6 +14,7 @@ from tui.widgets.drawing.fragments import Fragment, Line, fit_line
 from tui.widgets.drawing.fragments import fit as fit_text
 from tui.widgets.drawing.plot import Mark, Series, histogram, plot
 from tui.widgets.drawing.raster import finite
+from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
     from engine.core.tables import Kind
@@ -133,7 +134,7 @@ def residual_histogram(fit: Fit, width: int, height: int, glyphs: Glyphs) -> lis
 
 def saving_lines(
     saved: Saving | None, name: str, faster: float, drop: bool, resource: str, glyphs: Glyphs
-) -> list[tuple[str, str, str]]:
+) -> list[Fact]:
     """List the facts of a what-if as text, value, style."""
     if saved is None:
         return [("Nothing is attributed to this class, so nothing can be saved.", "", "low")]
@@ -141,34 +142,33 @@ def saving_lines(
     def seconds(value: float) -> str:
         return units.text("s", value / 1e6, 12)
 
-    facts = [
+    before, after = (units.text("percent", share * 100, 8) for share in (saved.utilisation, saved.utilisation_after))
+    used = "not known: no file tells times and how many CPUs there are", "dim"
+    if math.isfinite(saved.utilisation):
+        used = f"{before} {glyphs.arrow} {after}", ""
+    span = f"{seconds(saved.saved_low)} to {seconds(saved.saved_high)}" if math.isfinite(saved.saved_low) else None
+    slower = f"x {saved.latency_factor:.3f} (approximation)" if math.isfinite(saved.latency_factor) else None
+    return [
         (f"{name}: {'dropped' if drop else f'{faster:g} times faster'}", "", "title"),
         (f"{resource} saved", seconds(saved.saved), "ok"),
+        ("interval", span, ""),
+        ("utilisation of all CPUs", *used),
+        ("latency of the others", slower, ""),
     ]
-    if math.isfinite(saved.saved_low):
-        facts.append(("interval", f"{seconds(saved.saved_low)} to {seconds(saved.saved_high)}", ""))
-    if math.isfinite(saved.utilisation):
-        percent = [units.text("percent", share * 100, 8) for share in (saved.utilisation, saved.utilisation_after)]
-        facts.append(("utilisation of all CPUs", f"{percent[0]} {glyphs.arrow} {percent[1]}", ""))
-    else:
-        facts.append(("utilisation of all CPUs", "not known: no file tells times and how many CPUs there are", "dim"))
-    if math.isfinite(saved.latency_factor):
-        facts.append(("latency of the others", f"x {saved.latency_factor:.3f} (approximation)", ""))
-    return facts
 
 
-def fact_rows(drill: Drill) -> list[tuple[str, str, str]]:
+def fact_rows(drill: Drill) -> list[Fact]:
     """List the facts of a class as label, text, style."""
     return [(drill.label, "", "title"), *(_fact(*fact) for fact in drill.facts)]
 
 
-def _fact(label: str, value: Any, kind: str) -> tuple[str, str, str]:
+def _fact(label: str, value: Any, kind: str) -> Fact:
     if kind == "s":  # one unit, as in the table
         return label, f"{units.text('number', value)} s", ""
     return label, str(value) if kind == "text" else units.text(kind, value, 14), ""  # type: ignore[arg-type]
 
 
-def summary_rows(row: dict[str, Any]) -> list[tuple[str, str, str]]:
+def summary_rows(row: dict[str, Any]) -> list[Fact]:
     """List the values of the row under the cursor for the panel beside the table."""
     facts = (
         ("CPU", "cpu_s", "s"),

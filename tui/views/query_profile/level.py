@@ -102,7 +102,7 @@ class ClassLevel(Level):
 
     @on(NumberControl.Changed, "#faster")
     def _slid(self, event: NumberControl.Changed) -> None:
-        self.faster, self.drop = event.value, False
+        self.faster, self.drop = float(event.value), False
         self.draw()
 
     def toggle_drop(self) -> None:

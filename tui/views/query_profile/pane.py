@@ -27,6 +27,7 @@ from tui.views.shared.sections import (
     TableOf,
     once,
 )
+from tui.widgets.control import following
 from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact
 from tui.widgets.table.table import LiveTable
@@ -161,8 +162,7 @@ class Pane(ViewPane):
         if len(words) < 2:
             self.notify("the files hold one resource only; -o target= names a column", timeout=3, markup=False)
             return
-        now = self.parameters.target
-        self.change(target=words[(words.index(now) + 1) % len(words)] if now in words else words[0])
+        self.change(target=following(words, self.parameters.target))
 
     def action_rank(self) -> None:
         """Rank by the next metric."""
@@ -179,8 +179,7 @@ class Pane(ViewPane):
         if len(names) < 2:
             self.notify("there is one source only", timeout=3)
             return
-        now = self.result.summary.get("source")
-        self.change(source=names[(names.index(now) + 1) % len(names)] if now in names else names[0])
+        self.change(source=following(names, self.result.summary.get("source")))
 
     def _choose_window(self, field: str, word: str) -> None:
         """Begin a window at the interval under the cursor, or end the one that was begun."""

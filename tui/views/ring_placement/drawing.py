@@ -10,6 +10,7 @@ from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, cut_left, 
 
 if TYPE_CHECKING:
     from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
+    from tui.glyphs import Glyphs
 
 COLOURS = 7
 REJECTED, NOWHERE = "!", "-"
@@ -54,15 +55,7 @@ def squeeze(parts: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
         return parts[: max(room, 0)]
 
     def badness(part: tuple[str, str]) -> int:
-        return (
-            3
-            if part[1] == "critical"
-            else 2
-            if part[1].startswith("away")
-            else 1
-            if part[1] in ("dim", "struck")
-            else 0
-        )
+        return {"critical": 3, "dim": 1, "struck": 1}.get(part[1], 2 * part[1].startswith("away"))
 
     size = len(parts)
     return [
@@ -118,9 +111,7 @@ class ShardMap(Canvas):
     ShardMap > .ll--struck { color: $text-error; text-style: strike; }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._map_view: ShardMapView | None = None
+    _map_view: ShardMapView | None = None
 
     def show(self, map_view: ShardMapView) -> None:
         """Draw the shard map of another result."""
@@ -282,50 +273,37 @@ def _signs(nodes: list[tuple[int, NodeBar]], room: int) -> list[Fragment]:
     return out
 
 
-class PairMatrix(Canvas, can_focus=True):
-    """What each pair of nodes loses together, nodes by zone: digits relative to the worst pair, the diagonal a node alone."""
+def pair_lines(view: ShardMapView, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw what each pair of nodes loses together, nodes by zone: digits relative to the worst pair, the diagonal a node alone.
 
-    SCOPED_CSS = False
-    DEFAULT_CSS = "PairMatrix { height: 1fr; padding: 0 1; }"
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._map_view: ShardMapView | None = None
-
-    def show(self, map_view: ShardMapView) -> None:
-        """Draw the matrix of another result."""
-        self._map_view = map_view
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        """A legend, and a line per node or group of nodes."""
-        view = self._map_view
-        if view is None or not view.matrix:
-            return [[("no pairs: the ring has fewer than two nodes", "dim")]]
-        peak = max(max(row) for row in view.matrix)
-        size = len(view.matrix)
-        label = min(max(cells(harmless(name)) for name in view.matrix_nodes), max(width // 3, 10))
-        step = max(-(-size // max(height - 2, 1)), -(-size // max(width - label - 1, 1)), 1)
-        starts = range(0, size, step)
-        worst = units.share(peak)
-        each = len(view.nodes) / size * step
-        group = f"; a cell stands for {each:.1f} nodes and shows the worst pair" if each > 1 else ""
-        legend = (
-            f"share of all keys that cannot be written when both nodes fail: # is {worst}, 5 half of it, . none{group}"
-        )
-        lines: list[Line] = [[(cut(legend, width, self.glyphs.ellipsis), "dim")]]
-        if peak <= 0:
-            return [*lines, [("no pair of nodes loses any key", "ok")]]
-        for top in starts:
-            name = cut_left(harmless(view.matrix_nodes[top]), label, self.glyphs.ellipsis)
-            line: Line = [(f"{name:<{label}} ", "")]
-            for left in starts:
-                value = max(max(row[left : left + step]) for row in view.matrix[top : top + step])
-                style = "dim" if value <= 0 else next(s for least, s in SHADES if value >= least)
-                digit = DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]
-                line.append((digit, style))
-            lines.append(line)
-        return lines[:height]
+    A legend, then a line per node or group of nodes.
+    """
+    if not view.matrix:
+        return [[("no pairs: the ring has fewer than two nodes", "dim")]]
+    peak = max(max(row) for row in view.matrix)
+    size = len(view.matrix)
+    label = min(max(cells(harmless(name)) for name in view.matrix_nodes), max(width // 3, 10))
+    step = max(-(-size // max(height - 2, 1)), -(-size // max(width - label - 1, 1)), 1)
+    starts = range(0, size, step)
+    each = len(view.nodes) / size * step
+    group = f"; a cell stands for {each:.1f} nodes and shows the worst pair" if each > 1 else ""
+    legend = (
+        "share of all keys that cannot be written when both nodes fail: "
+        f"# is {units.share(peak)}, 5 half of it, . none{group}"
+    )
+    lines: list[Line] = [[(cut(legend, width, glyphs.ellipsis), "dim")]]
+    if peak <= 0:
+        return [*lines, [("no pair of nodes loses any key", "ok")]]
+    for top in starts:
+        name = cut_left(harmless(view.matrix_nodes[top]), label, glyphs.ellipsis)
+        line: Line = [(f"{name:<{label}} ", "")]
+        for left in starts:
+            value = max(max(row[left : left + step]) for row in view.matrix[top : top + step])
+            style = "dim" if value <= 0 else next(s for least, s in SHADES if value >= least)
+            digit = DIGITS[0] if value <= 0 else DIGITS[max(1, min(round(value / peak * 10), 10))]
+            line.append((digit, style))
+        lines.append(line)
+    return lines
 
 
 # -- the time axis ------------------------------------------------------------------------------------------------------
@@ -344,74 +322,44 @@ RING_MOMENTS = (
 """Moments for segment writers and for rings with replicas: regime, letter, situation."""
 
 
-def moment_text(moment: RegimeTotals, width: int) -> str:
+def _replica_moment(moment: RegimeTotals, width: int) -> str:
     """Describe what a moment costs on a ring with replicas; in few words where four moments have little room."""
-    reads_ok = moment.reads_ok and not moment.tenants_read_lost
-    if width < 110 and reads_ok and not moment.write_lost_share and not moment.tenants_write_lost:
-        return "ok"
-    if moment.write_lost_share or moment.tenants_write_lost:
-        lost = units.share(moment.write_lost_share)
-        text = f"{lost} keys lost" if width >= 110 else f"{lost} lost"
-    else:
-        text = "writes ok"
-    if moment.tenants_read_lost:
-        plural = "s" if moment.tenants_read_lost > 1 else ""
-        text += f", {moment.tenants_read_lost} tenant{plural} no reads" if width >= 140 else ", reads fail"
-    elif not moment.reads_ok:
-        text += ", reads without a shard fail" if width >= 140 else ", reads fail"
-    else:
-        text += ", reads ok"
-    return text
+    lost = f"{units.share(moment.write_lost_share)}{' keys' * (width >= 110)} lost"
+    writes = lost if moment.write_lost_share or moment.tenants_write_lost else "writes ok"
+    tenants = moment.tenants_read_lost
+    if not tenants and moment.reads_ok:
+        return "ok" if width < 110 and writes == "writes ok" else f"{writes}, reads ok"
+    if width < 140:
+        return f"{writes}, reads fail"
+    plural = "s" if tenants > 1 else ""
+    return f"{writes}, " + (f"{tenants} tenant{plural} no reads" if tenants else "reads without a shard fail")
 
 
-class TimeAxis(Canvas):
-    """The moments A, B and C of the failure with what each costs, and the steps of the scenario."""
+def _segment_moment(moment: RegimeTotals, width: int) -> str:
+    """Describe what a moment costs on a ring of segment writers."""
+    text = f"{units.text('ratio', moment.max_over_mean, 6)} max/mean"
+    if moment.rejected_bytes:
+        return f"{text}, {units.text('bytes_per_s', moment.rejected_bytes, 10)} rejected"
+    moved = f", {units.text('bytes_per_s', moment.moved_bytes, 10)} moved"
+    return text + moved if moment.moved_bytes and width >= 100 else text
 
-    DEFAULT_CSS = "TimeAxis { height: 2; padding: 0 1; }"
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._map_view: ShardMapView | None = None
-        self._steps: tuple[str, ...] = ()
-        self._undo = ""
-
-    def show(self, value: tuple[ShardMapView, tuple[str, ...], str]) -> None:
-        """Draw another result: the map, the steps of the scenario as text, and how they are undone."""
-        self._map_view, self._steps, self._undo = value
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        """Two lines."""
-        map_view = self._map_view
-        if map_view is None:
-            return []
-        totals = {m.regime: m for m in map_view.timeline}
-        line: Line = []
-        if map_view.kind == "":
-            return [[("this ring is not placed: its notes say why", "severe")]]
-        names = MOMENTS if map_view.kind == "segment-writer" else RING_MOMENTS
-        for regime, letter, when in names:
-            chosen = regime == map_view.regime
-            moment = totals.get(regime)
-            text = f" {letter} "
-            if moment is None:
-                text += f"{when} "
-            elif map_view.kind != "segment-writer":
-                text += f"{moment_text(moment, width)} "
-            else:
-                text += f"{units.text('ratio', moment.max_over_mean, 6)} max/mean"
-                if moment.rejected_bytes:
-                    text += f", {units.text('bytes_per_s', moment.rejected_bytes, 10)} rejected"
-                elif moment.moved_bytes and width >= 100:
-                    text += f", {units.text('bytes_per_s', moment.moved_bytes, 10)} moved"
-                text += " "
-            style = "cursor" if chosen else "dim" if not map_view.down else ""
-            line += [(text, style), ("  " if self.glyphs.ascii else f"{self.glyphs.line}{self.glyphs.line}", "dim")]
-        second: Line = []
-        if self._steps:
-            room = width - cells(self._undo)
-            text = f" {self.glyphs.separator} ".join(self._steps)
-            second = [(cut(text, room, self.glyphs.ellipsis), "moderate"), (self._undo, "dim")]
-        else:
-            second = [("nothing fails: Space lets the node under the cursor fail, Z its zone", "dim")]
-        return [line[:-1], second]
+def time_lines(
+    map_view: ShardMapView, steps: tuple[str, ...], undo: str, width: int, height: int, glyphs: Glyphs
+) -> list[Line]:
+    """Draw the moments A, B and C of the failure with what each costs; below them the ``steps`` of the scenario and how they
+    are undone."""
+    if map_view.kind == "":
+        return [[("this ring is not placed: its notes say why", "severe")]]
+    segments = map_view.kind == "segment-writer"
+    describe = _segment_moment if segments else _replica_moment
+    totals = {m.regime: m for m in map_view.timeline}
+    line: Line = []
+    for regime, letter, when in MOMENTS if segments else RING_MOMENTS:
+        text = describe(totals[regime], width) if regime in totals else when
+        style = "cursor" if regime == map_view.regime else "dim" if not map_view.down else ""
+        line += [(f" {letter} {text} ", style), ("  " if glyphs.ascii else glyphs.line * 2, "dim")]
+    if not steps:
+        return [line[:-1], [("nothing fails: Space lets the node under the cursor fail, Z its zone", "dim")]]
+    text = cut(f" {glyphs.separator} ".join(steps), width - cells(undo), glyphs.ellipsis)
+    return [line[:-1], [(text, "moderate"), (undo, "dim")]]

@@ -14,23 +14,39 @@ from tui.widgets.facts import Fact
 if TYPE_CHECKING:
     from engine.ring_placement.result.detail import ShardMapView
 
+BLANK: Fact = ("", " ", "")
 
-def _rate(row: Mapping[str, Any], name: str) -> str:
-    return "-" if row.get(name) is None else units.text("bytes_per_s", row[name], 12)
+
+def _load(value: float | None, counts: bool = False) -> str:
+    return "-" if value is None else units.text("number" if counts else "bytes_per_s", value, 12)
+
+
+def _critical(value: Any, other: str = "") -> str:
+    """Return the style of a number that should be 0."""
+    return "critical" if value else other
+
+
+def _headroom(row: Mapping[str, Any], counts: bool = False) -> Fact:
+    known = row.get("capacity") is not None
+    text = f"{_load(row['headroom'], counts)} of {_load(row['capacity'], counts)}" if known else None
+    return "headroom", text, _critical(row.get("over_capacity"))
+
+
+def _state(row: Mapping[str, Any], tokens: str) -> Fact:
+    state, style = state_of(row)
+    return "state", f"{state}, {row['zone'] or 'no zone'}, {row['tokens']} {tokens}", style
 
 
 def node_facts(row: Mapping[str, Any]) -> list[Fact]:
     """List state, load and headroom of one row of table ``nodes``."""
-    facts: list[Fact] = [(str(row["instance"]), "", "title")]
-    state, style = state_of(row)
-    facts.append(("state", f"{state}, {row['zone'] or 'no zone'}, {row['tokens']} shards", style))
-    facts.append(("load", f"{_rate(row, 'load_before')} → {_rate(row, 'load_after')}", ""))
-    if row.get("capacity") is not None:
-        style = "critical" if row.get("over_capacity") else ""
-        facts.append(("headroom", f"{_rate(row, 'headroom')} of {_rate(row, 'capacity')}", style))
-    if row.get("load_observed") is not None:
-        facts.append(("observed", units.text("bytes", row["load_observed"], 12), "dim"))
-    return facts
+    observed = row.get("load_observed")
+    return [
+        (str(row["instance"]), "", "title"),
+        _state(row, "shards"),
+        ("load", f"{_load(row.get('load_before'))} → {_load(row.get('load_after'))}", ""),
+        _headroom(row),
+        ("observed", units.text("bytes", observed, 12) if observed is not None else None, "dim"),
+    ]
 
 
 def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellipsis: str) -> list[Fact]:
@@ -45,120 +61,107 @@ def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellips
             if other >= 0:
                 name = f"{sign(other)} {cut_left(harmless(map_view.nodes[other].id), room, ellipsis)}"
             facts.append((label if not place else "", f"{rate} {name}", "" if other >= 0 else "critical"))
-        if len(flows) > most:
-            facts.append(("", f"and {len(flows) - most} more", "dim"))
+        facts.append(("", f"and {len(flows) - most} more" if len(flows) > most else None, "dim"))
     return facts
+
+
+def _spread(s: Mapping[str, Any]) -> str:
+    return f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}"
+
+
+def _over_capacity(s: Mapping[str, Any]) -> Fact:
+    over = s.get("nodes_over_capacity")
+    return "over capacity", f"{over} nodes" if over is not None else None, _critical(over, "ok")
 
 
 def totals(s: Mapping[str, Any]) -> list[Fact]:
     """List the totals of a result's summary, the decisive ones first: a small screen shows only those."""
-    facts: list[Fact] = [("Totals", "", "title"),
-                         ("rejected", _rate(s, "rejected_bytes"), "critical" if s["rejected_bytes"] else "")]  # fmt: skip
-    if s.get("nodes_over_capacity") is not None:
-        style = "critical" if s["nodes_over_capacity"] else "ok"
-        facts.append(("over capacity", f"{s['nodes_over_capacity']} nodes", style))
-    if s.get("cascade_rounds"):
-        facts.append(("cascade", f"{s['cascade_rounds']} rounds, {len(s['down'])} nodes down", "critical"))
-    if s["drift_pairs"]:
-        facts.append(("drift", f"{s['drift_pairs']} pairs differ", "severe"))
-    facts += [
-        ("rerouted", _rate(s, "rerouted_bytes"), ""),
-        ("moved", f"{_rate(s, 'moved_bytes')}, {_rate(s, 'needless_moved_bytes')} needless", ""),
-        ("survives", f"any node: {_rate(s, 'min_capacity_any_node')} each", ""),
-    ]
-    if s.get("min_capacity_any_zone") is not None:
-        facts.append(("", f"any zone: {_rate(s, 'min_capacity_any_zone')} each", ""))
-    facts += [
-        ("max/mean", f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}", ""),
+    down, drift, following, best = len(s["down"]), s["drift_pairs"], s.get("next_id"), s.get("best_next_id")
+    zone = f"any zone: {_load(s['min_capacity_any_zone'])} each" if s.get("min_capacity_any_zone") is not None else None
+    return [
+        ("Totals", "", "title"),
+        ("rejected", _load(s.get("rejected_bytes")), _critical(s["rejected_bytes"])),
+        _over_capacity(s),
+        ("cascade", f"{s['cascade_rounds']} rounds, {down} nodes down" if s.get("cascade_rounds") else None, "critical"),
+        ("drift", f"{drift} pairs differ" if drift else None, "severe"),
+        ("rerouted", _load(s.get("rerouted_bytes")), ""),
+        ("moved", f"{_load(s.get('moved_bytes'))}, {_load(s.get('needless_moved_bytes'))} needless", ""),
+        ("survives", f"any node: {_load(s.get('min_capacity_any_node'))} each", ""),
+        ("", zone, ""),
+        ("max/mean", _spread(s), ""),
         ("datasets", f"{s['datasets_touched']} of {s['datasets']} touched, {s['datasets_fully_on_down']} wholly, "
          f"{s['datasets_with_changed_shard_set']} with other shards", ""),
         ("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""),
         ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
         ("tries", f"{s['mean_tries']:.3f} per request", ""),
+        ("next node", f"{following}: {s['next_id_shards_changed']} shards move" if following else None, ""),
+        ("best ID", f"{best}: {s['best_next_id_shards_changed']} shards move" if following and best != following else None, ""),
+        ("unit", s["load_unit"] or "no load", "dim"),
     ]  # fmt: skip
-    if s.get("next_id"):
-        facts.append(("next node", f"{s['next_id']}: {s['next_id_shards_changed']} shards move", ""))
-        if s["best_next_id"] != s["next_id"]:
-            text = f"{s['best_next_id']}: {s['best_next_id_shards_changed']} shards move"
-            facts.append(("best ID", text, ""))
-    facts.append(("unit", s["load_unit"] or "no load", "dim"))
-    return facts
 
 
 # -- rings with replicas ------------------------------------------------------------------------------------------------
 
 
-def _share(value: float | None) -> str:
-    """Format a share of keys."""
-    return "-" if value is None else units.share(value)
-
-
-def _load(value: float | None, counts: bool) -> str:
-    return "-" if value is None else units.text("number" if counts else "bytes_per_s", value, 12)
-
-
 def replica_node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
-    """List state, load, shares and the worst partner of one row of table ``nodes``."""
-    facts: list[Fact] = [(str(row["instance"]), "", "title")]
-    state, style = state_of(row)
-    facts.append(("state", f"{state}, {row['zone'] or 'no zone'}, {row['tokens']} tokens", style))
-    if row.get("replica_share") is None:
-        if row.get("ownership") is not None:
-            facts.append(("owns", f"{_share(row['ownership'])} of its zone, as the page says", ""))
-        return [*facts, ("", " ", "")]
-    if row.get("ownership") is not None:
-        ranges = f", {row['token_ranges']} ranges" if row.get("token_ranges") is not None else ""
-        facts.append(("owns", f"{_share(row['ownership'])} of its zone{ranges}", ""))
-    facts.append(("holds", f"{_share(row['replica_share'])} of all keys", ""))
-    facts.append(("load", f"{_load(row['load_before'], counts)} → {_load(row['load_after'], counts)}", ""))
-    if row.get("capacity") is not None:
-        style = "critical" if row.get("over_capacity") else ""
-        facts.append(("headroom", f"{_load(row['headroom'], counts)} of {_load(row['capacity'], counts)}", style))
-    if row.get("load_observed") is not None:
-        facts.append(("observed", f"{_load(row['load_observed'], counts)} by its own metrics", "dim"))
-    names = list(row.get("largest_tenants") or ())
-    more = ", …" if len(names) < row["tenants"] else ""
-    facts.append(("tenants", f"{row['tenants']}: {', '.join(names)}{more}" if names else f"{row['tenants']} on it", ""))
-    if row.get("worst_partner"):
-        facts.append(("worst with", f"{row['worst_partner']}: {_share(row['pair_lost_share'])} of keys", "moderate"))
-    return [*facts, ("", " ", "")]
+    """List state, load, shares and the worst partner of one row of table ``nodes``; of a ring that is not placed only the
+    share that its page tells."""
+    placed, owned = row.get("replica_share") is not None, row.get("ownership")
+    more = ", as the page says"
+    if placed:
+        more = f", {row['token_ranges']} ranges" if row.get("token_ranges") is not None else ""
+    first: list[Fact] = [
+        (str(row["instance"]), "", "title"),
+        _state(row, "tokens"),
+        ("owns", f"{units.share(owned)} of its zone{more}" if owned is not None else None, ""),
+    ]
+    if not placed:
+        return [*first, BLANK]
+    observed, partner, names = row.get("load_observed"), row.get("worst_partner"), row.get("largest_tenants") or ()
+    listed = f"{row['tenants']}: {', '.join(names)}{', …' if len(names) < row['tenants'] else ''}"
+    return [
+        *first,
+        ("holds", f"{units.share(row['replica_share'])} of all keys", ""),
+        ("load", f"{_load(row['load_before'], counts)} → {_load(row['load_after'], counts)}", ""),
+        _headroom(row, counts),
+        ("observed", f"{_load(observed, counts)} by its own metrics" if observed is not None else None, "dim"),
+        ("tenants", listed if names else f"{row['tenants']} on it", ""),
+        ("worst with", f"{partner}: {_share(row['pair_lost_share'])} of keys" if partner else None, "moderate"),
+        BLANK,
+    ]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else units.share(value)
 
 
 def replica_totals(s: Mapping[str, Any]) -> list[Fact]:
     """List the totals of a result's summary, what decides first."""
     if "write_lost_share" not in s:
         return [("Totals", "", "title"), ("placed", "nothing: see the notes", "severe")]
-    lost, reads = s["write_lost_share"], s["tenants_read_lost"]
-    counts = bool(s["load_is_count"])
-    facts: list[Fact] = [
-        ("Totals", "", "title"), ("writes", f"{_share(lost)} of all keys lost", "critical" if lost else "ok"),
-    ]  # fmt: skip
-    if s["tenants"]:
-        writes = s["tenants_write_lost"]
-        facts.append(("", f"{writes} of {s['tenants']} tenants lose some", "critical" if writes else ""))
-        facts.append(("queries", f"{reads} of {s['tenants']} tenants fail", "critical" if reads else "ok"))
-    whole = "succeed" if s["reads_ok"] else "fail"
-    facts.append(
-        ("" if s["tenants"] else "queries", f"without a shard: {whole}", "ok" if s["reads_ok"] else "critical")
-    )
-    if s.get("partitions_without_readers"):
-        facts.append(("partitions", f"{s['partitions_without_readers']} without readers", "critical"))
-    if s.get("nodes_over_capacity") is not None:
-        facts.append(
-            ("over capacity", f"{s['nodes_over_capacity']} nodes", "critical" if s["nodes_over_capacity"] else "ok")
-        )
-    if s["load_total"]:
-        facts.append(("load", f"{_load(s['load_total'], counts)} before replication", ""))
-        facts.append(("lost load", _load(s["rejected_bytes"], counts), "critical" if s["rejected_bytes"] else ""))
-        facts.append(("max/mean", f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}", ""))
-    facts.append(("key shares", f"max/mean {s['share_max_over_mean']:.3f}, cv {s['share_variation']:.3f}", ""))
-    if s.get("drift_pairs"):
-        facts.append(("drift", f"{s['drift_pairs']} tenants on ingesters differ", "moderate"))
-    if s["moved_share"]:
-        facts.append(("moved", f"{_share(s['moved_share'])} of all keys, per replica", ""))
-    if s["tenants"]:
-        facts.append(("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""))
-    zones = "zones on" if s["zone_aware"] else "zones off"
-    facts.append(("ring", f"RF {s['replication_factor']}, {zones}, {s['tokens']} tokens", "dim"))
-    facts.append(("unit", s["load_unit"] or "no load", "dim"))
-    return facts
+    counts, tenants, loaded = bool(s["load_is_count"]), s["tenants"], s["load_total"]
+    lost, writes, reads = s["write_lost_share"], s["tenants_write_lost"], s["tenants_read_lost"]
+    unread, drift, moved = s.get("partitions_without_readers"), s.get("drift_pairs"), s["moved_share"]
+    whole = f"without a shard: {'succeed' if s['reads_ok'] else 'fail'}"
+    return [
+        ("Totals", "", "title"),
+        ("writes", f"{_share(lost)} of all keys lost", _critical(lost, "ok")),
+        ("", f"{writes} of {tenants} tenants lose some" if tenants else None, _critical(writes)),
+        ("queries", f"{reads} of {tenants} tenants fail" if tenants else None, _critical(reads, "ok")),
+        ("" if tenants else "queries", whole, _critical(not s["reads_ok"], "ok")),
+        ("partitions", f"{unread} without readers" if unread else None, "critical"),
+        _over_capacity(s),
+        ("load", f"{_load(loaded, counts)} before replication" if loaded else None, ""),
+        ("lost load", _load(s["rejected_bytes"], counts) if loaded else None, _critical(s["rejected_bytes"])),
+        ("max/mean", _spread(s) if loaded else None, ""),
+        ("key shares", f"max/mean {s['share_max_over_mean']:.3f}, cv {s['share_variation']:.3f}", ""),
+        ("drift", f"{drift} tenants on ingesters differ" if drift else None, "moderate"),
+        ("moved", f"{_share(moved)} of all keys, per replica" if moved else None, ""),
+        ("tenants", f"{s['tenants_touched']} of {tenants} touched" if tenants else None, ""),
+        (
+            "ring",
+            f"RF {s['replication_factor']}, zones {'on' if s['zone_aware'] else 'off'}, {s['tokens']} tokens",
+            "dim",
+        ),
+        ("unit", s["load_unit"] or "no load", "dim"),
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
@@ -12,10 +13,25 @@ from textual.containers import Container, Horizontal
 from engine.core.parameters import asks_what_if, no_what_if
 from tui.actions import bindings
 from tui.views.ring_placement import cells, facts, scenario
-from tui.views.ring_placement.drawing import PairMatrix, ShardMap, TimeAxis
+from tui.views.ring_placement.drawing import ShardMap, pair_lines, time_lines
 from tui.views.shared.pane import ViewPane
-from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Level, Part, Row, Section, Shown, TableOf
+from tui.views.shared.sections import (
+    Box,
+    Charts,
+    DetailPanel,
+    FactsOf,
+    Fit,
+    Level,
+    Part,
+    PlotOf,
+    Row,
+    Section,
+    Shown,
+    TableOf,
+)
+from tui.widgets.control import following
 from tui.widgets.drawing.canvas import Frame
+from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact
 from tui.widgets.prompt import ask
 from tui.widgets.sections import focus_first
@@ -67,6 +83,8 @@ class Root(Level):
     SCOPED_CSS = False
     DEFAULT_CSS = """
     #ring-map { height: 1fr; }
+    #ring-time { height: 2; padding: 0 1; }
+    #ring-pairs { padding: 0 1; }
     #ring-body { height: 1fr; }
     #ring-tables { width: 1fr; }
     #ring-more { height: 1fr; }
@@ -88,7 +106,7 @@ class Root(Level):
         )  # fmt: skip
         first = Box(
             Container,
-            Shown(TimeAxis, self._axis, "ring-time"),
+            PlotOf(self._axis, "ring-time"),
             Shown(ShardMap, lambda result: result.detail, "ring-shard-map"),
             Box(
                 Horizontal,
@@ -103,7 +121,7 @@ class Root(Level):
     def _section(self, title: str, table: str) -> Section:
         content: Part = self._table(table, f"ring-{table}")
         if table == "pairs":
-            content = Shown(PairMatrix, lambda result: result.detail, "ring-pairs")
+            content = Box(Charts, PlotOf(lambda result: partial(pair_lines, result.detail), "ring-pairs"))
         elif table == "explain":
             content = Box(Container, content, FactsOf(_step, "ring-step", of="ring-explain"), id="ring-explained")
         return Section(
@@ -130,13 +148,13 @@ class Root(Level):
         name = id.removeprefix("ring-").replace("top-tenants", "tenants")
         return TableOf(table=table, id=id, name=name, rows=rows, looks=looks, open=opens.get(table))
 
-    def _axis(self, result: Result) -> tuple[ShardMapView, tuple[str, ...], str]:
-        """Return the map, the steps of the scenario in words, and how they are undone."""
+    def _axis(self, result: Result) -> Draw:
+        """Return what draws the time axis with the steps of the scenario in words, and how they are undone."""
         steps, undo = scenario.steps(self.pane.parameters), ""
         if steps and self.pane.undo_depth:
             clears = "; 9 clears" if asks_what_if(self.pane.parameters) else ""
             undo = f" (u undoes, {self.pane.undo_depth} step{'s' if self.pane.undo_depth != 1 else ''}{clears})"
-        return result.detail, steps, undo
+        return partial(time_lines, result.detail, steps, undo)
 
     def _node_rows(self, result: Result) -> Any:
         view: ShardMapView = result.detail
@@ -234,7 +252,7 @@ class Pane(ViewPane):
             self._open("sweep")
         else:
             self._goto = "sweep"
-            self.change(sweep=scenario.following(scenario.SWEEPS, self.parameters.sweep))
+            self.change(sweep=following(scenario.SWEEPS, self.parameters.sweep))
 
     async def action_explain(self) -> None:
         """Ask for a key and follow it."""
@@ -320,7 +338,7 @@ class Pane(ViewPane):
         """Go to the next moment on the time axis."""
         if self.parameters is not None:
             moments = scenario.REGIMES if self._kind == "segment-writer" else scenario.RING_REGIMES
-            self.change(regime=scenario.following(moments, self.parameters.regime))
+            self.change(regime=following(moments, self.parameters.regime))
 
     def action_ring(self) -> None:
         """Show the next ring of the files."""
@@ -331,7 +349,7 @@ class Pane(ViewPane):
             self.notify("the files hold one ring only", timeout=2)
             return
         plain = no_what_if(type(self.parameters))
-        self.change(ring=scenario.following(rings, now), sweep="", explain=None, **plain)
+        self.change(ring=following(rings, now), sweep="", explain=None, **plain)
 
     def action_scale(self, by: int) -> None:
         """Add nodes to the ring, or take some away."""

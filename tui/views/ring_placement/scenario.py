@@ -68,6 +68,12 @@ HINTS = {
 }
 """How to get a table that is made only on demand."""
 
+NUMBERS = {
+    "scale": "{} nodes", "tokens": "{} tokens each", "tenant_shards": "T={}", "dataset_shards": "D={}",
+    "home_zone": "only zone {}",
+}  # fmt: skip
+"""Words for options that change the ring."""
+
 KEY_HINTS = {
     "segments": 'tenant/dataset, tenant/dataset@fingerprint or tenant{service_name="x", ...}',
     "replicas": 'tenant, tenant@token, tenant/series{label="x", ...} or tenant{stream label="x", ...}',
@@ -77,30 +83,16 @@ KEY_HINTS = {
 
 def steps(p: RingParameters) -> tuple[str, ...]:
     """Describe the scenario in words, one text per change."""
-    words = []
-    if p.fail:
-        words.append("fail " + ", ".join(p.fail))
-    if p.leaving:
-        words.append("leaving " + ", ".join(p.leaving))
-    for field, text in (
-        ("scale", "{} nodes"),
-        ("tokens", "{} tokens each"),
-        ("tenant_shards", "T={}"),
-        ("dataset_shards", "D={}"),
-        ("home_zone", "only zone {}"),
-    ):
-        value = getattr(p, field)
-        if value is not None:
-            words.append(text.format(value))
-    if p.scale_ids == "padded":
-        words.append("padded IDs")
-    if p.cascade:
-        words.append("cascade")
-    if p.capacity:
-        words.append("capacity " + ", ".join(p.capacity))
-    elif p.cores is not None:
-        words.append(f"{p.cores:g} cores")
-    return tuple(words)
+    cores = f"{p.cores:g} cores" if p.cores is not None else ""
+    words = (
+        "fail " + ", ".join(p.fail) if p.fail else "",
+        "leaving " + ", ".join(p.leaving) if p.leaving else "",
+        *(text.format(getattr(p, field)) for field, text in NUMBERS.items() if getattr(p, field) is not None),
+        "padded IDs" if p.scale_ids == "padded" else "",
+        "cascade" if p.cascade else "",
+        "capacity " + ", ".join(p.capacity) if p.capacity else cores,
+    )
+    return tuple(filter(None, words))
 
 
 def expanded(names: Sequence[str], map_view: ShardMapView | None) -> tuple[str, ...]:
@@ -130,11 +122,6 @@ def zone_toggled(fail: Sequence[str], zone: str, map_view: ShardMapView | None) 
         return tuple(f for f in fail if f != word)
     members = set(expanded([word], map_view))
     return (*(f for f in fail if f not in members), word)
-
-
-def following(order: Sequence[str], now: str) -> str:
-    """Return what comes after ``now`` in ``order``, or its first entry where it is not in it."""
-    return order[(order.index(now) + 1) % len(order)] if now in order else order[0]
 
 
 def key_of(row: Mapping[str, Any], kind: str) -> str:

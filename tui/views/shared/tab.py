@@ -9,7 +9,7 @@ from textual import on
 
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
-from tui.widgets.control import NumberControl, WordControl
+from tui.widgets.control import Control, following
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.table.table import LiveTable
 
@@ -130,9 +130,8 @@ class Tab(Frame):
         self._wait(True)
         self.host.request(self.entry.name, urgent=urgent)
 
-    @on(NumberControl.Changed)
-    @on(WordControl.Changed)
-    def _control_changed(self, event: NumberControl.Changed | WordControl.Changed) -> None:
+    @on(Control.Changed)
+    def _control_changed(self, event: Control.Changed) -> None:
         """Change the option that a control is named after."""
         if event.control.name:
             value = round(event.value, 6) if isinstance(event.value, float) else event.value
@@ -166,8 +165,7 @@ class Tab(Frame):
         """Set an option to the next of its choices, or switch it on or off."""
         if self.parameters is None:
             return
-        now, words = getattr(self.parameters, field), self.option(field).choices or (False, True)
-        self.change(**{field: words[(words.index(now) + 1) % len(words)] if now in words else words[0]})
+        self.change(**{field: following(self.option(field).choices or (False, True), getattr(self.parameters, field))})
 
     def action_clear_what_if(self) -> None:
         """Set all what-if options to their defaults."""

@@ -16,6 +16,7 @@ from textual.message import Message
 
 from engine.core import units
 from tui.actions import bindings
+from tui.widgets.control import following
 from tui.widgets.drawing.canvas import CSS_BY_COMPONENT, SCROLLING_CSS
 from tui.widgets.table.filters import FilterError
 from tui.widgets.table.grid import Grid
@@ -89,11 +90,7 @@ class LiveTable(Grid, can_focus=True):
         names = [column.name for column in (self.window.columns if self.window else ())]
         if not names:
             return
-        if self.choice.sort in names:
-            index = (names.index(self.choice.sort) + step) % len(names)
-        else:
-            index = 0 if step > 0 else len(names) - 1
-        name = names[index]
+        name = following(names, self.choice.sort, step)
         if name in {column.name for column in self.visible_columns()}:
             self.current = name
         self.choose(sort=name, descending=first_descending(self.spec, name))
