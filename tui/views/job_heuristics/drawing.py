@@ -10,8 +10,9 @@ from engine.core import units
 from engine.job_heuristics.tables import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
-from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless, join, width_of, wrap
+from tui.widgets.drawing.fragments import Fragment, Line, fit, join, width_of, wrap
 from tui.widgets.drawing.plot import Mark, histogram, spark
+from tui.widgets.facts import fact_lines
 
 if TYPE_CHECKING:
     from engine.core.result import Result
@@ -52,15 +53,19 @@ def paragraph(text: str, width: int, style: str = "", indent: int = 0) -> list[L
     return [[(" " * indent + part, style)] for part in wrap(text, max(width - indent, 1)) if part or not text]
 
 
+def paragraphs(texts: Iterable[str], width: int, style: str = "") -> list[Line]:
+    """Several wrapped texts."""
+    return [line for text in texts for line in paragraph(text, width, style)]
+
+
+def part(title: str, lines: list[Line]) -> list[Line]:
+    """A blank line, a heading and what is below it; nothing without lines."""
+    return [[], heading(title), *lines] if lines else []
+
+
 def facts(rows: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
-    """Label, value, style; values wrap beside their labels."""
-    found = [row for row in rows if row[1]]
-    left = min(max((cells(harmless(label)) for label, _, _ in found), default=0) + 1, max(width // 2, 1))
-    out: list[Line] = []
-    for label, value, style in found:
-        for number, part in enumerate(wrap(value, max(width - left, 1)) or [""]):
-            out.append([(fit(label, left) if number == 0 else " " * left, "dim"), (part, style)])
-    return out
+    """Label, value, style; values wrap beside their labels. Rows without a value are left out."""
+    return fact_lines([row for row in rows if row[1]], width)
 
 
 def job_line(row: dict[str, Any], state: str, glyphs: Glyphs) -> Line:
@@ -72,12 +77,6 @@ def job_line(row: dict[str, Any], state: str, glyphs: Glyphs) -> Line:
         (f"{state}  ", "key" if state == "RUNNING" else ""),
         *strip_line(str(row.get("strip") or "")),
     ]
-
-
-def problems_of(result: Result, job_id: str) -> list[str]:
-    """Return the problems of a job's files in words."""
-    mine = (problem for problem in result.problems if job_id in problem.path)
-    return [f"{p.path}{f':{p.line}' if p.line else ''} {p.kind}: {p.reason}" for p in mine][:50]
 
 
 # --- one verdict -----------------------------------------------------------------------------------------------------
@@ -97,20 +96,14 @@ def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
     if found.outlook is not None:
         out += _outlook(found, width, glyphs)
     if found.why is not None and found.why.branches:
-        out += [[], heading("why")]
-        out += paragraph(found.why.reason, width)
+        out += part("why", paragraph(found.why.reason, width))
         if found.why.worse and not found.why.worse.startswith("already"):
             out += paragraph(f"{glyphs.up} {found.why.worse}", width, "moderate")
         if found.why.better and not found.why.better.startswith("already"):
             out += paragraph(f"{glyphs.down} {found.why.better}", width, "ok")
-        out += [[], heading("limits")]
-        for branch in found.why.branches:
-            for number, limit in enumerate(branch):
-                out += _scale(limit, width, glyphs, "and " if number else "")
-    if found.details:
-        out += [[], heading("as Dr. Elephant shows it")]
-        out += facts(((label, value, "") for label, value in found.details), width)
-    return out
+        limits = [(limit, "and " if n else "") for branch in found.why.branches for n, limit in enumerate(branch)]
+        out += part("limits", [line for limit, joint in limits for line in _scale(limit, width, glyphs, joint)])
+    return out + part("as Dr. Elephant shows it", facts(((label, value, "") for label, value in found.details), width))
 
 
 def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
@@ -167,26 +160,19 @@ def cost(rows: list[dict[str, Any]], shown: JobDetail, width: int, glyphs: Glyph
         width,
         glyphs,
     )
-    cores = [r for r in rows if r["vcore_s"]]
-    if cores:
-        out += [[], heading("cores over time by cause")]
-        out += bars(
-            [Bar(r["cause"], r["vcore_s"], f"{units.number(r['vcore_s'])} vcore s") for r in cores], width, glyphs
-        )
-    priced = [r for r in rows if r["price"] is not None]
-    if priced:
-        out += [[], heading("price by cause")]
-        out += bars([Bar(r["cause"], r["price"], units.number(r["price"])) for r in priced], width, glyphs)
-    return out
+    cores = [Bar(r["cause"], r["vcore_s"], f"{units.number(r['vcore_s'])} vcore s") for r in rows if r["vcore_s"]]
+    out += part("cores over time by cause", bars(cores, width, glyphs))
+    priced = [Bar(r["cause"], r["price"], units.number(r["price"])) for r in rows if r["price"] is not None]
+    return out + part("price by cause", bars(priced, width, glyphs))
 
 
 # --- distributions ---------------------------------------------------------------------------------------------------
 
 
-def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs: Glyphs) -> list[Line]:
+def distributions(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     """Both sides: run times and bytes with Dr. Elephant's split and the natural break, and what makes long tasks long."""
     out: list[Line] = []
-    for side in sides:
+    for side in shown.facts.sides:
         if out:
             out.append([])
         out.append(heading(f"{side.tasks:,} {'maps' if side.name == 'map' else 'reducers'}"))
@@ -381,39 +367,37 @@ def _exact(text: str) -> str:
 # --- notes -----------------------------------------------------------------------------------------------------------
 
 
-def notes(
-    listing: dict[str, Any],
-    shown: JobDetail,
-    problems: list[str],
-    mode: str,
-    width: int,
-) -> list[Line]:
-    """Draw what was assumed, where the published description differs, errors of attempts, problems of the files, and why
-    Dr. Elephant would show nothing."""
-    out: list[Line] = [heading("assumptions"), *paragraph(listing.get("notes") or "none", width)]
+def notes_of_job(result: Result, job_id: str, middle: list[Line], width: int) -> list[Line]:
+    """Draw what was assumed, ``middle``, problems of the job's files, and why Dr. Elephant would show nothing."""
+    found = result.detail.rows("jobs", job_id)
+    row = found.row(0, named=True) if found.height else {}
+    mine = (problem for problem in result.problems if job_id in problem.path)
+    problems = [f"{p.path}{f':{p.line}' if p.line else ''} {p.kind}: {p.reason}" for p in mine][:50]
+    silent = paragraph(row.get("upstream_says") or "", width, "dim") if row.get("upstream_says") else []
+    return [
+        heading("assumptions"),
+        *paragraph(row.get("notes") or "none", width),
+        *middle,
+        *part("problems of its files", paragraphs(problems, width, "moderate")),
+        *part("Dr. Elephant would show nothing because", silent),
+    ]
+
+
+def notes(result: Result, job_id: str, shown: JobDetail, mode: str, width: int) -> list[Line]:
+    """Draw the notes of a MapReduce job: also where the published description differs, and errors of attempts."""
+    out: list[Line] = []
     if shown.prediction is not None:
-        out += [[], heading("the scenario's model")]
-        for text in shown.prediction.assumptions or ("other limits only: nothing about the tasks changes",):
-            out += paragraph(text, width)
-        for text in shown.prediction.warnings:
-            out += paragraph(text, width, "severe")
-    out += [[], heading(f"Dr. Elephant's code and its published description (shown: {mode}, key m)")]
-    if not shown.differences:
-        out += paragraph("both give the same numbers for this job", width, "dim")
+        assumed = shown.prediction.assumptions or ("other limits only: nothing about the tasks changes",)
+        out += part("the scenario's model", paragraphs(assumed, width))
+        out += paragraphs(shown.prediction.warnings, width, "severe")
+    differences: list[Line] = []
     for row in shown.differences:
         name, unit = METRICS.get(row["what"], (row["what"], ""))
         values = f"code {_exact(row['upstream'])}{unit}, published {_exact(row['published'])}{unit}"
-        out.append([(f"{name}  ", "title"), (values, "")])
-        out += paragraph(row["reason"], width, "dim", 2)
-    if shown.facts.errors:
-        out += [[], heading("errors of attempts")]
-        for text, count in shown.facts.errors:
-            out += paragraph(f"{count:,} x {text}", width, "severe")
-    if problems:
-        out += [[], heading("problems of its files")]
-        for text in problems:
-            out += paragraph(text, width, "moderate")
-    thrown = listing.get("upstream_says") or ""
-    if thrown:
-        out += [[], heading("Dr. Elephant would show nothing because"), *paragraph(thrown, width, "dim")]
-    return out
+        differences += [[(f"{name}  ", "title"), (values, "")], *paragraph(row["reason"], width, "dim", 2)]
+    out += part(
+        f"Dr. Elephant's code and its published description (shown: {mode}, key m)",
+        differences or paragraph("both give the same numbers for this job", width, "dim"),
+    )
+    errors = (f"{count:,} x {text}" for text, count in shown.facts.errors)
+    return notes_of_job(result, job_id, out + part("errors of attempts", paragraphs(errors, width, "severe")), width)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,13 +16,14 @@ from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
 from tui.views.shared.sections import Box, Level, LinesOf, Part, Row, Section, Shown, TableOf
 from tui.views.shared.tab import Tab
-from tui.widgets.control import NumberControl, WordControl
+from tui.widgets.control import Control, NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment, Line
 from tui.widgets.drawing.plot import Draw
 
 if TYPE_CHECKING:
     from engine.core.result import Result
     from engine.core.tables import Column, Table
+    from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.mapreduce.result import JobDetail
     from tui.widgets.table.window import Cell, Key
 
@@ -33,18 +34,23 @@ USE = (
 """How the controls are used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """One number of the scenario: the parameter ``field``, its value as the job ran, and its bounds; ``step`` None: by the
-    size of the number."""
+WIDTH = 21
+"""Cells of the labels of controls."""
 
-    field: str
-    label: str
-    value: float
-    low: float
-    high: float | None = None
-    step: float | None = None
-    kind: Kind = "count"
+
+def knob(
+    field: str,
+    label: str,
+    value: float,
+    low: float,
+    high: float | None = None,
+    step: float | None = None,
+    kind: Kind = "count",
+) -> NumberControl:
+    """Return the control of one number of the scenario: the parameter ``field``, its value as the job ran, and its bounds;
+    ``step`` None: by the size of the number."""
+    id = f"what-{field.replace('_', '-')}"
+    return NumberControl(label, value, low=low, high=high, step=step, kind=kind, label_width=WIDTH, name=field, id=id)
 
 
 class ScenarioControls(VerticalScroll):
@@ -59,23 +65,13 @@ class ScenarioControls(VerticalScroll):
     def _pane(self) -> Tab:
         return next(node for node in self.ancestors if isinstance(node, Tab))
 
-    def show(self, value: tuple[Sequence[Knob], Sequence[str], str]) -> None:
-        """Show the values in force; the first time make the controls: numbers, limits (HEURISTIC/PARAMETER), and which limit
-        is chosen at first."""
+    def show(self, make: Callable[[], list[Control[Any]]]) -> None:
+        """Show the values in force; the first time ``make`` the controls."""
         if self._filled:
             self.follow()
             return
-        knobs, limits, first = value
         self._filled = True
-        controls: list[Any] = [
-            NumberControl(knob.label, knob.value, low=knob.low, high=knob.high, step=knob.step, kind=knob.kind,
-                          label_width=21, id=f"what-{knob.field.replace('_', '-')}")
-            for knob in knobs
-        ]  # fmt: skip
-        word = WordControl("scale the limits of", list(limits), first, id="what-limit")
-        word.label_width = 21
-        times = NumberControl("  by the factor", 1.0, low=0.05, high=20.0, step=0.05, label_width=21, id="what-times")
-        self.mount(*controls, word, times)
+        self.mount(*make())
         self.call_after_refresh(self._made)
 
     def _made(self) -> None:
@@ -92,9 +88,8 @@ class ScenarioControls(VerticalScroll):
     def follow(self) -> None:
         """Show the values that the parameters have (undo, advice taken)."""
         for control in self.query(NumberControl):
-            field = _field(control)
-            if field != "times":
-                wish = getattr(self._pane.parameters, field)
+            if control.name:
+                wish = getattr(self._pane.parameters, control.name)
                 control.show(control.start if wish is None else wish)
         for word in self.query(WordControl):
             self._show_factor(word.value)
@@ -103,26 +98,23 @@ class ScenarioControls(VerticalScroll):
         factors = dict(_wish(text) for text in self._pane.parameters.limits)
         self.query_one("#what-times", NumberControl).show(factors.get(limit, 1.0))
 
-    @on(NumberControl.Changed)
-    def _number_changed(self, event: NumberControl.Changed) -> None:
+    @on(Control.Changed)
+    def _changed(self, event: Control.Changed) -> None:
         event.stop()
-        control, pane = event.number, self._pane
-        value: float | None = None if event.value == control.start else event.value
-        field = _field(control)
-        if field == "times":
+        control, pane = event.sender, self._pane
+        if isinstance(control, WordControl):
+            self._show_factor(control.value)
+            return
+        value: float | None = None if control.value == control.start else control.value
+        if not control.name:
             word = self.query_one("#what-limit", WordControl).value
             others = [t for t in pane.parameters.limits if _wish(t)[0] != word]
-            mine = [f"{word}=x{event.value:g}"] if value is not None else []
+            mine = [f"{word}=x{value:g}"] if value is not None else []
             pane.change(limits=tuple(sorted([*others, *mine])))
         elif value is not None:
-            pane.change(**{field: round(value, 3) if control.kind == "number" else int(value)})
+            pane.change(**{control.name: round(value, 3) if control.kind == "number" else int(value)})
         else:
-            pane.change(**{field: None})
-
-    @on(WordControl.Changed, "#what-limit")
-    def _limit_chosen(self, event: WordControl.Changed) -> None:
-        event.stop()
-        self._show_factor(event.value)
+            pane.change(**{control.name: None})
 
 
 class OpenJob(Level):
@@ -143,7 +135,11 @@ class OpenJob(Level):
     # -- what kinds of jobs differ in ---------------------------------------------------------------------------------
 
     def shown(self, result: Result) -> Any:
-        """Return the part of the result's detail on this job; None if it has none."""
+        """Return the part of the result's detail on this job; None if it has none. Sections are drawn only if it has one."""
+        raise NotImplementedError
+
+    def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return one verdict in full."""
         raise NotImplementedError
 
     def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
@@ -154,8 +150,8 @@ class OpenJob(Level):
         """Return the heuristics whose limits can be scaled."""
         raise NotImplementedError
 
-    def knobs(self, shown: Any) -> list[Knob]:
-        """Return the numbers of the scenario."""
+    def knobs(self, shown: Any) -> list[NumberControl]:
+        """Return the controls of the scenario's numbers."""
         raise NotImplementedError
 
     # -- what they have in common ---------------------------------------------------------------------------------------
@@ -170,21 +166,36 @@ class OpenJob(Level):
         self.read = self.read or there
         return there
 
+    def of_shown(self, id: str, draw: Callable[..., list[Line]]) -> Shown:
+        """Return lines that ``draw`` draws, given what is shown of the job, width, height and glyphs."""
+        return LinesOf(lambda result: partial(draw, self.shown(result)), id)
+
+    def verdict(self, result: Result, row: Row | None) -> Draw | None:
+        """Return what draws the verdict of a row."""
+        verdicts = self.shown(result).verdicts if row is not None else ()
+        found = next((verdict for verdict in verdicts if row and verdict.heuristic == row["heuristic"]), None)
+        return (lambda width, height, glyphs: self.verdict_lines(found, width, glyphs)) if found is not None else None
+
     def drawn(self, id: str, draw: Any) -> Shown:
         """Return lines that ``draw`` draws, given the result, width and glyphs."""
         return LinesOf(lambda result: lambda width, height, glyphs: draw(result, width, glyphs), id)
 
     def controls(self, id: str) -> Shown:
         """Return the controls of the scenario."""
+        return Shown(ScenarioControls, lambda result: partial(self._controls, result), id)
 
-        def value(result: Result) -> tuple[Sequence[Knob], Sequence[str], str]:
-            from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+    def _controls(self, result: Result) -> list[Control[Any]]:
+        """Make the controls: numbers, limits (HEURISTIC/PARAMETER), and the factor on the chosen limit."""
+        from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 
-            rules = default_rules(self.rules()).with_gates
-            limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
-            return self.knobs(self.shown(result)), limits, self.LIMIT or limits[0]
-
-        return Shown(ScenarioControls, value, id)
+        rules = default_rules(self.rules()).with_gates
+        limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
+        first = self.LIMIT or limits[0]
+        word = WordControl("scale the limits of", limits, first, label_width=WIDTH, id="what-limit")
+        times = NumberControl(
+            "  by the factor", 1.0, low=0.05, high=20.0, step=0.05, label_width=WIDTH, id="what-times"
+        )
+        return [*self.knobs(self.shown(result)), word, times]
 
     def effects(self, id: str) -> TableOf:
         """Return the table of what the scenario changes; it is left out while nothing is predicted."""
@@ -283,11 +294,11 @@ class JobLevel(OpenJob):
         return (
             Section(
                 "verdicts",
-                Box(Horizontal, verdicts, LinesOf(self._verdict, "job-verdict", of="job-explained"), id="job-verdicts"),
+                Box(Horizontal, verdicts, LinesOf(self.verdict, "job-verdict", of="job-explained"), id="job-verdicts"),
             ),
             Section("cost", self.drawn("job-cost", self._cost)),
-            Section("tasks", LinesOf(self._tasks, "job-tasks")),
-            Section("time", LinesOf(self._time, "job-time")),
+            Section("tasks", self.of_shown("job-tasks", drawing.distributions)),
+            Section("time", self.of_shown("job-time", drawing.timeline)),
             Section("advice", Box(Vertical, advice, LinesOf(_advice, "job-advice-text", of="job-advice"))),
             Section(
                 "what if",
@@ -303,7 +314,7 @@ class JobLevel(OpenJob):
             Section("notes", self.drawn("job-notes", self._notes)),
         )
 
-    def shown(self, result: Result) -> JobDetail | None:
+    def shown(self, result: Result) -> Any:
         """Return the detail of the job."""
         job: JobDetail | None = result.detail.job if result.detail is not None else None
         return job if job is not None and job.facts.job.id == self.job_id else None
@@ -314,19 +325,19 @@ class JobLevel(OpenJob):
 
         return HEURISTICS
 
-    def knobs(self, shown: JobDetail) -> list[Knob]:
-        """Return the numbers of the scenario."""
+    def knobs(self, shown: JobDetail) -> list[NumberControl]:
+        """Return the controls of the scenario's numbers."""
         from engine.job_heuristics.mapreduce.model.job_arrays import number
 
         job = shown.facts.job
         split = int(job.maps.size.mean()) if len(job.maps.size) else 0
         start = number(job.conf, "mapreduce.job.reduce.slowstart.completedmaps", 0.05)
         return [
-            Knob("map_mb", "map container MB", job.maps.container_mb, 128, 16384, 128),
-            Knob("reduce_mb", "reducer container MB", job.reduces.container_mb, 128, 16384, 128),
-            Knob("split_size", "input of a map", max(split, MB), MB, kind="bytes"),
-            Knob("reduces", "reducers", max(len(job.reduces.total), 1), 1, 5000),
-            Knob("slow_start", "slow start", start, 0.0, 1.0, 0.05, "number"),
+            knob("map_mb", "map container MB", job.maps.container_mb, 128, 16384, 128),
+            knob("reduce_mb", "reducer container MB", job.reduces.container_mb, 128, 16384, 128),
+            knob("split_size", "input of a map", max(split, MB), MB, kind="bytes"),
+            knob("reduces", "reducers", max(len(job.reduces.total), 1), 1, 5000),
+            knob("slow_start", "slow start", start, 0.0, 1.0, 0.05, "number"),
         ]
 
     # -- drawing --------------------------------------------------------------------------------------------------------
@@ -349,38 +360,25 @@ class JobLevel(OpenJob):
             text += f", ran {units.text('ms', shown.before.runtime_ms)}"
         return [first, [(text, "dim")]]
 
-    def _verdict(self, result: Result, row: Row | None) -> Draw | None:
-        shown = self.shown(result)
-        verdicts = shown.verdicts if shown is not None and row is not None else ()
-        found = next((verdict for verdict in verdicts if row and verdict.heuristic == row["heuristic"]), None)
-        return (lambda width, height, glyphs: drawing.verdict(found, width, glyphs)) if found is not None else None
+    def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return one verdict in full."""
+        return drawing.verdict(verdict, width, glyphs)
 
     def _cost(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        shown = self.shown(result)
         rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
-        return drawing.cost(rows, shown, width, glyphs) if shown is not None else []
-
-    def _tasks(self, result: Result) -> Draw:
-        shown = self.shown(result)
-        return partial(drawing.distributions, shown.facts.sides if shown is not None else ())
-
-    def _time(self, result: Result) -> Draw | None:
-        shown = self.shown(result)
-        return partial(drawing.timeline, shown) if shown is not None else None
+        return drawing.cost(rows, self.shown(result), width, glyphs)
 
     def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        shown = self.shown(result)
-        if shown is None or shown.prediction is None:
+        predicted = self.shown(result).prediction
+        if predicted is None:
             return drawing.paragraph(USE, width, "dim")
-        texts = [(text, "severe") for text in shown.prediction.warnings]
-        texts += [(text, "dim") for text in shown.prediction.assumptions]
-        return [line for text, style in texts for line in drawing.paragraph(text, width, style)]
+        return [
+            *drawing.paragraphs(predicted.warnings, width, "severe"),
+            *drawing.paragraphs(predicted.assumptions, width, "dim"),
+        ]
 
     def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        shown = self.shown(result)
-        row = result.detail.rows("jobs", self.job_id).row(0, named=True)
-        problems, mode = drawing.problems_of(result, self.job_id), self.pane.parameters.mode
-        return drawing.notes(row, shown, problems, mode, width) if shown is not None else []
+        return drawing.notes(result, self.job_id, self.shown(result), self.pane.parameters.mode, width)
 
 
 TASK_FIRST = {
@@ -457,11 +455,6 @@ def _advice_lines(row: dict[str, Any] | None, width: int, glyphs: Any) -> list[L
          (hint, "dim")]
     )  # fmt: skip
     return out
-
-
-def _field(control: NumberControl) -> str:
-    """Return the parameter that a control stands for."""
-    return (control.id or "").removeprefix("what-").replace("-", "_")
 
 
 def _number(text: str) -> float | None:

@@ -32,6 +32,7 @@ from tui.views.shared.sections import (
     Section,
     TableOf,
 )
+from tui.widgets.control import following
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless
 from tui.widgets.drawing.plot import Draw, Series, plot
@@ -286,7 +287,7 @@ class Pane(ViewPane):
             return
         root = self.root
         if root.section == ROLL_UP:
-            self.root.grouping = GROUPS[(GROUPS.index(self.root.grouping) + 1) % len(GROUPS)]
+            self.root.grouping = following(GROUPS, self.root.grouping)
         root.choose(ROLL_UP)
         root.draw()
 

@@ -12,8 +12,9 @@ from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.drawing import facts, heading, level, paragraph
-from tui.views.job_heuristics.level import USE, Knob, OpenJob
+from tui.views.job_heuristics.level import USE, OpenJob, knob
 from tui.views.shared.sections import Box, LinesOf, Row, Section, TableOf
+from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import Lane, Span, lanes
 from tui.widgets.drawing.fragments import Line, cut, harmless
 from tui.widgets.drawing.plot import Draw, spark
@@ -70,10 +71,10 @@ class SparkLevel(OpenJob):
         )
         history = Box(Vertical, self.history(), TableOf(table="conf_changes", id="app-changes"))
         return (
-            self._both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self._verdict),
+            self._both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self.verdict),
             self._both("insights", TableOf(table="insights", id="app-insights"), self._finding),
             self._both("stages", TableOf(table="stages", id="app-stages"), self._stage),
-            Section("timeline", LinesOf(self._timeline, "app-timeline")),
+            Section("timeline", self.of_shown("app-timeline", gantt)),
             self._both("executors", TableOf(table="executors", id="app-executors"), self._executors),
             self._both("sql", TableOf(table="sql", id="app-sql"), self._plan),
             self._both("advice", self.advice("app-advice"), self._finding),
@@ -87,7 +88,7 @@ class SparkLevel(OpenJob):
         panel = LinesOf(draw, f"{table.id}-panel", of=table.id)
         return Section(title, Box(Vertical, table, panel, classes="app-both"))
 
-    def shown(self, result: Result) -> AppDetail | None:
+    def shown(self, result: Result) -> Any:
         """Return the detail of the application."""
         app: AppDetail | None = result.detail.app if result.detail is not None else None
         return app if app is not None and app.app.app_id == self.job_id else None
@@ -98,17 +99,17 @@ class SparkLevel(OpenJob):
 
         return HEURISTICS
 
-    def knobs(self, shown: AppDetail) -> list[Knob]:
-        """Return the numbers of the scenario."""
+    def knobs(self, shown: AppDetail) -> list[NumberControl]:
+        """Return the controls of the scenario's numbers."""
         from engine.job_heuristics.spark.insight.advice import DEFAULT_PARTITIONS
         from engine.job_heuristics.spark.insight.resources import MB, heap_bytes, partitions_key
 
         app, held = shown.app, shown.held
         return [
-            Knob("executors", "executors", max(1, held.count), 1, max(100, 4 * held.count)),
-            Knob("executor_cores", "cores of each", max((one.cores for one in held.held), default=1), 1, 32),
-            Knob("executor_mb", "memory of each MB", max(256, heap_bytes(app) // MB), 256, 65536, 512),
-            Knob("shuffle_partitions", "shuffle partitions",
+            knob("executors", "executors", max(1, held.count), 1, max(100, 4 * held.count)),
+            knob("executor_cores", "cores of each", max((one.cores for one in held.held), default=1), 1, 32),
+            knob("executor_mb", "memory of each MB", max(256, heap_bytes(app) // MB), 256, 65536, 512),
+            knob("shuffle_partitions", "shuffle partitions",
                  max(1, app.number(partitions_key(app), DEFAULT_PARTITIONS)), 1, 10_000),
         ]  # fmt: skip
 
@@ -137,23 +138,15 @@ class SparkLevel(OpenJob):
         )
         return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
 
-    def _verdict(self, result: Result, row: Row | None) -> Draw | None:
-        shown = self.shown(result)
-        verdicts = shown.verdicts if shown is not None and row is not None else ()
-        found = next((verdict for verdict in verdicts if row and verdict.heuristic == row["heuristic"]), None)
-        return (lambda width, height, glyphs: app_verdict(found, width, glyphs)) if found is not None else None
-
-    def _timeline(self, result: Result) -> Draw | None:
-        shown = self.shown(result)
-        return partial(gantt, shown) if shown is not None else None
+    def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
+        """Return one verdict in full."""
+        return app_verdict(verdict, width, glyphs)
 
     def _stage(self, result: Result, row: Row | None) -> Draw | None:
-        shown = self.shown(result)
-        return partial(stage_tasks, shown, row) if shown is not None and row is not None else None
+        return partial(stage_tasks, self.shown(result), row) if row is not None else None
 
-    def _executors(self, result: Result, row: Row | None) -> Draw | None:
-        shown = self.shown(result)
-        return partial(executors, shown) if shown is not None else None
+    def _executors(self, result: Result, row: Row | None) -> Draw:
+        return partial(executors, self.shown(result))
 
     def _plan(self, result: Result, row: Row | None) -> Draw | None:
         if row is None:
@@ -168,24 +161,10 @@ class SparkLevel(OpenJob):
 
     def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         shown = self.shown(result)
-        return paragraph(shown.assumed if shown is not None and shown.prediction else USE, width, "dim")
+        return paragraph(shown.assumed if shown.prediction else USE, width, "dim")
 
     def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
-        found = result.detail.rows("jobs", self.job_id)
-        row: Row = found.row(0, named=True) if found.height else {}
-        out: list[Line] = [heading("assumptions"), *paragraph(row.get("notes") or "none", width)]
-        if row.get("upstream_says"):
-            out += [
-                [],
-                heading("Dr. Elephant would show nothing because"),
-                *paragraph(row["upstream_says"], width, "dim"),
-            ]
-        problems = drawing.problems_of(result, self.job_id)
-        if problems:
-            out += [[], heading("problems of its files")]
-            for text in problems:
-                out += paragraph(text, width, "moderate")
-        return out
+        return drawing.notes_of_job(result, self.job_id, [], width)
 
 
 def _finding_lines(row: Row, width: int) -> list[Line]:
@@ -337,10 +316,8 @@ def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
     return out
 
 
-def app_verdict(found: VerdictDetail | None, width: int, glyphs: Glyphs) -> list[Line]:
+def app_verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
     """Draw one verdict: why, how far to the next level, Dr. Elephant's labels, what to do."""
-    if found is None:
-        return []
     style = level(found.severity)
     out: list[Line] = [[(f"{glyphs.severity[style]} {found.severity}  ", style), (found.heuristic, "title")]]
     if found.why is not None:
