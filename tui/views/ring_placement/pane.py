@@ -135,7 +135,7 @@ class Root(Level):
     def _table(self, table: str, id: str) -> TableOf:
         def rows(result: Result) -> Any:
             spec = cells.kind_spec(self.pane.spec(table), result.detail.kind, _counted(result))
-            if table == "sweep" and self.pane.parameters.sweep != "zones":
+            if table == "sweep" and table in result.tables and self.pane.parameters.sweep != "zones":
                 spec = replace(spec, columns=tuple(column for column in spec.columns if column.name != "zone"))
             return result.tables.get(table, spec.empty()), spec
 
