@@ -21,7 +21,7 @@ from tui.widgets.facts import Facts
 from tui.widgets.pick import PickList
 from tui.widgets.prompt import OneLine
 from tui.widgets.sections import Sections
-from tui.widgets.table.filters import WORD_KINDS, FilterError
+from tui.widgets.table.layout import WORD_KINDS, FilterError
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:

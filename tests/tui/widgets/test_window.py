@@ -16,9 +16,8 @@ from tui.glyphs import SETS
 from tui.widgets.drawing.bars import change_bar, share_bar
 from tui.widgets.drawing.fragments import plain, width_of
 from tui.widgets.table import window as w
-from tui.widgets.table.filters import FilterError
 from tui.widgets.table.layout import layout
-from tui.widgets.table.window import Choice, build
+from tui.widgets.table.window import Choice, FilterError, build
 
 
 def names(window: w.Window) -> list[str]:

@@ -1,6 +1,6 @@
-"""Filters: what an operator types, turned into a condition on the rows of a frame. No Textual here.
+"""Filters and orders: what an operator types, turned into a condition on the rows of a frame. No Textual here.
 
-Polars is imported when the first frame is filtered, never at start.
+This module loads Polars, so it is imported when the first frame is sorted or filtered, never at start.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from engine.core import units
+from tui.widgets.table.layout import WORD_KINDS, FilterError
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from engine.core.tables import Column, Table
-
-WORD_KINDS: frozenset[str] = frozenset({"text", "id", "level", "json"})
-"""Kinds of columns in which a plain word of a filter is searched."""
-
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
@@ -31,10 +28,6 @@ BOOLEANS: Mapping[str, bool] = {
     "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
 }  # fmt: skip
 """Words for the values of a yes-or-no column."""
-
-
-class FilterError(ValueError):
-    """A filter that is not valid; the message says why in a sentence."""
 
 
 _TERM = re.compile(
@@ -135,15 +128,11 @@ def _name(column: Column) -> str:
 
 
 def _is_list_of_texts(dtype: pl.DataType) -> bool:
-    import polars as pl
-
     return dtype == pl.List(pl.String)
 
 
 def _text(column: Column, dtype: pl.DataType) -> pl.Expr:
     """Return a column as text, a list of texts as it is drawn."""
-    import polars as pl
-
     values = pl.col(column.name)
     if _is_list_of_texts(dtype):
         return values.list.join(", ")
@@ -152,8 +141,6 @@ def _text(column: Column, dtype: pl.DataType) -> pl.Expr:
 
 def ranks(name: str, dtype: pl.DataType) -> pl.Expr:
     """Return the severities of the column ``name``, words or numbers, as numbers: the worse the larger."""
-    import polars as pl
-
     if dtype.is_numeric():
         return pl.col(name).cast(pl.Float64)
     words = pl.col(name).cast(pl.String).str.to_lowercase()
@@ -162,8 +149,6 @@ def ranks(name: str, dtype: pl.DataType) -> pl.Expr:
 
 def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[Column]) -> pl.Expr:
     """Return one condition; words are searched in the ``visible`` columns. Raises FilterError."""
-    import polars as pl
-
     if term.word:
         wanted = term.word.lower()
         parts = [
@@ -215,8 +200,6 @@ def _comparison(column: Column, frame: pl.DataFrame, term: Term) -> pl.Expr:
 
 def _holds(column: Column, term: Term) -> pl.Expr:
     """Return the condition that a list of texts holds one, or does not."""
-    import polars as pl
-
     folded = pl.col(column.name).list.eval(pl.element().str.to_lowercase())
     found = folded.list.contains(term.value.lower()).fill_null(False)
     return found if term.op == "=" else ~found
@@ -224,8 +207,6 @@ def _holds(column: Column, term: Term) -> pl.Expr:
 
 def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:
     """Return the condition of ``column=`` or ``column!=`` without a value: empty, or not. Raises FilterError."""
-    import polars as pl
-
     empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
     if op in ("=", "~"):
         return empty
@@ -236,8 +217,6 @@ def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:
 
 def _pattern(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
     """Return the condition that a column matches a regular expression, or does not. Raises FilterError."""
-    import polars as pl
-
     try:
         pl.Series([""]).str.contains(f"(?i){term.value}")
     except pl.exceptions.ComputeError:
@@ -251,8 +230,6 @@ def _operands(column: Column, values: pl.Series, value: str) -> tuple[pl.Expr, A
 
     A time of day means that of the newest day in the column.
     """
-    import polars as pl
-
     dtype = values.dtype
     if column.kind == "level" and value.lower() in units.RANKS:
         return ranks(column.name, dtype), float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
@@ -278,13 +255,28 @@ def _operands(column: Column, values: pl.Series, value: str) -> tuple[pl.Expr, A
     return pl.col(column.name).cast(pl.Float64), number
 
 
+def sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
+    """Return what a column is sorted by: severities by rank, texts without case, lists by last value or length."""
+    values = pl.col(column.name)
+    if column.kind == "level":
+        return ranks(column.name, dtype)
+    if isinstance(dtype, (pl.List, pl.Array)):
+        inner = values.list if isinstance(dtype, pl.List) else values.arr
+        return inner.last() if dtype.inner is not None and dtype.inner.is_numeric() else inner.len()
+    if dtype.is_float():
+        return values.fill_nan(None)
+    if dtype in (pl.String, pl.Categorical):
+        return values.cast(pl.String).str.to_lowercase()
+    if dtype.is_nested():
+        return values.struct.json_encode()
+    return values
+
+
 def matching(spec: Table, frame: pl.DataFrame, text: str, visible: Sequence[Column]) -> pl.Series | None:
     """Return which rows match a filter text (booleans), or None if it has no condition. Raises FilterError.
 
     Plain words are searched in the ``visible`` columns.
     """
-    import polars as pl
-
     terms = parse_filter(_joined(text, [*visible, *spec.columns]))
     if not terms:
         return None

@@ -1,4 +1,7 @@
-"""The layout of a table: which columns fit the screen, and where, by declared widths, priorities and the longest texts."""
+"""The layout of a table: which columns fit the screen, and where, by declared widths, priorities and the longest texts.
+
+Also what is known of filters before Polars is loaded.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,18 @@ WIDTHS: Mapping[str, int] = {
 FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})
 """Kinds of columns that take spare cells."""
 
+WORD_KINDS: frozenset[str] = FLEXIBLE | {"level"}
+"""Kinds of columns in which a plain word of a filter is searched."""
+
 FLEX_LIMIT = 48
 """Width in cells up to which such a column takes spare cells."""
 
 GAP = 1
 """Cells between two columns."""
+
+
+class FilterError(ValueError):
+    """A filter that is not valid; the message says why in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

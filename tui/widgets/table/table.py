@@ -18,8 +18,8 @@ from engine.core import units
 from tui.actions import bindings
 from tui.widgets.control import following
 from tui.widgets.drawing.canvas import CSS_BY_COMPONENT, SCROLLING_CSS
-from tui.widgets.table.filters import FilterError
 from tui.widgets.table.grid import Grid
+from tui.widgets.table.layout import FilterError
 from tui.widgets.table.window import Key
 
 if TYPE_CHECKING:

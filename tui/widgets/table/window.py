@@ -25,13 +25,13 @@ from tui.widgets.drawing.fragments import (
     join,
     plain,
 )
-from tui.widgets.table.filters import FilterError, matching, ranks
-from tui.widgets.table.layout import FLEXIBLE, GAP, Layout
+from tui.widgets.table.layout import FLEXIBLE, GAP, FilterError, Layout
 
 if TYPE_CHECKING:
     import polars as pl
 
     from engine.core.tables import Column, Table
+
 
 Key = tuple[Any, ...]
 """Values of a row's key columns; a row has the same key wherever it moves."""
@@ -126,25 +126,6 @@ def _has_values(frame: pl.DataFrame, name: str) -> bool:
     return values.dtype not in (pl.String, pl.Categorical) or bool((values != "").any())
 
 
-def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
-    """Return what a column is sorted by: severities by rank, texts without case, lists by last value or length."""
-    import polars as pl
-
-    values = pl.col(column.name)
-    if column.kind == "level":
-        return ranks(column.name, dtype)
-    if isinstance(dtype, (pl.List, pl.Array)):
-        inner = values.list if isinstance(dtype, pl.List) else values.arr
-        return inner.last() if dtype.inner is not None and dtype.inner.is_numeric() else inner.len()
-    if dtype.is_float():
-        return values.fill_nan(None)
-    if dtype in (pl.String, pl.Categorical):
-        return values.cast(pl.String).str.to_lowercase()
-    if dtype.is_nested():
-        return values.struct.json_encode()
-    return values
-
-
 @dataclass(frozen=True)
 class Window:
     """A frame as it is shown. ``order``: row numbers of ``frame`` in shown order (UInt32). ``error``: of the filter."""
@@ -222,6 +203,8 @@ class Window:
 
         The search goes around the end. None if no row matches. Raises FilterError.
         """
+        from tui.widgets.table.filters import matching
+
         mask = matching(self.spec, self.frame, text, self.columns)
         if mask is None or not self.height:
             return None
@@ -245,6 +228,8 @@ def build(
     """Sort and filter. A filter that is not valid filters nothing; ``error`` of the window says why."""
     import polars as pl
 
+    from tui.widgets.table.filters import matching, sort_key
+
     if previous is not None and previous.frame is frame and previous.choice == choice and previous.spec is spec:
         return replace(previous, looks=looks)
     error = ""
@@ -259,7 +244,7 @@ def build(
     if choice.sort and choice.sort in frame.columns:
         column = next((c for c in spec.columns if c.name == choice.sort), None)
         if column is not None:
-            key = frame.select(_sort_key(column, frame.schema[column.name]).alias("key")).to_series()
+            key = frame.select(sort_key(column, frame.schema[column.name]).alias("key")).to_series()
             rows = (
                 pl.DataFrame({"key": key.gather(rows), "row": rows})
                 .sort("key", descending=choice.descending, nulls_last=True, maintain_order=True)
