@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.shared.cells import interval, number, share
+from tui.views.shared.cells import named as named_words
 from tui.widgets.drawing.axes import place
 from tui.widgets.drawing.fragments import Fragment, Line, cut_left, join
 from tui.widgets.drawing.plot import Draw, Mark, Series, ecdf, histogram, plot
@@ -61,12 +62,12 @@ def _in_small_units(left: float, right: float, unit: str) -> tuple[float, float,
     return left, right, f"{time}{slash}{per}"
 
 
-def influence_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the change of the matched share in percentage points, with its sign."""
-    if cell.value is None:
-        return [("", "")]
-    points = cell.value * 100
-    return [((f"{points:+.2f} pp" if round(points, 2) else "0").rjust(cell.width), "" if round(points, 2) else "dim")]
+INFLUENCE = number(
+    lambda share: f"{100 * share:+.2f} pp" if round(100 * share, 2) else "0",
+    lambda cell: "" if round(100 * cell.value, 2) else "dim",
+    none="",
+)
+"""The change of the matched share in percentage points, with its sign."""
 
 
 def verdict_cell(cell: Cell) -> Sequence[Fragment]:
@@ -91,18 +92,15 @@ def bucket_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"p{found[1]}" if found else text, "")]
 
 
-def group_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a group's label, or that its metrics have none."""
-    return [(str(cell.value), "")] if cell.value else [("(none)", "dim")]
-
-
 RATIO = number("{:.3g}", lambda cell: effect_style(cell.row))
 METRIC_CELLS: Mapping[str, Renderer] = {
     "means": means_cell, "ratio": RATIO, "interval": interval("ratio_low", "ratio_high", "{:.2g}"), "verdict": verdict_cell,
 }  # fmt: skip
-GROUP_CELLS: Mapping[str, Renderer] = {"group": group_cell, "ratio": RATIO, "share": share("{:.3g} %")}
+GROUP_CELLS: Mapping[str, Renderer] = {
+    "group": named_words({"(none)": "dim"}, none="(none)"), "ratio": RATIO, "share": share("{:.3g} %"),
+}  # fmt: skip
 CHANGE_CELLS: Mapping[str, Renderer] = {"change": share("{:+.3g} %")}
-RUN_CELLS: Mapping[str, Renderer] = {"influence": influence_cell, "outliers": share("{:.3g} %")}
+RUN_CELLS: Mapping[str, Renderer] = {"influence": INFLUENCE, "outliers": share("{:.3g} %")}
 
 
 def naming(tests: Iterable[str]) -> dict[str, Renderer]:

@@ -20,70 +20,18 @@ RunName = tuple[str, str]
 """Job and name of a run."""
 
 
-class RunMarks:
-    """Runs and jobs that are marked to be put on a side."""
+class RunChoice:
+    """Chooses the runs, for the level whose table ``#runs`` is the run list: ``runs`` and whole ``jobs`` are marked."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: Level) -> None:
+        self._level = level
         self.runs: set[RunName] = set()
         self.jobs: set[str] = set()
         self._range_from: RunName | None = None
 
-    def __contains__(self, run: RunName) -> bool:
-        """Whether a run is marked, by itself or with its job."""
-        return run in self.runs or run[0] in self.jobs
-
-    def __bool__(self) -> bool:
-        """Whether anything is marked."""
-        return bool(self.runs or self.jobs)
-
-    def clear(self) -> None:
-        """Remove all marks."""
-        self.runs.clear()
-        self.jobs.clear()
-        self._range_from = None
-
-    def mark_range(self, here: RunName, shown: Sequence[RunName]) -> None:
-        """Begin a range at a run, or mark all rows ``shown`` from where it began to here."""
-        if self._range_from is None:
-            self._range_from = here
-            self.runs.add(here)
-            return
-        if self._range_from in shown:
-            first, last = sorted((shown.index(self._range_from), shown.index(here)))
-            self.runs.update(shown[first : last + 1])
-        self._range_from = None
-
-    def mark_shown(self, shown: Sequence[RunName]) -> None:
-        """Mark all rows ``shown``, or none if all are marked."""
-        self.runs = set() if self.runs.issuperset(shown) else self.runs | set(shown)
-        self.jobs.clear()
-        self._range_from = None
-
-    def toggle_job(self, job: str) -> None:
-        """Mark a whole job, or unmark it."""
-        self.jobs ^= {job}
-
-    def summary(self) -> str:
-        """Return what is marked, and the keys that move it."""
-        whole = f", {len(self.jobs)} whole jobs" if self.jobs else ""
-        return f"{len(self.runs)} runs marked{whole}: b left, w right, Space takes out"
-
-    def chosen(self, here: RunName) -> tuple[list[RunName], list[str]]:
-        """Return the runs and the whole jobs that are marked; without marks the run ``here``."""
-        runs = sorted(run for run in self.runs if run[0] not in self.jobs)
-        return (runs or ([] if self.jobs else [here])), sorted(self.jobs)
-
-
-class RunChoice:
-    """Chooses the runs, for the level whose table ``#runs`` is the run list."""
-
-    def __init__(self, level: Level) -> None:
-        self._level = level
-        self.marks = RunMarks()
-
     def side_cell(self, cell: Cell) -> Sequence[Fragment]:
         """Draw the side with an arrow towards it, and a star if the run is marked."""
-        marked = (cell.row["job"], cell.row["run"]) in self.marks
+        marked = (cell.row["job"], cell.row["run"]) in self.runs or cell.row["job"] in self.jobs
         arrows = {"left": "<- left", "right": "right ->", "both": "<both>"}
         style = {"left": "bar", "right": "bar2", "both": "moderate"}.get(str(cell.value), "dim")
         return [("* " if marked else "  ", "key"), (arrows.get(str(cell.value), ""), style)]
@@ -102,8 +50,9 @@ class RunChoice:
     def _marks_changed(self) -> None:
         """Draw the run list again, and say what is marked."""
         self._level.draw()
-        if self.marks:
-            self._level.notify(self.marks.summary(), timeout=3)
+        if self.runs or self.jobs:
+            whole = f", {len(self.jobs)} whole jobs" if self.jobs else ""
+            self._level.notify(f"{len(self.runs)} runs marked{whole}: b left, w right, Space takes out", timeout=3)
 
     def mark(self, what: str) -> None:
         """Mark a ``range`` (begin or end it here), all rows ``shown`` (again: none) or the whole ``job``."""
@@ -112,12 +61,20 @@ class RunChoice:
             return
         window = self._level.query_one("#runs", LiveTable).window
         shown = list(window.shown().select("job", "run").iter_rows()) if window is not None else []
-        if what == "range":
-            self.marks.mark_range(here, shown)
+        if what == "job":
+            self.jobs ^= {here[0]}
         elif what == "shown":
-            self.marks.mark_shown(shown)
+            self.runs = set() if self.runs.issuperset(shown) else self.runs | set(shown)
+            self.jobs.clear()
+            self._range_from = None
+        elif self._range_from is None:
+            self._range_from = here
+            self.runs.add(here)
         else:
-            self.marks.toggle_job(here[0])
+            if self._range_from in shown:
+                first, last = sorted((shown.index(self._range_from), shown.index(here)))
+                self.runs.update(shown[first : last + 1])
+            self._range_from = None
         self._marks_changed()
 
     def toggle_run(self) -> None:
@@ -126,7 +83,7 @@ class RunChoice:
         if here is None or self._level.pane.result is None:
             return
         runs = {(row["job"], row["run"]): row["side"] for row in _run_rows(self._level.pane.result)}
-        if self.marks or runs.get(here):
+        if self.runs or self.jobs or runs.get(here):
             self.put("")
             return
         sides_of_job = [side for (job, _), side in runs.items() if job == here[0] and side]
@@ -139,7 +96,8 @@ class RunChoice:
             return
         from engine.run_comparison.runs.selection import put
 
-        chosen, whole = self.marks.chosen(here)
+        whole = sorted(self.jobs)
+        chosen = sorted(run for run in self.runs if run[0] not in self.jobs) or ([] if whole else [here])
         rest = {"left": 0, "right": 0}
         for row in _run_rows(self._level.pane.result):
             mine = (row["job"], row["run"]) in chosen or row["job"] in whole
@@ -151,7 +109,9 @@ class RunChoice:
             return
         detail = self._level.pane.result.detail
         left, right = put(detail.left_patterns, detail.right_patterns, chosen, side, whole)
-        self.marks.clear()
+        self.runs.clear()
+        self.jobs.clear()
+        self._range_from = None
         if not self._level.pane.change(left=left, right=right):
             self._marks_changed()
 
