@@ -371,7 +371,7 @@ def test_an_endless_name_hides_nothing_else() -> None:
     row = dict.fromkeys(numbers, 1) | {"name": "n" * 1_000_000, "job_id": "job_1", "user": "u" * 9000, "queue": None}
     row |= {"state": "SUCCEEDED", "upstream_says": ""}
     for glyphs in SETS.values():
-        lines = [plain(line) for line in _summary_lines(row, [], [], 40, glyphs)]
+        lines = [plain(line) for line in _summary_lines(row, [], [], 40, 24, glyphs)]
         assert len(lines) < 20 and any(line.startswith("run time") for line in lines)
         assert all(len(line) <= 40 for line in lines)
 

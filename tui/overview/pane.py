@@ -258,23 +258,19 @@ class OverviewPane(Frame):
         if event.index < len(targets):
             self.post_message(self.Open(targets[event.index]))
 
-    @on(LiveTable.Selected, "#ov-events")
-    def _event_opened(self, event: LiveTable.Selected) -> None:
+    @on(LiveTable.Selected)
+    def _row_opened(self, event: LiveTable.Selected) -> None:
+        """Open what an event or a finding is about."""
         event.stop()
-        time_ms, title, subject, change = event.key
-        for known in self._feed.events if self._feed is not None else ():
-            same = (known.time_ms, known.subject, known.change) == (time_ms, subject, change)
-            if same and self._titles.get(known.view, known.view) == title:
-                self.post_message(self.Open((known.view, known.row)))
-                return
-
-    @on(LiveTable.Selected, "#ov-findings")
-    def _finding_opened(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        for view, finding in self._found:
-            if (self._titles.get(view, view), finding.subject) == event.key:
-                self.post_message(self.Open((view, finding.row)))
-                return
+        titles = self._titles
+        events = self._feed.events if self._feed is not None else ()
+        lines: list[tuple[tuple[Any, ...], Target]] = [
+            ((e.time_ms, titles.get(e.view, e.view), e.subject, e.change), (e.view, e.row)) for e in events
+        ]
+        lines += [((titles.get(view, view), each.subject), (view, each.row)) for view, each in self._found]
+        target = next((target for key, target in lines if key == event.key), None)
+        if target is not None:
+            self.post_message(self.Open(target))
 
     def action_section(self, step: int) -> None:
         """Go to the next or previous part that is on screen: views, what changed, findings."""

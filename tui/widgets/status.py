@@ -31,15 +31,14 @@ class StatusLine(Canvas):
         facts, busy, place = self._shown
         ellipsis = self.glyphs.ellipsis
         line: Line = [(" ", "")]
-        work = [(cut(harmless(busy), width // 2, ellipsis), "mark")] if busy else []
-        reserved = sum(cells(text) + 2 for text, _ in work)  # shown at any width: what is on screen is being computed
+        work: Line = [(cut(harmless(busy), width // 2, ellipsis), "mark"), ("  ", "")] if busy else []
+        reserved = width_of(work)  # shown at any width: what is on screen is being computed
         for text, style in facts:
             text = harmless(text)
             if width_of(line) + cells(text) + 2 + reserved > width and len(line) > 1:
                 break
             line += [(text, style), ("  ", "")]
-        for text, style in work:
-            line += [(text, style), ("  ", "")]
+        line += work
         room = width - width_of(line)
         caption = cut(harmless(place), max(room - 1, 0), ellipsis)
         if caption:

@@ -157,7 +157,8 @@ def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact
     """Return the active what-if and its outcome, or the keys that start one."""
     if not asks_what_if(parameters):
         return [("Space kills the broker under the cursor, i demotes, v applies a plan, a adds.", "", "dim")]
-    count, outcome = parameters.add_brokers, result.outcome
+    count = parameters.add_brokers
+    outcome = result.outcome
     planned = parameters.apply_plan or parameters.reassignment is not None
     added = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
     return [

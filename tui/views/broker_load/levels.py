@@ -114,7 +114,9 @@ class PartitionLevel(Level):
 
 def _replication(row: Row) -> list[Fact]:
     """Return leader and replicas of a partition."""
-    alone, late, valid = row["leader"] < 0, len(row["isr"]) != len(row["replicas"]), row["valid"]
+    alone = row["leader"] < 0
+    late = len(row["isr"]) != len(row["replicas"])
+    valid = row["valid"]
     return [
         ("leader", "none" if alone else str(row["leader"]), "severe" if alone else ""),
         ("replicas", ", ".join(map(str, row["replicas"])), ""),

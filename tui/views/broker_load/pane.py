@@ -282,10 +282,9 @@ class Pane(ViewPane):
     root: Root
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
 
-    def steps(self) -> Sequence[int]:
-        """Return the ends of all windows (epoch ms)."""
-        detail = self.result.detail if self.result is not None else None
-        return detail.window_ends if detail is not None else ()
+    def moments(self, result: Result) -> Sequence[int]:
+        """Return the ends of all windows."""
+        return result.detail.window_ends if result.detail is not None else ()
 
     # -- actions ------------------------------------------------------------------------------------------------------
 

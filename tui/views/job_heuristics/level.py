@@ -299,7 +299,14 @@ class JobLevel(OpenJob):
             Section("cost", self.drawn("job-cost", self._cost)),
             Section("tasks", self.of_shown("job-tasks", drawing.distributions)),
             Section("time", self.of_shown("job-time", drawing.timeline)),
-            Section("advice", Box(Vertical, advice, LinesOf(_advice, "job-advice-text", of="job-advice"))),
+            Section(
+                "advice",
+                Box(
+                    Vertical,
+                    advice,
+                    LinesOf(lambda result, row: partial(_advice_lines, row), "job-advice-text", of="job-advice"),
+                ),
+            ),
             Section(
                 "what if",
                 Box(
@@ -437,12 +444,8 @@ def predicted_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"{mark} ", style), (str(cell.value or ""), style)]
 
 
-def _advice(result: Result, row: Row | None) -> Draw:
-    """Return what draws the advice under the cursor in full."""
-    return lambda width, height, glyphs: _advice_lines(row, width, glyphs)
-
-
-def _advice_lines(row: dict[str, Any] | None, width: int, glyphs: Any) -> list[Line]:
+def _advice_lines(row: Row | None, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw an advice in full."""
     if row is None:
         return [[("nothing to recommend: containers, splits, reducers and buffers suit this job", "dim")]]
     out: list[Line] = [[(f"{row['key']}=", "title"), (f"{row['value']}", "ok"), (f"  now {row['current']}", "dim")]]

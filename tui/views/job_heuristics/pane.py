@@ -167,8 +167,8 @@ class Root(Level):
             self.run_worker(
                 partial(self._read_summary, row, result.detail), group="summary", exclusive=True, thread=True
             )
-            return _summary_of(row, None, [])
-        return _summary_of(row, *(frame.to_dicts() for frame in found if frame is not None))
+            return partial(_summary_lines, row, None, [])
+        return partial(_summary_lines, row, *(frame.to_dicts() for frame in found if frame is not None))
 
     def _read_summary(self, row: dict[str, Any], detail: Detail) -> None:
         """Read the verdicts and the advice of a job from its fleet result, in a thread, and draw them."""
@@ -178,11 +178,11 @@ class Root(Level):
         verdicts, advice = (detail.stored.rows(spec, row["job_id"])[0].to_dicts() for spec in specs)
         self.app.call_from_thread(self._summary_read, row, verdicts, advice)
 
-    def _summary_read(self, row: Row, *read: list[Row]) -> None:
+    def _summary_read(self, row: Row, verdicts: list[Row], advice: list[Row]) -> None:
         """Draw what was read, if the cursor is still there."""
         now = self.row("jobs")
         if now is not None and now["job_id"] == row["job_id"]:
-            self.query_one("#job-summary", Drawing).show(_summary_of(row, *read))
+            self.query_one("#job-summary", Drawing).show(partial(_summary_lines, row, verdicts, advice))
 
     async def _open_row(self, row: Row) -> None:
         pane: Any = self.pane
@@ -203,23 +203,17 @@ class Pane(ViewPane):
     ROOT = Root
     root: Root
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
-    _live: Result | None = None
 
     def show(self, result: Result) -> None:
-        """Keep the newest result; open a job in full whose histories were read."""
-        if result.at_ms is None:
-            self._live = result
+        """Open a job in full whose histories were read."""
         detail: Detail = result.detail
         if isinstance(self.top, StoredLevel) and (detail.job is not None or detail.app is not None):
             self.call_later(self._open_in_full, self.top)
 
-    def steps(self) -> Sequence[int]:
-        """Time travel stops where a job was submitted or ended."""
-        if self._live is None or "jobs" not in self._live.tables:
-            return ()  # a fleet result knows no moment
-        jobs = self._live.tables["jobs"]
-        moments = {*jobs["submit_ms"].drop_nulls().to_list(), *jobs["finish_ms"].drop_nulls().to_list()}
-        return sorted(moments)
+    def moments(self, result: Result) -> Sequence[int]:
+        """Return when jobs were submitted or ended; a fleet result knows no moment."""
+        jobs = result.tables.get("jobs")
+        return sorted({*jobs["submit_ms"], *jobs["finish_ms"]} - {None}) if jobs is not None else ()
 
     # -- opening a job ----------------------------------------------------------------------------------------------------
 
@@ -332,8 +326,11 @@ def _summary_lines(
     verdicts: list[dict[str, Any]] | None,
     advice: list[dict[str, Any]],
     width: int,
+    height: int,
     glyphs: Any,
 ) -> list[Line]:
+    """Draw the summary of a job; ``verdicts`` None as long as they are being read."""
+
     def short(text: str) -> str:
         """Cut a name of thousands of characters, which would hide everything else."""
         return cut(harmless(text), 2 * width, glyphs.ellipsis)
@@ -368,14 +365,9 @@ def _summary_lines(
         )  # fmt: skip
     if not verdicts:
         out.append([("no heuristic gave a result" if verdicts is not None else "reading its verdicts", "dim")])
-    for one in advice:
+    for one in advice[:3]:
         out += [[], [(f"{one['key']}=", ""), (str(one["value"]), "ok")]]
         saving = one["saving_mb_s"] or 0.0
         effect = f"{'saves' if saving >= 0 else 'costs'} {units.text('mb_s', abs(saving))}"
         out += drawing.paragraph(f"{effect}: {one['text']}", width, "dim")
     return out
-
-
-def _summary_of(row: Row, verdicts: list[Row] | None, advice: list[Row]) -> Draw:
-    """Return what draws the summary of a job; without ``verdicts`` as long as they are being read."""
-    return lambda width, height, glyphs: _summary_lines(row, verdicts, advice[:3], width, glyphs)

@@ -72,12 +72,12 @@ class SparkLevel(OpenJob):
         history = Box(Vertical, self.history(), TableOf(table="conf_changes", id="app-changes"))
         return (
             self._both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self.verdict),
-            self._both("insights", TableOf(table="insights", id="app-insights"), self._finding),
+            self._both("insights", TableOf(table="insights", id="app-insights"), _finding),
             self._both("stages", TableOf(table="stages", id="app-stages"), self._stage),
             Section("timeline", self.of_shown("app-timeline", gantt)),
             self._both("executors", TableOf(table="executors", id="app-executors"), self._executors),
             self._both("sql", TableOf(table="sql", id="app-sql"), self._plan),
-            self._both("advice", self.advice("app-advice"), self._finding),
+            self._both("advice", self.advice("app-advice"), _finding),
             Section("what if", what_if),
             Section("history", history),
             Section("notes", self.drawn("app-notes", self._notes)),
@@ -155,10 +155,6 @@ class SparkLevel(OpenJob):
         nodes = plans.filter(plans["execution"] == row["execution"]).to_dicts()
         return lambda width, height, glyphs: plan(nodes, width, glyphs)
 
-    def _finding(self, result: Result, row: Row | None) -> Draw | None:
-        """Return what draws an insight or an advice in full."""
-        return (lambda width, height, glyphs: _finding_lines(row, width)) if row is not None else None
-
     def _model(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         shown = self.shown(result)
         return paragraph(shown.assumed if shown.prediction else USE, width, "dim")
@@ -167,8 +163,13 @@ class SparkLevel(OpenJob):
         return drawing.notes_of_job(result, self.job_id, [], width)
 
 
-def _finding_lines(row: Row, width: int) -> list[Line]:
-    """Return an insight or an advice in full, and whether the scenario can take it."""
+def _finding(result: Result, row: Row | None) -> Draw | None:
+    """Return what draws an insight or an advice in full."""
+    return partial(_finding_lines, row) if row is not None else None
+
+
+def _finding_lines(row: Row, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw an insight or an advice in full, and whether the scenario can take it."""
     out = drawing.paragraph(str(row.get("reason") or row.get("text") or ""), width)
     if row.get("status") in _AS_OF_NOW:
         out += drawing.paragraph(

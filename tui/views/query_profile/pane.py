@@ -143,13 +143,10 @@ class Pane(ViewPane):
     root: Root
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
 
-    def steps(self) -> Sequence[int]:
+    def moments(self, result: Result) -> Sequence[int]:
         """Return the ends of the intervals."""
-        if self.result is None or self.at_ms is not None:
-            return getattr(self, "_steps", ())
-        ends = self.result.tables["intervals"].get_column("end_ms").drop_nulls().unique().sort()
-        self._steps: list[int] = ends.to_list()
-        return self._steps
+        ends: list[int] = result.tables["intervals"].get_column("end_ms").drop_nulls().unique().sort().to_list()
+        return ends
 
     # -- actions ------------------------------------------------------------------------------------------------------
 

@@ -76,14 +76,16 @@ def _over_capacity(s: Mapping[str, Any]) -> Fact:
 
 def totals(s: Mapping[str, Any]) -> list[Fact]:
     """List the totals of a result's summary, the decisive ones first: a small screen shows only those."""
-    down, drift, following, best = len(s["down"]), s["drift_pairs"], s.get("next_id"), s.get("best_next_id")
+    rounds = s.get("cascade_rounds")
+    following = s.get("next_id")
+    best = s["best_next_id"] if following else None
     zone = f"any zone: {_load(s['min_capacity_any_zone'])} each" if s.get("min_capacity_any_zone") is not None else None
     return [
         ("Totals", "", "title"),
         ("rejected", _load(s.get("rejected_bytes")), _critical(s["rejected_bytes"])),
         _over_capacity(s),
-        ("cascade", f"{s['cascade_rounds']} rounds, {down} nodes down" if s.get("cascade_rounds") else None, "critical"),
-        ("drift", f"{drift} pairs differ" if drift else None, "severe"),
+        ("cascade", f"{rounds} rounds, {len(s['down'])} nodes down" if rounds else None, "critical"),
+        ("drift", f"{s['drift_pairs']} pairs differ" if s["drift_pairs"] else None, "severe"),
         ("rerouted", _load(s.get("rerouted_bytes")), ""),
         ("moved", f"{_load(s.get('moved_bytes'))}, {_load(s.get('needless_moved_bytes'))} needless", ""),
         ("survives", f"any node: {_load(s.get('min_capacity_any_node'))} each", ""),
@@ -95,7 +97,7 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
         ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
         ("tries", f"{s['mean_tries']:.3f} per request", ""),
         ("next node", f"{following}: {s['next_id_shards_changed']} shards move" if following else None, ""),
-        ("best ID", f"{best}: {s['best_next_id_shards_changed']} shards move" if following and best != following else None, ""),
+        ("best ID", f"{best}: {s['best_next_id_shards_changed']} shards move" if best != following else None, ""),
         ("unit", s["load_unit"] or "no load", "dim"),
     ]  # fmt: skip
 
@@ -106,7 +108,8 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
 def replica_node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     """List state, load, shares and the worst partner of one row of table ``nodes``; of a ring that is not placed only the
     share that its page tells."""
-    placed, owned = row.get("replica_share") is not None, row.get("ownership")
+    placed = row.get("replica_share") is not None
+    owned = row.get("ownership")
     more = ", as the page says"
     if placed:
         more = f", {row['token_ranges']} ranges" if row.get("token_ranges") is not None else ""
@@ -117,7 +120,9 @@ def replica_node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     ]
     if not placed:
         return [*first, BLANK]
-    observed, partner, names = row.get("load_observed"), row.get("worst_partner"), row.get("largest_tenants") or ()
+    observed = row.get("load_observed")
+    partner = row.get("worst_partner")
+    names = row.get("largest_tenants") or ()
     listed = f"{row['tenants']}: {', '.join(names)}{', …' if len(names) < row['tenants'] else ''}"
     return [
         *first,
@@ -139,9 +144,12 @@ def replica_totals(s: Mapping[str, Any]) -> list[Fact]:
     """List the totals of a result's summary, what decides first."""
     if "write_lost_share" not in s:
         return [("Totals", "", "title"), ("placed", "nothing: see the notes", "severe")]
-    counts, tenants, loaded = bool(s["load_is_count"]), s["tenants"], s["load_total"]
-    lost, writes, reads = s["write_lost_share"], s["tenants_write_lost"], s["tenants_read_lost"]
-    unread, drift, moved = s.get("partitions_without_readers"), s.get("drift_pairs"), s["moved_share"]
+    counts = bool(s["load_is_count"])
+    tenants = s["tenants"]
+    loaded = s["load_total"]
+    unread = s.get("partitions_without_readers")
+    drift = s.get("drift_pairs")
+    lost, writes, reads = (s[name] for name in ("write_lost_share", "tenants_write_lost", "tenants_read_lost"))
     whole = f"without a shard: {'succeed' if s['reads_ok'] else 'fail'}"
     return [
         ("Totals", "", "title"),
@@ -156,7 +164,7 @@ def replica_totals(s: Mapping[str, Any]) -> list[Fact]:
         ("max/mean", _spread(s) if loaded else None, ""),
         ("key shares", f"max/mean {s['share_max_over_mean']:.3f}, cv {s['share_variation']:.3f}", ""),
         ("drift", f"{drift} tenants on ingesters differ" if drift else None, "moderate"),
-        ("moved", f"{_share(moved)} of all keys, per replica" if moved else None, ""),
+        ("moved", f"{_share(s['moved_share'])} of all keys, per replica" if s["moved_share"] else None, ""),
         ("tenants", f"{s['tenants_touched']} of {tenants} touched" if tenants else None, ""),
         (
             "ring",

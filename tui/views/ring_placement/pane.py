@@ -199,7 +199,6 @@ class Pane(ViewPane):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
     _goto = ""
     """Table of the section to show with the next result."""
-    _moments: Sequence[int] = ()
 
     def loaded(self, view: View, parameters: Any) -> None:
         """List fewer keys than a report does: a screen shows few, and each change lists them again."""
@@ -211,16 +210,15 @@ class Pane(ViewPane):
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def show(self, result: Result) -> None:
-        """Note the moments that the files hold; show the section that was asked for."""
-        if result.at_ms is None:
-            self._moments = result.detail.moments
+        """Show the section that was asked for."""
         if self._goto:
             wanted, self._goto = self._goto, ""
             self._open(wanted)
 
-    def steps(self) -> Sequence[int]:
+    def moments(self, result: Result) -> Sequence[int]:
         """Return the times of the rings that the files hold and of the versions seen before they were overwritten."""
-        return self._moments
+        times: Sequence[int] = result.detail.moments
+        return times
 
     # -- sections -----------------------------------------------------------------------------------------------------
 

@@ -250,17 +250,10 @@ class Pane(ViewPane):
     ROOT = Root
     root: Root
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
-    _steps: tuple[int, ...] = ()
 
-    def show(self, result: Result) -> None:
-        """Note the times of the runs."""
-        if self.at_ms is None:
-            runs = result.detail.axis.runs
-            self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
-
-    def steps(self) -> Sequence[int]:
+    def moments(self, result: Result) -> Sequence[int]:
         """Return the times at which the compared runs began."""
-        return self._steps
+        return sorted({run.time_ms for run in result.detail.axis.runs if run.time_ms is not None})
 
     # -- actions ------------------------------------------------------------------------------------------------
 

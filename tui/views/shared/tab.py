@@ -49,12 +49,19 @@ class Tab(Frame):
         self.files = 0
         self.stale_files = 0
         self.dirty = True
+        self._steps: Sequence[int] = ()
         self._undo: list[Any] = []
         self._redo: list[Any] = []
 
-    def steps(self) -> Sequence[int]:
-        """Return the moments (epoch ms, ascending) that time travel stops at; empty if there is no history."""
+    def moments(self, result: Result) -> Sequence[int]:
+        """Return the moments (epoch ms, ascending) that the data of a live result tell of; empty if there is no history."""
         return ()
+
+    def steps(self) -> Sequence[int]:
+        """Return the moments that time travel stops at: those of the newest live result."""
+        if self.result is not None and self.shown_ms is None:
+            self._steps = self.moments(self.result)
+        return self._steps
 
     async def drill(self, level: Any) -> None:
         """Open ``level`` on top of the tab."""
@@ -117,6 +124,7 @@ class Tab(Frame):
     def at(self, moment: int | None) -> None:
         """Look at the data as they were at ``moment`` (epoch ms), None for live."""
         if moment != self.at_ms:
+            self.steps()  # as of now, as long as they are known
             self.at_ms = moment
             self._ask()
 
