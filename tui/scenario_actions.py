@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from engine.core import units
+from engine.core.parameters import BadOption
 from tui.screens.palette import Found
 from tui.shell import Keys
 from tui.views.shared.side_by_side import Side, SideBySide
@@ -34,8 +37,6 @@ class ScenarioActions(Keys):
             return
 
         def save(name: str | None) -> None:
-            from engine.core.parameters import BadOption
-
             if name is None:
                 return
             try:
@@ -63,13 +64,21 @@ class ScenarioActions(Keys):
         if pane is None or pane.parameters is None:
             return
         for name in self._scenarios(pane).names():
-            yield Found("scenario", name, "Take the options of this scenario (u undoes).", self._taking(pane, name))
             yield Found(
-                "compare", f"with {name}", "Scenario and what is on screen side by side.", self._comparing(pane, name)
+                "scenario", name, "Take the options of this scenario (u undoes).", partial(self._take, pane, name)
             )
-            yield Found("delete", name, "Delete this scenario.", self._deleting(pane, name))
+            yield Found(
+                "compare",
+                f"with {name}",
+                "Scenario and what is on screen side by side.",
+                partial(self._compare_scenario, pane, name),
+            )
+            yield Found("delete", name, "Delete this scenario.", partial(self._delete, pane, name))
         yield Found(
-            "compare", "with the defaults", "Defaults and what is on screen side by side.", self._comparing(pane, "")
+            "compare",
+            "with the defaults",
+            "Defaults and what is on screen side by side.",
+            partial(self._compare_scenario, pane, ""),
         )
         if pane.steps():
             help = "One step earlier and what is on screen side by side."
@@ -80,8 +89,6 @@ class ScenarioActions(Keys):
 
     def _loaded(self, pane: ViewPane, name: str) -> Any:
         """Return the parameters of a scenario (the defaults for an empty name), or None after saying why there are none."""
-        from engine.core.parameters import BadOption
-
         if not name:
             return pane.defaults
         try:
@@ -90,35 +97,25 @@ class ScenarioActions(Keys):
             self.app.notify(str(error), severity="warning", markup=False)
             return None
 
-    def _taking(self, pane: ViewPane, name: str) -> Callable[[], None]:
-        def take() -> None:
-            parameters = self._loaded(pane, name)
-            if parameters is not None and not pane.replace_parameters(parameters):
-                self.app.notify("these are the options in force", timeout=2)
+    def _take(self, pane: ViewPane, name: str) -> None:
+        parameters = self._loaded(pane, name)
+        if parameters is not None and not pane.replace_parameters(parameters):
+            self.app.notify("these are the options in force", timeout=2)
 
-        return take
+    def _delete(self, pane: ViewPane, name: str) -> None:
+        self._scenarios(pane).delete(name)
+        self._keep(f"deleted: {name}")
 
-    def _deleting(self, pane: ViewPane, name: str) -> Callable[[], None]:
-        def delete() -> None:
-            self._scenarios(pane).delete(name)
-            self._keep(f"deleted: {name}")
-
-        return delete
-
-    def _comparing(self, pane: ViewPane, name: str) -> Callable[[], None]:
-        def compare() -> None:
-            parameters = self._loaded(pane, name)
-            if parameters is not None:
-                self._compare(pane, Side(name or "the defaults", parameters, pane.at_ms))
-
-        return compare
+    def _compare_scenario(self, pane: ViewPane, name: str) -> None:
+        parameters = self._loaded(pane, name)
+        if parameters is not None:
+            self._compare(pane, Side(name or "the defaults", parameters, pane.at_ms))
 
     def _compare_earlier(self, pane: ViewPane) -> None:
         """Show the moment before and what is on screen side by side."""
-        steps = list(pane.steps())
-        before = steps[:-1] if pane.at_ms is None else [moment for moment in steps if moment < pane.at_ms]
-        if before:
-            self._compare(pane, Side("", None, before[-1]))
+        before = pane.one_step_earlier()
+        if before is not None:
+            self._compare(pane, Side("", None, before))
         else:
             self.app.notify("there is nothing earlier", timeout=3)
 
@@ -149,8 +146,6 @@ class ScenarioActions(Keys):
 
     def _side(self, pane: ViewPane, words: str) -> Side:
         """Return what ``words`` name: a scenario, a moment, or both with @ between. Raises ValueError."""
-        from engine.core.parameters import BadOption
-
         name, at, moment = words.strip().rpartition("@")
         if not at and (moment == "defaults" or moment in self._scenarios(pane).names()):
             name, moment = moment, ""
@@ -188,8 +183,6 @@ class ScenarioActions(Keys):
 
 def _moment_of(pane: ViewPane, typed: str) -> int:
     """Return the moment (epoch ms) that was typed; a time alone is on the day of the newest data. Raises ValueError."""
-    from engine.core import units
-
     newest = pane.result.newest_ms if pane.result is not None else None
     of_day = units.time_of_day(typed, newest) if newest is not None else None
     return round(of_day if of_day is not None else units.amount("time_ms", typed))

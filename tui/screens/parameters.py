@@ -9,7 +9,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from engine.core.parameters import bound, value_text
+from engine.core.parameters import bound, options, value_text
 from tui.screens.box import Box, about
 from tui.widgets.control import STEPS, following, stepped
 from tui.widgets.drawing.fragments import Line, fit
@@ -51,8 +51,6 @@ class ParametersScreen(Box[None]):
 
     def on_mount(self) -> None:
         """Fill and focus the list."""
-        from engine.core.parameters import options
-
         by_field = {option.field: option for option in options(type(self._pane.parameters))}
         self._options = tuple(by_field[name] for name in self._fields or by_field if name in by_field)
         keys = [option.key for option in self._options]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import on
 
+from engine.core.parameters import BadOption, no_what_if, options, parse
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
 from tui.widgets.control import Control, following
@@ -86,17 +87,19 @@ class Tab(Frame):
 
     def option(self, field: str) -> Option:
         """Return the declaration of one of the view's options. Raises StopIteration."""
-        from engine.core.parameters import options
-
         return next(option for option in options(type(self.parameters)) if option.field == field)
+
+    def one_step_earlier(self) -> int | None:
+        """Return the moment before the one asked for; None if there is none."""
+        steps = self.steps()
+        before = steps[:-1] if self.at_ms is None else [moment for moment in steps if moment < self.at_ms]
+        return before[-1] if before else None
 
     def change(self, **fields: Any) -> bool:
         """Change parameters, with undo, and ask for a result; return whether they changed.
 
         Values have the types of the fields. A value that is not valid changes nothing and is reported in a notification.
         """
-        from engine.core.parameters import BadOption, parse
-
         if self.parameters is None:
             return False
         try:
@@ -177,19 +180,16 @@ class Tab(Frame):
 
     def action_clear_what_if(self) -> None:
         """Set all what-if options to their defaults."""
-        from engine.core.parameters import no_what_if
-
         if self.parameters is not None and not self.change(**no_what_if(type(self.parameters))):
             self.notify("there is no what-if to clear", timeout=2)
 
     def action_earlier(self) -> None:
         """Go one step back in time."""
-        steps = list(self.steps())
-        before = steps[:-1] if self.at_ms is None else [moment for moment in steps if moment < self.at_ms]
-        if before:
-            self.at(before[-1])
+        before = self.one_step_earlier()
+        if before is not None:
+            self.at(before)
         else:
-            self.notify("there is nothing earlier" if steps else NO_HISTORY, timeout=3)
+            self.notify("there is nothing earlier" if self.steps() else NO_HISTORY, timeout=3)
 
     def action_later(self) -> None:
         """Go one step forward in time."""
