@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from engine.core.parameters import asks_what_if
-from tui.actions import bindings
 from tui.views.broker_load import cells, drawing
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.shared.pane import ViewPane
@@ -280,7 +278,6 @@ class Pane(ViewPane):
     VIEW = "broker-load"
     ROOT = Root
     root: Root
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
 
     def moments(self, result: Result) -> Sequence[int]:
         """Return the ends of all windows."""

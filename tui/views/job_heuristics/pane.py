@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from textual.binding import BindingType
 from textual.containers import Horizontal
 
 from engine.core import units
 from engine.core.parameters import no_what_if
-from tui.actions import bindings
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import JobLevel, OpenJob, advice_spec
 from tui.views.job_heuristics.spark import SparkLevel
@@ -202,7 +200,6 @@ class Pane(ViewPane):
     VIEW = "job-heuristics"
     ROOT = Root
     root: Root
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
 
     def show(self, result: Result) -> None:
         """Open a job in full whose histories were read."""

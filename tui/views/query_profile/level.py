@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,9 @@ from textual import on
 from textual.containers import Container, Vertical
 
 from tui.views.query_profile import drawing
-from tui.views.shared.sections import Box, Charts, FactsOf, Level, PlotOf, Section, Shown, once
+from tui.views.shared.sections import Box, Charts, FactsOf, Level, PlotOf, Section, Shown, drawing_of, once
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.fragments import Fragment
-from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact, TextPanel
 
 if TYPE_CHECKING:
@@ -73,12 +73,8 @@ class ClassLevel(Level):
         """Return everything about the class; None if it is gone."""
         return result.detail and result.detail.drill(result.tables["classes"], self.class_name)
 
-    def _plot(self, draw: Any, id: str) -> Shown:
-        def plot(result: Result) -> Draw | None:
-            drill = self._drill(result)
-            return partial(draw, drill) if drill is not None else None
-
-        return PlotOf(plot, id)
+    def _plot(self, draw: Callable[..., Any], id: str) -> Shown:
+        return PlotOf(drawing_of(self._drill, draw), id)
 
     def _facts(self, result: Result) -> list[Fact]:
         drill = self._drill(result)

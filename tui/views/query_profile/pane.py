@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
-from tui.actions import bindings
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import WHAT_IF, ClassLevel
 from tui.views.shared.pane import ViewPane
@@ -25,15 +22,16 @@ from tui.views.shared.sections import (
     Section,
     Shown,
     TableOf,
+    drawing_of,
     once,
 )
 from tui.widgets.control import following
-from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.core.result import Result
+    from engine.query_profile.result.detail import Drill
 
 CPU_SERIES = ("", "user_us", "system_us", "iowait_us", "steal_us")
 """Resources that the key ``y`` offers first; other series of the files follow."""
@@ -66,7 +64,7 @@ class Root(Level):
                 CLASSES,
                 Box(
                     Horizontal,
-                    Box(Fit, classes, PlotOf(_history, "class-history", of="classes")),
+                    Box(Fit, classes, PlotOf(drawing_of(_drill, drawing.over_time), "class-history", of="classes")),
                     Box(DetailPanel, summary, id="class-panel"),
                 ),
             ),
@@ -106,10 +104,7 @@ class Root(Level):
         )
 
     def _plot(self, draw: Callable[..., Any], id: str) -> Shown:
-        def plot(result: Result) -> Draw | None:
-            return partial(draw, self._fit(result)) if result.detail is not None else None
-
-        return PlotOf(plot, id)
+        return PlotOf(drawing_of(self._fit, draw), id)
 
     def _begun(self) -> list[Fact]:
         """Return which window is begun and not yet ended."""
@@ -141,7 +136,6 @@ class Pane(ViewPane):
     VIEW = "query-profile"
     ROOT = Root
     root: Root
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
 
     def moments(self, result: Result) -> Sequence[int]:
         """Return the ends of the intervals."""
@@ -268,8 +262,7 @@ def _summary(result: Result, row: Row | None) -> list[Fact]:
     return drawing.summary_rows(row) if row and "cpu_s" in row else []
 
 
-def _history(result: Result, row: Row | None) -> Draw | None:
-    if row is None or result.detail is None:
-        return None
-    drill = result.detail.drill(result.tables["classes"], str(row["class"]))
-    return partial(drawing.over_time, drill) if drill is not None else None
+def _drill(result: Result, row: Row | None) -> Drill | None:
+    return (
+        result.detail.drill(result.tables["classes"], str(row["class"])) if row and result.detail is not None else None
+    )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 
 from engine.core.parameters import asks_what_if, no_what_if
-from tui.actions import bindings
 from tui.views.ring_placement import cells, facts, scenario
 from tui.views.ring_placement.drawing import ShardMap, pair_lines, time_lines
 from tui.views.shared.pane import ViewPane
@@ -196,7 +194,6 @@ class Pane(ViewPane):
     VIEW = "ring-placement"
     ROOT = Root
     root: Root
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
     _goto = ""
     """Table of the section to show with the next result."""
 

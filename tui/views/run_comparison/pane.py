@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual import on
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 
-from tui.actions import bindings
 from tui.views.run_comparison import drawing
 from tui.views.run_comparison.columns import screen_frame, screen_table
 from tui.views.run_comparison.runs import RUNS, RunChoice
@@ -249,7 +247,6 @@ class Pane(ViewPane):
     VIEW = "run-comparison"
     ROOT = Root
     root: Root
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(VIEW)]
 
     def moments(self, result: Result) -> Sequence[int]:
         """Return the times at which the compared runs began."""

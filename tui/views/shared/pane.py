@@ -43,6 +43,12 @@ class ViewPane(Tab):
     """
     _height: Scalar | None = None
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Bind the keys of the view's own actions."""
+        if cls.VIEW:
+            cls.BINDINGS = [*bindings(cls.VIEW)]
+        super().__init_subclass__(**more)
+
     def __init__(self, entry: Entry, *, id: str | None = None) -> None:
         super().__init__(entry, id=id)
         self.root: Level = self.ROOT()

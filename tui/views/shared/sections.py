@@ -309,6 +309,16 @@ def once(make: Callable[[Result], T]) -> Callable[[Result], T]:
     return made
 
 
+def drawing_of(value: Callable[..., T | None], draw: Callable[..., list[Line]]) -> Callable[..., Draw | None]:
+    """Return a function of what a part draws from: how ``draw`` draws the ``value`` of it; None without a value."""
+
+    def drawing(*source: Any) -> Draw | None:
+        found = value(*source)
+        return partial(draw, found) if found is not None else None
+
+    return drawing
+
+
 class DetailPanel(Frame):
     """A panel beside the main content: a column on the right from 100 columns on, below that an overlay that the key
     ``d`` opens and closes. From 100 columns on ``d`` hides and shows it."""
