@@ -25,8 +25,7 @@ from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, INSIGHT_TABLES
 if TYPE_CHECKING:
     from engine.core.inputs import Inputs
     from engine.core.reading import FileKind
-    from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-    from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+    from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
 
 # Computing and reading code is imported on first use, so that listing the views stays fast.
 
@@ -51,15 +50,15 @@ class JobHeuristics:
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The file kinds."""
-        from engine.job_heuristics.fleet.manifest import MANIFEST
+        from engine.job_heuristics.fleet.tables import MANIFEST
         from engine.job_heuristics.mapreduce.reading.kinds import KINDS as OF_MAPREDUCE
-        from engine.job_heuristics.spark.reading.kinds import KINDS as OF_SPARK
+        from engine.job_heuristics.spark.reading.event_log import KINDS as OF_SPARK
 
         return (*OF_MAPREDUCE, *OF_SPARK, MANIFEST)
 
     def load(self) -> None:
         """Import what ``compute`` needs ahead of time."""
-        from engine.job_heuristics.mapreduce.model import incremental_assembly  # noqa: F401
+        from engine.job_heuristics.mapreduce.model import assembly as incremental_assembly  # noqa: F401
         from engine.job_heuristics.mapreduce.rules import verdict_tables  # noqa: F401
         from engine.job_heuristics.result import all_jobs as fleet_tables  # noqa: F401
 
@@ -83,7 +82,7 @@ class JobHeuristics:
     def _of_histories(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute the result of the histories among ``inputs``. Raises NoInput."""
         from engine.job_heuristics.dr_elephant.judged import together
-        from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
+        from engine.job_heuristics.mapreduce.model.assembly import current_model
         from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
         from engine.job_heuristics.mapreduce.rules.verdict_tables import differences, judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from engine import __version__
-from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.fleet.tables import FILES, PROBLEMS
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as DECLARED
 from engine.job_heuristics.parameters import JobParameters

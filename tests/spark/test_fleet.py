@@ -18,7 +18,7 @@ from engine.core.problems import Problem
 from engine.core.result import Result
 from engine.core.view import View
 from engine.job_heuristics.fleet.run import batches, run
-from engine.job_heuristics.fleet.run.rows import frames
+from engine.job_heuristics.fleet.run.batches import frames
 from engine.job_heuristics.fleet.tables import PER_JOB
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import ROLLUP

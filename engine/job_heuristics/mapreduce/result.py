@@ -17,8 +17,9 @@ from engine.job_heuristics.dr_elephant.display import labels
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
 from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
-from engine.job_heuristics.mapreduce.model import job_arrays, series
-from engine.job_heuristics.mapreduce.model.model import Model
+from engine.job_heuristics.mapreduce.model import series
+from engine.job_heuristics.mapreduce.model.model import Attempts, Job, Model, Side
+from engine.job_heuristics.mapreduce.model.model import job as job_of
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.verdict_tables import NO_DATA, NO_DATA_ADVICE, differences
 from engine.job_heuristics.parameters import JobParameters
@@ -85,7 +86,7 @@ class Chart:
 class JobFacts:
     """Parts of a job that do not depend on parameters and survive a change of them."""
 
-    job: job_arrays.Job
+    job: Job
     waterfall: tuple[phases.Phase, ...]
     path: tuple[phases.Step, ...]
     chart: Chart
@@ -118,7 +119,7 @@ class JobDetail:
 
 def facts_of(part: Model) -> JobFacts:
     """Return the facts of the one job in ``part``."""
-    job = job_arrays.job(part)
+    job = job_of(part)
     assert job is not None
     a, row = job.attempts, job.row
     path = phases.critical_path(a, row["launch_ms"])
@@ -145,7 +146,7 @@ def _errors(attempts: pl.DataFrame) -> tuple[tuple[str, int], ...]:
     return tuple((str(text), int(n)) for text, n in counted.iter_rows())
 
 
-def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
+def _chart(a: Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
     chart = phases.gantt(a)
     order = chart.order[chart.lane[chart.order] < LANES]
     moments = [int(row[k]) for k in ("submit_ms", "launch_ms") if row[k]]
@@ -178,7 +179,7 @@ def _points(values: NDArray[np.float64]) -> tuple[float, float, float, float]:
     return a, b, c, d
 
 
-def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
+def _side(side: Side, attempts: pl.DataFrame) -> SideDetail:
     total, size = side.total.astype(np.float64), side.size.astype(np.float64)
     return SideDetail(
         side.name,
@@ -198,7 +199,7 @@ def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
     )
 
 
-def ahead_of(job: job_arrays.Job, rules: MapReduceRules, seed: int) -> Ahead:
+def ahead_of(job: Job, rules: MapReduceRules, seed: int) -> Ahead:
     """Return the forecast of one job; ``seed``: random seed."""
     return Ahead(certainty.outlooks(job, rules, seed) if job.running else (), certainty.arrival(job, seed))
 

@@ -11,8 +11,7 @@ import polars as pl
 from engine.core.incremental import FramePartials
 from engine.core.tables import Table
 from engine.core.view import Context, UnknownName
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet, in_order
 from engine.job_heuristics.mapreduce.insight import cost, recommend
 from engine.job_heuristics.mapreduce.model.model import Model

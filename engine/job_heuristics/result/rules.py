@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from engine.job_heuristics.dr_elephant import heuristic_conf
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant import heuristic
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as OF_MAPREDUCE
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
 from engine.job_heuristics.parameters import JobParameters
@@ -18,13 +17,13 @@ DECLARED: tuple[Heuristic, ...] = (*OF_MAPREDUCE, *OF_SPARK)
 
 def default_rules() -> Rules[Heuristic]:
     """Return what Dr. Elephant ships switched on, with its default parameters."""
-    return heuristic_conf.default_rules(DECLARED)
+    return heuristic.default_rules(DECLARED)
 
 
 @lru_cache(maxsize=8)
 def configured_rules(name: str, data: bytes) -> Rules[Heuristic]:
-    """Return the rules of a HeuristicConf.xml, see ``heuristic_conf.read``."""
-    return heuristic_conf.read(name, data, DECLARED)
+    """Return the rules of a HeuristicConf.xml, see ``heuristic.read``."""
+    return heuristic.read(name, data, DECLARED)
 
 
 def rules_of(parameters: JobParameters) -> Rules[Heuristic]:

@@ -16,13 +16,20 @@ from engine.job_heuristics.dr_elephant.decision import Outlook, VerdictDetail, e
 from engine.job_heuristics.dr_elephant.display import labels
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.spark.insight.findings import every
+from engine.job_heuristics.spark.insight.findings import application as every
 from engine.job_heuristics.spark.insight.findings.insight import Insight
 from engine.job_heuristics.spark.insight.resources import Resources, busy_ms, resources
-from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
 from engine.job_heuristics.spark.insight.skew import StageTasks, stage_tasks, waves
 from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times, plan_rows
-from engine.job_heuristics.spark.insight.whatif import Numbers, Prediction, Scenario, numbers, predict
+from engine.job_heuristics.spark.insight.whatif import (
+    Numbers,
+    Prediction,
+    Scenario,
+    Schedule,
+    numbers,
+    predict,
+    schedule,
+)
 from engine.job_heuristics.spark.model.app import App, SqlExecution
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of

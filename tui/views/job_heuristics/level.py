@@ -186,7 +186,7 @@ class OpenJob(Level):
 
     def _controls(self, result: Result) -> list[Control[Any]]:
         """Make the controls: numbers, limits (HEURISTIC/PARAMETER), and the factor on the chosen limit."""
-        from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+        from engine.job_heuristics.dr_elephant.heuristic import default_rules
 
         rules = default_rules(self.rules()).with_gates
         limits = [f"{rule.name}/{parameter}" for rule in rules for parameter in rule.limits]
@@ -334,7 +334,7 @@ class JobLevel(OpenJob):
 
     def knobs(self, shown: JobDetail) -> list[NumberControl]:
         """Return the controls of the scenario's numbers."""
-        from engine.job_heuristics.mapreduce.model.job_arrays import number
+        from engine.job_heuristics.mapreduce.model.model import number
 
         job = shown.facts.job
         split = int(job.maps.size.mean()) if len(job.maps.size) else 0

@@ -15,8 +15,20 @@ from engine import __version__
 from engine.core import units
 from engine.core.tables import Table
 from engine.core.view import View
-from engine.job_heuristics.fleet.run.batches import BATCH, Work
-from engine.job_heuristics.fleet.run.rows import HEIGHT, JOB, LINKS, PLACE, ROWS, SCHEMA, TABLE, Unpack, ddl, to_spark
+from engine.job_heuristics.fleet.run.batches import (
+    BATCH,
+    HEIGHT,
+    JOB,
+    LINKS,
+    PLACE,
+    ROWS,
+    SCHEMA,
+    TABLE,
+    Unpack,
+    Work,
+    ddl,
+    to_spark,
+)
 from engine.job_heuristics.fleet.tables import FINDINGS, WRITTEN
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import rollup

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.job_heuristics.dr_elephant.decision import Why, explain_tree
 from engine.job_heuristics.dr_elephant.gates import Array, Tree
-from engine.job_heuristics.mapreduce.model.job_arrays import SIDE_COLUMNS, Job, Side
+from engine.job_heuristics.mapreduce.model.model import SIDE_COLUMNS, Job, Side
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRule, MapReduceRules
 from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
 from engine.job_heuristics.mapreduce.rules.side_stats import Groups, Measure, SideTasks, TaskStats

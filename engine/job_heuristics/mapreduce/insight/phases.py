@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.job_heuristics.mapreduce.model.job_arrays import RUNNING, SUCCEEDED, UNKNOWN, Attempts, Ints
+from engine.job_heuristics.mapreduce.model.model import RUNNING, SUCCEEDED, UNKNOWN, Attempts, Ints
 
 
 @dataclass(frozen=True, slots=True)

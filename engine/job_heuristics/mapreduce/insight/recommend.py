@@ -11,12 +11,11 @@ import numpy as np
 import polars as pl
 
 from engine.core.text import clean
-from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, frame_of
+from engine.job_heuristics.dr_elephant.decision import LEAST_MB, STEP_MB, Advice, frame_of
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, amount
 from engine.job_heuristics.mapreduce.insight.whatif import COPY_BYTES_PER_MS, START_MOST_MS, START_MS
 from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, filled
-from engine.job_heuristics.mapreduce.model.job_arrays import MB, number
-from engine.job_heuristics.mapreduce.model.model import Model
+from engine.job_heuristics.mapreduce.model.model import MB, Model, number
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.side_stats import Segments, truncated
 

@@ -1,27 +1,225 @@
-"""Job histories: the file kind ``jhist`` finds header and schema and passes the events to the reader of their form.
+"""Job histories: the file kind ``jhist`` finds header and schema, and reads the text form (Avro-Json, Hadoop 0.23 to 3.x).
 
-Text goes to ``history_text``, binary to ``history_binary``; both decode events to ``records`` for the ``Collector``
-(``event_collector``), which turns them into input rows.
+The binary form is read by ``history_binary``; both decode events to ``records`` for the ``Collector`` (``event_collector``),
+which turns them into input rows.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+import msgspec
 
 from engine.core.reading import Log, Reading, Source
 from engine.core.tables import Table
 from engine.core.text import decode
-from engine.job_heuristics.mapreduce.reading import history_binary, history_text
-from engine.job_heuristics.mapreduce.reading.event_collector import Collector
-from engine.job_heuristics.mapreduce.tables import (
-    ATTEMPT_ENDS,
-    ATTEMPT_STARTS,
-    JOB_EVENTS,
-    TASK_ENDS,
-    TASK_STARTS,
+from engine.formats import json_text
+from engine.job_heuristics.mapreduce.reading import history_binary
+from engine.job_heuristics.mapreduce.reading.event_collector import HANDLERS, MOST_COUNTERS, Collector
+from engine.job_heuristics.mapreduce.reading.history_binary import MOST_SCHEMA
+from engine.job_heuristics.mapreduce.reading.records import (
+    ARRAYS,
+    IGNORED,
+    NAMESPACE,
+    RECORDS,
+    AllCounters,
+    JobFinished,
+    MapAttemptFinished,
+    missing_fields,
 )
+from engine.job_heuristics.mapreduce.tables import ATTEMPT_ENDS, ATTEMPT_STARTS, JOB_EVENTS, TASK_ENDS, TASK_STARTS
+
+_START = b'{"type":"'
+_PLACE = re.compile(r" \(byte \d+\)$")
+"""Position of a fault in its line: removed, so that equal faults become one counted problem."""
+_PER_COUNTER = b'"displayName"'
+"""Markers that occur once per counter and per group."""
+_TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z_]{1,64})"')
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+def _decoder(record: str, kind: type[Any]) -> msgspec.json.Decoder[Any]:
+    """A decoder of whole lines of one event type: ``line.event.e`` is the record."""
+    event = msgspec.defstruct(record + "Event", [("e", kind, msgspec.field(name=NAMESPACE + record))], gc=False)
+    line = msgspec.defstruct(record + "Line", [("event", event)], gc=False)
+    return msgspec.json.Decoder(line)
+
+
+_BY_TYPE = {
+    kind.encode(): (_decoder(record, shape), HANDLERS[shape], kind, record) for kind, (record, shape) in RECORDS.items()
+}
+"""Event type → decoder, collecting function, its name as text, and name of its Avro record."""
+_SKIP = {kind.encode() for kind in IGNORED}
+_COUNTED = {
+    kind.encode(): _decoder(record, AllCounters)
+    for kind, (record, shape) in RECORDS.items()
+    if shape in (MapAttemptFinished, JobFinished)
+}
+"""Event type → decoder of its counters alone."""
+
+
+def is_event(line: bytes) -> bool:
+    """Whether a line begins as an event of a known type."""
+    match = _TYPE.match(line)
+    return match is not None and (match.group(1) in _BY_TYPE or match.group(1) in _SKIP)
+
+
+@lru_cache(maxsize=64)
+def schema_problems(line: bytes) -> dict[str, str] | None:
+    """Exceptions of Hadoop 2.7.3 by record of the schema line; None: not a schema."""
+    try:
+        schema = _ANY.decode(line) if len(line) <= MOST_SCHEMA else None
+    except json_text.ERRORS:
+        return None
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        return None
+    return missing_fields(schema)
+
+
+def read_events(lines: BinaryIO, number: int, errors: dict[str, str], to: Collector, size: int) -> int:
+    """Read the next ``size`` bytes (whole lines) of ``lines`` into ``to``; ``number``: of the preceding line. Returns
+    the number of the last line.
+
+    ``errors``: Hadoop's exceptions by record (from the schema). Bad lines become problems.
+    """
+    by_type = _BY_TYPE
+    for line in lines:
+        number += 1
+        size -= len(line)
+        if size < 0:
+            return number - 1
+        if line.startswith(_START):
+            key = line[9 : line.find(b'"', 9, 80)]
+            if key in by_type:
+                _event(line, number, key, errors, to)
+                continue
+            if key in _SKIP:
+                continue
+        elif not line or line.isspace():
+            continue
+        _unusual_line(line, number, errors, to)
+    return number
+
+
+def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Collector) -> None:
+    """Decode one line of event type ``key`` and collect its facts."""
+    decoder, handle, kind, record = _BY_TYPE[key]
+    try:
+        event = decoder.decode(line).event.e
+    except json_text.ERRORS as error:
+        _salvage(line, number, kind, error, to)
+        return
+    handle(to, number, kind, event)
+    if key in _COUNTED and line.count(_PER_COUNTER) > MOST_COUNTERS:
+        _check_limits(line, number, key, to)
+    if errors and record in errors:
+        to.parser_error(number, errors.pop(record))
+
+
+def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
+    """Check the number of counters of a record whose counters are not read."""
+    try:
+        counted = _COUNTED[key].decode(line).event.e
+    except json_text.ERRORS:
+        return
+    for counters in (counted.counters, counted.totalCounters, counted.mapCounters, counted.reduceCounters):
+        to.check_limits(number, counters)
+
+
+def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collector) -> None:
+    """Read a line that does not begin like Hadoop's: leading blanks, another spelling, or garbage."""
+    begin = _TYPE.match(line)
+    if begin is None:
+        to.problem("bad-record", "not an event", line=number)
+        to.parser_error(number, cannot_parse(to.path, "Unexpected character"))
+        return
+    key = begin.group(1)
+    if key in _BY_TYPE:
+        _event(line, number, key, errors, to)
+    elif key not in _SKIP:
+        to.problem("unknown-event", f"unknown event type {decode(key)}", line=number)
+        to.parser_error(number, f"org.apache.avro.AvroTypeException: Unknown symbol in enum {decode(key)}")
+
+
+def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:
+    """Note why a line was refused, and collect its valid part.
+
+    Invalid UTF-8 is replaced, counters beyond 64 bit are left out, fractions are truncated as by Hadoop's parser,
+    other wrappings are accepted.
+    """
+    reason = _PLACE.sub("", str(error))
+    text = line
+    if not _valid_utf8(line):
+        reason = "text that is not UTF-8"
+        text = decode(line).encode()
+    shape = RECORDS[kind][1]
+    try:
+        value = _ANY.decode(text)
+        event = value["event"]
+        inner = next((v for v in event.values() if isinstance(v, dict)), event)
+        dropped = _drop_counters(_cut_fractions(inner))
+        record = msgspec.convert(_raws(inner), shape)
+    except (*json_text.ERRORS, KeyError, TypeError, AttributeError):
+        to.problem("bad-record", f"{kind}: {reason}", line=number)
+        to.parser_error(number, cannot_parse(to.path, reason))
+        return
+    if dropped:
+        to.problem("bad-number", f"{kind}: {dropped} counter(s) beyond 64 bit are left out", line=number)
+        to.parser_error(number, cannot_parse(to.path, reason))
+    elif text is not line:
+        to.problem("bad-text", f"{kind}: {reason}", line=number)
+    HANDLERS[shape](to, number, kind, record)
+
+
+def _valid_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _cut_fractions(value: dict[str, Any]) -> dict[str, Any]:
+    """Truncate the numbers of a decoded record or counter."""
+    for name, number in value.items():
+        if isinstance(number, float) and abs(number) < 2.0**63:
+            value[name] = int(number)
+    return value
+
+
+def _drop_counters(record: dict[str, Any]) -> int:
+    """Remove counters whose value is not a Java long from a decoded record. Returns their number."""
+    dropped = 0
+    counters = record.get("counters")
+    if isinstance(counters, dict):
+        counters = counters.get(NAMESPACE + "JhCounters", counters)
+        for group in counters.get("groups") or ():
+            counts = [_cut_fractions(count) for count in group.get("counts") or []]
+            sound = [c for c in counts if type(c.get("value")) is int and -(2**63) <= c["value"] < 2**63]
+            dropped += len(counts) - len(sound)
+            group["counts"] = sound
+    return dropped
+
+
+def _raws(value: dict[str, Any]) -> dict[str, Any]:
+    """Turn the four arrays back into JSON text, as records hold them."""
+    for name in ARRAYS:
+        if name in value:
+            value[name] = msgspec.Raw(msgspec.json.encode(value[name]))
+    return value
+
+
+def cannot_parse(path: str, reason: str) -> str:
+    """Dr. Elephant's exception when Hadoop's parser fails with ``reason``."""
+    name = path.rsplit("/", 1)[-1]
+    return (
+        f"java.lang.RuntimeException: Could not parse history file {name} "
+        f"<- org.codehaus.jackson.JsonParseException: {reason}"
+    )
+
 
 _HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
 _LONGEST_PREFACE = 2**20
@@ -65,7 +263,7 @@ class History(Log):
     def _begin(self, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
         """Find header and schema. Returns where the events begin, -1 if unknown yet. The result does not depend on
         how much of the file exists already."""
-        header = None if history_text.is_event(data[:256]) else _HEADER.search(data, 0, _LONGEST_PREFACE)
+        header = None if is_event(data[:256]) else _HEADER.search(data, 0, _LONGEST_PREFACE)
         if header is None or data.find(b"\n", header.end() - 1) < 0:
             return self._without_header(data, state, final, to, begun=header is not None)
         start = data.find(b"\n", header.end() - 1) + 1
@@ -85,7 +283,7 @@ class History(Log):
     @staticmethod
     def _without_header(data: bytes, state: dict[str, Any], final: bool, to: Collector, *, begun: bool) -> int:
         """As ``_begin``, if no header line ends within the available bytes. ``begun``: one has begun."""
-        if history_text.is_event(data[:256]) and b"\n" in data:
+        if is_event(data[:256]) and b"\n" in data:
             to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
             to.parser_error(
                 0, "java.io.IOException: Incompatible event log version: " + decode(data.partition(b"\n")[0][:40])
@@ -107,12 +305,12 @@ class History(Log):
     def _text_schema(data: bytes, start: int, end: int, line: int, state: dict[str, Any], to: Collector) -> int:
         """Take the schema of a text history, line number ``line``. Returns where the events begin."""
         schema = data[start:end].strip()
-        errors = history_text.schema_problems(schema)
+        errors = schema_problems(schema)
         if errors is None:
             to.problem("bad-schema", "the second line is not an Avro schema", line=line)
             to.parser_error(line, "org.apache.avro.SchemaParseException: the second line is not an Avro schema")
             errors = {}
-            if history_text.is_event(schema):
+            if is_event(schema):
                 end = start - 1
                 line -= 1
         state.update(form="json", line=line, errors=dict(errors))
@@ -142,20 +340,20 @@ class History(Log):
             # BytesIO shares the bytes: only one line at a time is copied.
             lines = io.BytesIO(data)
             lines.seek(at)
-            line = history_text.read_events(lines, line, errors, to, end - at)
+            line = read_events(lines, line, errors, to, end - at)
             at = end
         tail = data[at:]
         if final and tail and not tail.isspace():
             mark = (line, len(tail))
             if list(mark) != state.get("cut"):
                 trial = Collector(to.path, job=to.job)
-                history_text.read_events(io.BytesIO(tail), line, errors, trial, len(tail))
+                read_events(io.BytesIO(tail), line, errors, trial, len(tail))
                 if trial.problems:
                     to.problem("cut-file", "the file ends inside its last record", line=line + 1)
-                    to.job_event(line + 1, "CUT", broken=history_text.cannot_parse(to.path, "Unexpected end-of-input"))
+                    to.job_event(line + 1, "CUT", broken=cannot_parse(to.path, "Unexpected end-of-input"))
                     state["cut"] = list(mark)
                 else:
-                    line = history_text.read_events(io.BytesIO(tail), line, errors, to, len(tail)) - 1
+                    line = read_events(io.BytesIO(tail), line, errors, to, len(tail)) - 1
                     at = len(data)
         state.update(line=line, errors=errors)
         return at

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import MOST_DETAILS, cut
-from engine.job_heuristics.mapreduce.model.job_arrays import FAILED, Job
+from engine.job_heuristics.mapreduce.model.model import FAILED, Job
 from engine.job_heuristics.mapreduce.rules.heuristic import (
     Jobs,
     MapReduceHeuristic,

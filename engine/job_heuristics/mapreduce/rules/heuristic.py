@@ -11,9 +11,8 @@ import polars as pl
 
 from engine.job_heuristics.dr_elephant.display import details_json
 from engine.job_heuristics.dr_elephant.gates import Array, Branch, Subject, Tree
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
-from engine.job_heuristics.mapreduce.model.job_arrays import Job
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule, Rules
+from engine.job_heuristics.mapreduce.model.model import Job
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure, Sides
 
 _NOTHING: dict[str, str] = {}

@@ -9,7 +9,7 @@ import numpy as np
 from engine.core.text import clean
 from engine.job_heuristics.dr_elephant.display import each, factor, plain, span
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, Branch, Gate, Subject, amount, ratio
-from engine.job_heuristics.mapreduce.model.job_arrays import Job, mean, resolve
+from engine.job_heuristics.mapreduce.model.model import Job, mean, resolve
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure, average, divided
 

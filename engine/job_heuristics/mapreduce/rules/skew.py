@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import clock, each, plain, size
 from engine.job_heuristics.dr_elephant.gates import Array, Branch, Final, Gate, Limits, Subject, amount, ratio
-from engine.job_heuristics.mapreduce.model.job_arrays import Job
+from engine.job_heuristics.mapreduce.model.model import Job
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import Groups, Measure, TaskStats, divided
 from engine.stats.natural_break import natural_break

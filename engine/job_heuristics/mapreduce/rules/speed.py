@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import each, java_double, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MB, MINUTE, Array, Branch, Gate, Subject, amount
-from engine.job_heuristics.mapreduce.model.job_arrays import Job
+from engine.job_heuristics.mapreduce.model.model import Job
 from engine.job_heuristics.mapreduce.rules.heuristic import Jobs, MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import Measure, TaskStats, divided, median, total
 

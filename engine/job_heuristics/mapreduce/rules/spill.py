@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import each, java_double, plain
 from engine.job_heuristics.dr_elephant.gates import Array, Branch, Gate, Subject, ratio
-from engine.job_heuristics.mapreduce.model.job_arrays import Job, number
+from engine.job_heuristics.mapreduce.model.model import Job, number
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import divided, total
 from engine.job_heuristics.mapreduce.rules.time import TASKS

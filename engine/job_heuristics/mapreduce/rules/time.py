@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.job_heuristics.dr_elephant.display import each, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Branch, Final, Gate, Subject, amount
-from engine.job_heuristics.mapreduce.model.job_arrays import Job, mean
+from engine.job_heuristics.mapreduce.model.model import Job, mean
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.side_stats import average, largest, smallest
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from engine.core import units
-from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, frame_of
+from engine.job_heuristics.dr_elephant.decision import LEAST_MB, STEP_MB, Advice, frame_of
 from engine.job_heuristics.spark.insight.resources import (
     MB,
     Resources,
@@ -18,9 +18,8 @@ from engine.job_heuristics.spark.insight.resources import (
     resources,
     split,
 )
-from engine.job_heuristics.spark.insight.schedule import Schedule, schedule
 from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
-from engine.job_heuristics.spark.insight.whatif import Scenario, changed_app, repartitioned
+from engine.job_heuristics.spark.insight.whatif import Scenario, Schedule, changed_app, repartitioned, schedule
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 

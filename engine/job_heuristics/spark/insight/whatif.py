@@ -1,20 +1,166 @@
-"""A Spark application on other executors, cores, memory or shuffle partitions: predicted metrics, judged again.
+"""Predicted run time and metrics of a Spark application on other executors, cores, memory or shuffle partitions.
 
-Only the difference to the same model of the actual application is used. See docs/models/job-heuristics.md, "Spark:
-what if".
+The real tasks are scheduled again on other slots (list scheduling, Graham 1966). The driver's own time is constant. Jobs that
+overlapped form a group; groups run in sequence. Within a group a stage waits for its parents, and its tasks, by index, take the
+first free slot. Metrics are judged again; only the difference to the same model of the actual application is used. See
+docs/models/job-heuristics.md, "Spark: other executors" and "Spark: what if".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from heapq import heapreplace
 
 import numpy as np
+import polars as pl
 
-from engine.job_heuristics.spark.insight.resources import Resources, resources
-from engine.job_heuristics.spark.insight.schedule import Group, Schedule, schedule
-from engine.job_heuristics.spark.model.app import DRIVER, App, Executor
+from engine.job_heuristics.spark.insight.resources import Resources, job_intervals, resources
+from engine.job_heuristics.spark.model.app import DRIVER, App, Executor, Stage
 from engine.job_heuristics.spark.rules import metrics
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
+
+MOST_EXECUTORS = 10_000
+NEAR = 1.05
+"""An application is near its best time within this factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Concurrent jobs: their stages in a valid order, each with id, indices of its parents and ms of its tasks."""
+
+    stages: tuple[int, ...]
+    parents: tuple[tuple[int, ...], ...]
+    tasks: tuple[tuple[int, ...], ...]
+
+    def makespan(self, slots: int) -> int:
+        """Return the ms from the group's begin to its end on ``slots``."""
+        if slots < 1:
+            return 0
+        free = [0] * min(slots, sum(map(len, self.tasks)))  # more slots than tasks change nothing
+        ends: list[int] = []
+        for parents, tasks in zip(self.parents, self.tasks, strict=True):
+            ready = max((ends[parent] for parent in parents), default=0)
+            end = ready
+            for ms in tasks:  # no calls of max: there are many tasks
+                first = free[0]
+                done = (first if first > ready else ready) + ms
+                heapreplace(free, done)
+                if done > end:
+                    end = done
+            ends.append(end)
+        return max(ends, default=0)
+
+    def longest_path(self) -> int:
+        """Return the ms of the longest chain of stages, each as long as its longest task: the time on any number of slots."""
+        ends: list[int] = []
+        for parents, tasks in zip(self.parents, self.tasks, strict=True):
+            ends.append(max((ends[parent] for parent in parents), default=0) + max(tasks, default=0))
+        return max(ends, default=0)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Inputs of the prediction: ``driver_ms`` outside of jobs, groups, slots per executor, peak number of executors."""
+
+    driver_ms: int
+    groups: tuple[Group, ...]
+    slots_each: int
+    executors: int
+    run_ms: int
+    _known: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
+
+    def time_ms(self, executors: int, slots_each: int | None = None) -> int:
+        """Return the predicted run time on ``executors``."""
+        slots = executors * (slots_each or self.slots_each)
+        if slots not in self._known:
+            self._known[slots] = self.driver_ms + sum(group.makespan(slots) for group in self.groups)
+        return self._known[slots]
+
+    @property
+    def critical_ms(self) -> int:
+        """The time on any number of executors."""
+        return self.driver_ms + sum(group.longest_path() for group in self.groups)
+
+    def perfect_ms(self, executors: int) -> float:
+        """Return the run time with full slots outside of the driver's own time."""
+        return self.driver_ms + self.run_ms / max(1, executors * self.slots_each)
+
+    def ideal(self) -> int:
+        """Return the smallest number of executors within 5 % of the time of twice as many, found by doubling and
+        bisection."""
+        if not self.groups or not self.executors:
+            return 0
+        high = 1
+        while high < min(MOST_EXECUTORS, 2 * self.executors) and not self._enough(high):
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._enough(middle) else (middle, high)
+        return high
+
+    def _enough(self, executors: int) -> bool:
+        return self.time_ms(executors) <= NEAR * self.time_ms(2 * executors)
+
+    def with_groups(self, groups: tuple[Group, ...]) -> Schedule:
+        """Return the schedule with other tasks."""
+        return replace(self, groups=groups, _known={})
+
+    def utilisation(self, executors: int) -> float:
+        """Return the share of busy slots on ``executors``."""
+        whole = self.time_ms(executors) * executors * self.slots_each
+        return self.run_ms / whole if whole else 0.0
+
+
+def schedule(app: App, held: Resources | None = None) -> Schedule:
+    """Return the schedule of an application from its ended tasks."""
+    held = held or resources(app)
+    union = job_intervals(app)
+    start, end = app.start_ms, app.end_ms
+    spent = sum(b - a for a, b in union)
+    driver = max(0, (end - start) - spent) if start is not None and end is not None else 0
+    tasks = _tasks(app)
+    by_id: dict[int, list[Stage]] = defaultdict(list)
+    for stage in app.stages:
+        by_id[stage.stage].append(stage)
+    members: list[set[int]] = [set() for _ in union]
+    for job in app.jobs:
+        place = next(
+            (k for k, (a, b) in enumerate(union) if job.submit_ms is not None and a <= job.submit_ms <= b), None
+        )
+        if place is not None:
+            members[place].update(job.stages)
+    groups = tuple(group for wanted in members if (group := _group(wanted, by_id, tasks)) is not None)
+    each = max((one.slots for one in held.held), default=1)
+    return Schedule(driver, groups, each, held.count, sum(map(sum, tasks.values())))
+
+
+def _tasks(app: App) -> dict[int, tuple[int, ...]]:
+    """Return the ms of the tasks of each stage, in the order of their index; lost copies are left out, failures are not."""
+    if not app.tasks.height:
+        return {}
+    ended = app.tasks.filter(~pl.col("reason").is_in(["TaskKilled", "TaskCommitDenied", "Resubmitted"]))
+    times = ended.select("stage_id", "index", ms=(pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0)).sort(
+        "stage_id", "index", maintain_order=True
+    )
+    grouped = times.group_by("stage_id", maintain_order=True).agg("ms")
+    return {stage: tuple(ms) for stage, ms in grouped.iter_rows()}
+
+
+def _group(wanted: set[int], stages: dict[int, list[Stage]], tasks: dict[int, tuple[int, ...]]) -> Group | None:
+    """Return the stages ``wanted`` with tasks in a valid order; None without any. Stage ids grow along dependencies."""
+    order = sorted(stage for stage in wanted if stage in tasks and stage in stages)
+    if not order:
+        return None
+    place = {stage: k for k, stage in enumerate(order)}
+    parents = tuple(
+        tuple(
+            sorted({place[p] for one in stages[stage] for p in one.parents if p in place and place[p] < place[stage]})
+        )
+        for stage in order
+    )
+    return Group(tuple(order), parents, tuple(tasks[stage] for stage in order))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from engine.core.text import clean, decode
 from engine.formats import json_text
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark
-from engine.job_heuristics.spark.reading import plans
-from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, Gathered, event
+from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, Gathered, event, packed
 
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])
@@ -55,7 +54,7 @@ class LogRows(Gathered):
             self._add(tables.SPARK_TASK_STARTS.name, *self._task(start, start.info))
         for line, planned in self._plans.values():
             self.line = line
-            plan = plans.packed(bytes(planned.plan), self.problem)
+            plan = packed(bytes(planned.plan), self.problem)
             if plan is not None:
                 self._add(tables.SPARK_SQL.name, "PLAN", planned.execution, None, planned.time, None, None, plan)
         self.line = last

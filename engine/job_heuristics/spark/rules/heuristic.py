@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import Array, Branch, Gate, Tree
-from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
-from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule, Rules
 from engine.job_heuristics.spark.model.app import App
 
 SPARK = "spark"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.job_heuristics.dr_elephant.heuristic_conf import evaluate, limits
+from engine.job_heuristics.dr_elephant.heuristic import evaluate, limits
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
 from engine.job_heuristics.result.rules import configured_rules as read

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.model.app import DRIVER, App
 from engine.job_heuristics.spark.model.assembly import current_apps

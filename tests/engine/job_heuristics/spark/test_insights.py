@@ -12,9 +12,8 @@ import pytest
 from engine.core.result import Result
 from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.spark.insight.findings.memory import unread
+from engine.job_heuristics.spark.insight.findings.application import core_split, unread
 from engine.job_heuristics.spark.insight.findings.stages import launch_gaps
-from engine.job_heuristics.spark.insight.findings.timing import core_split
 from engine.job_heuristics.spark.insight.resources import resources, spark_ms
 from engine.job_heuristics.spark.insight.skew import stage_tasks
 from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times

@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.job_heuristics.dr_elephant.heuristic import shipped
-from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+from engine.job_heuristics.dr_elephant.heuristic import default_rules, shipped
 from engine.job_heuristics.dr_elephant.judged import in_order
 from engine.job_heuristics.spark.model.app import App, AppAttempt, Executor, SparkJob, Stage
 from engine.job_heuristics.spark.rules import metrics

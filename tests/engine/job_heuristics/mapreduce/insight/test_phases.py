@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.mapreduce.insight import phases
-from engine.job_heuristics.mapreduce.model.job_arrays import UNKNOWN, Attempts
+from engine.job_heuristics.mapreduce.model.model import UNKNOWN, Attempts
 
 BASE = 1_700_000_000_000
 

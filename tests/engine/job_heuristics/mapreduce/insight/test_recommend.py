@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
+from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.mapreduce.insight import cost, recommend, whatif
-from engine.job_heuristics.mapreduce.model import job_arrays
+from engine.job_heuristics.mapreduce.model import model as job_arrays
 from engine.job_heuristics.mapreduce.model.job_conf import ADVICE_KEYS
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.result import rollup

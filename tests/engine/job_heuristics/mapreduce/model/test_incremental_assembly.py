@@ -12,7 +12,7 @@ import pytest
 from engine.core.inputs import Inputs
 from engine.core.result import Result
 from engine.core.view import Context
-from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
+from engine.job_heuristics.mapreduce.model.assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings

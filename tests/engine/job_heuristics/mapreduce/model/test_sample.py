@@ -10,7 +10,7 @@ import polars as pl
 from engine.core.incremental import Memo
 from engine.core.result import Result
 from engine.core.view import Context
-from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
+from engine.job_heuristics.mapreduce.model.assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import live, make, writer

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules, default_rules
-from engine.job_heuristics.mapreduce.model import job_arrays
+from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules, default_rules
+from engine.job_heuristics.mapreduce.model import model as job_arrays
 from engine.job_heuristics.mapreduce.rules import cache, metrics
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT

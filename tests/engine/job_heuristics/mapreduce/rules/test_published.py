@@ -8,8 +8,8 @@ import polars as pl
 from engine.core.incremental import Memo
 from engine.core.result import Result
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
-from engine.job_heuristics.mapreduce.model.incremental_assembly import current_model
+from engine.job_heuristics.dr_elephant.heuristic import default_rules
+from engine.job_heuristics.mapreduce.model.assembly import current_model
 from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
