@@ -18,7 +18,7 @@ from engine.core.tables import Table
 from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.unpack import unpacked
-from engine.job_heuristics.spark.reading.decoding import NO_EVENT
+from engine.job_heuristics.spark.reading.decoding import NO_EVENT, event
 from engine.job_heuristics.spark.reading.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.spark.tables import SPARK_INPUTS
 
@@ -56,9 +56,10 @@ def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
                 rows.problem(NO_EVENT, "no event of Spark")
                 continue
             name = found.group(1)
-        handler = HANDLERS.get(name)
-        if handler is not None:
-            handler(rows, line)
+        if name in HANDLERS:
+            kind, handle = HANDLERS[name]
+            if (found := event(line, kind, rows.problem)) is not None:
+                handle(rows, found)
         elif name not in IGNORED:
             rows.unknown(name)
 

@@ -14,7 +14,7 @@ from engine.core.text import clean, decode
 from engine.formats import json_text
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark
-from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, Gathered, event, packed
+from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, Gathered, packed
 
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])
@@ -41,8 +41,6 @@ class LogRows(Gathered):
         self._plans: dict[int, tuple[int, spark.SqlStart]] = {}
         """Line and event of the newest plan of each SQL execution."""
         self._tasks = self.rows[tables.SPARK_TASKS.name]
-        self._task_start = msgspec.json.Decoder(spark.TaskStart).decode
-        self._task_end = msgspec.json.Decoder(spark.TaskEnd).decode
 
     def finish(self) -> None:
         """Add rows that had to wait for the end of this read."""
@@ -67,37 +65,30 @@ class LogRows(Gathered):
 
     # -- the application -----------------------------------------------------------------------------------------
 
-    def log_start(self, line: bytes) -> None:
+    def log_start(self, found: spark.LogStart) -> None:
         """SparkListenerLogStart."""
-        if found := event(line, spark.LogStart, self.problem):
-            self.app_event("VERSION", version=clean(found.version, 100))
+        self.app_event("VERSION", version=clean(found.version, 100))
 
-    def app_start(self, line: bytes) -> None:
+    def app_start(self, found: spark.AppStart) -> None:
         """SparkListenerApplicationStart."""
-        if found := event(line, spark.AppStart, self.problem):
-            self.app_event(
-                "START", time_ms=found.time, app_id=found.id and clean(found.id, 300), name=clean(found.name),
-                attempt=found.attempt and clean(found.attempt, 100), user=clean(found.user, 300),
-            )  # fmt: skip
+        self.app_event(
+            "START", time_ms=found.time, app_id=found.id and clean(found.id, 300), name=clean(found.name),
+            attempt=found.attempt and clean(found.attempt, 100), user=clean(found.user, 300),
+        )  # fmt: skip
 
-    def app_end(self, line: bytes) -> None:
+    def app_end(self, found: spark.AppEnd) -> None:
         """SparkListenerApplicationEnd."""
-        if found := event(line, spark.AppEnd, self.problem):
-            self.app_event("END", time_ms=found.time, number=found.code)
+        self.app_event("END", time_ms=found.time, number=found.code)
 
-    def profile(self, line: bytes) -> None:
+    def profile(self, found: spark.Profile) -> None:
         """SparkListenerResourceProfileAdded."""
-        if found := event(line, spark.Profile, self.problem):
-            cpus = found.tasks.get("cpus")
-            self.app_event(
-                "PROFILE", number=found.id, cpus=int(cpus.amount) if cpus and 1 <= cpus.amount < 2**31 else 1
-            )
+        cpus = found.tasks.get("cpus")
+        self.app_event("PROFILE", number=found.id, cpus=int(cpus.amount) if cpus and 1 <= cpus.amount < 2**31 else 1)
 
-    def environment(self, line: bytes) -> None:
+    def environment(self, found: spark.Environment) -> None:
         """SparkListenerEnvironmentUpdate: its Spark properties."""
-        if found := event(line, spark.Environment, self.problem):
-            pairs = found.spark.items() if isinstance(found.spark, dict) else found.spark or ()
-            self.properties(pairs if not isinstance(pairs, (str, int, float)) else ())
+        pairs = found.spark.items() if isinstance(found.spark, dict) else found.spark or ()
+        self.properties(pairs if not isinstance(pairs, (str, int, float)) else ())
 
     def properties(self, pairs: Any) -> None:
         """Add Spark properties, given as pairs."""
@@ -113,11 +104,8 @@ class LogRows(Gathered):
 
     # -- jobs and stages -----------------------------------------------------------------------------------------
 
-    def job_start(self, line: bytes) -> None:
+    def job_start(self, found: spark.JobStart) -> None:
         """SparkListenerJobStart, with its stages."""
-        found = event(line, spark.JobStart, self.problem)
-        if found is None:
-            return
         infos = found.infos
         if infos is None:  # before 1.2
             infos = [spark.StageInfo(number, name="unknown") for number in found.stages]
@@ -135,25 +123,22 @@ class LogRows(Gathered):
         for info in infos:
             self._stage("LISTED", info, found.job)
 
-    def job_end(self, line: bytes) -> None:
+    def job_end(self, found: spark.JobEnd) -> None:
         """SparkListenerJobEnd."""
-        if found := event(line, spark.JobEnd, self.problem):
-            result = found.result
-            message = result.exception.message if result.exception else None
-            self._add(
-                tables.SPARK_JOBS.name, "END", found.job, found.time, clean(result.result, 100), None, None, None,
-                clean(message, MOST_TEXT) if message else None,
-            )  # fmt: skip
+        result = found.result
+        message = result.exception.message if result.exception else None
+        self._add(
+            tables.SPARK_JOBS.name, "END", found.job, found.time, clean(result.result, 100), None, None, None,
+            clean(message, MOST_TEXT) if message else None,
+        )  # fmt: skip
 
-    def stage_submitted(self, line: bytes) -> None:
+    def stage_submitted(self, found: spark.StageChange) -> None:
         """SparkListenerStageSubmitted."""
-        if found := event(line, spark.StageChange, self.problem):
-            self._stage("SUBMITTED", found.info, None)
+        self._stage("SUBMITTED", found.info, None)
 
-    def stage_completed(self, line: bytes) -> None:
+    def stage_completed(self, found: spark.StageChange) -> None:
         """SparkListenerStageCompleted."""
-        if found := event(line, spark.StageChange, self.problem):
-            self._stage("COMPLETED", found.info, None)
+        self._stage("COMPLETED", found.info, None)
 
     def _stage(self, word: str, info: spark.StageInfo, job: int | None) -> None:
         self._add(
@@ -165,27 +150,23 @@ class LogRows(Gathered):
 
     # -- executors and blocks ------------------------------------------------------------------------------------
 
-    def executor_added(self, line: bytes) -> None:
+    def executor_added(self, found: spark.ExecutorChange) -> None:
         """SparkListenerExecutorAdded."""
-        if found := event(line, spark.ExecutorChange, self.problem):
-            info = found.info
-            self._executor("ADDED", found.time, found.executor, info.host, info.cores, info.profile)
+        info = found.info
+        self._executor("ADDED", found.time, found.executor, info.host, info.cores, info.profile)
 
-    def executor_removed(self, line: bytes) -> None:
+    def executor_removed(self, found: spark.ExecutorChange) -> None:
         """SparkListenerExecutorRemoved."""
-        if found := event(line, spark.ExecutorChange, self.problem):
-            self._executor("REMOVED", found.time, found.executor, None, None, None, None, found.reason)
+        self._executor("REMOVED", found.time, found.executor, None, None, None, None, found.reason)
 
-    def executor_excluded(self, line: bytes) -> None:
+    def executor_excluded(self, found: spark.ExecutorChange) -> None:
         """SparkListenerExecutorExcluded, or -Blacklisted."""
-        if found := event(line, spark.ExecutorChange, self.problem):
-            self._executor("EXCLUDED", found.old_time or found.time, found.old_executor or found.executor)
+        self._executor("EXCLUDED", found.old_time or found.time, found.old_executor or found.executor)
 
-    def manager_added(self, line: bytes) -> None:
+    def manager_added(self, found: spark.BlockManagerChange) -> None:
         """SparkListenerBlockManagerAdded."""
-        if found := event(line, spark.BlockManagerChange, self.problem):
-            manager = found.manager
-            self._executor("MANAGER", found.time, manager.executor, manager.host, None, None, found.memory)
+        manager = found.manager
+        self._executor("MANAGER", found.time, manager.executor, manager.host, None, None, found.memory)
 
     def _executor(
         self, word: str, time: int | None, executor: str, host: str | None = None, cores: int | None = None,
@@ -196,11 +177,8 @@ class LogRows(Gathered):
             cores, profile, memory, None if reason is None else clean(reason, MOST_TEXT),
         )  # fmt: skip
 
-    def block_updated(self, line: bytes) -> None:
+    def block_updated(self, found: spark.BlockUpdated) -> None:
         """SparkListenerBlockUpdated: of an RDD or a broadcast; the history server ignores others."""
-        found = event(line, spark.BlockUpdated, self.problem)
-        if found is None:
-            return
         info = found.info
         rdd = _RDD.match(info.block)
         if rdd is None and not info.block.startswith("broadcast_"):
@@ -211,35 +189,27 @@ class LogRows(Gathered):
             info.disk if info.level.disk else -info.disk, info.level.valid,
         )  # fmt: skip
 
-    def unpersisted(self, line: bytes) -> None:
+    def unpersisted(self, found: spark.Unpersist) -> None:
         """SparkListenerUnpersistRDD."""
-        if found := event(line, spark.Unpersist, self.problem):
-            self._add(tables.SPARK_BLOCKS.name, None, None, found.rdd, None, None, None)
+        self._add(tables.SPARK_BLOCKS.name, None, None, found.rdd, None, None, None)
 
-    def stage_memory(self, line: bytes) -> None:
+    def stage_memory(self, found: spark.StageMemory) -> None:
         """SparkListenerStageExecutorMetrics."""
-        if found := event(line, spark.StageMemory, self.problem):
-            self._peak(found.executor, found.memory)
+        self._peak(found.executor, found.memory)
 
-    def memory_update(self, line: bytes) -> None:
+    def memory_update(self, found: spark.MemoryUpdate) -> None:
         """SparkListenerExecutorMetricsUpdate."""
-        if found := event(line, spark.MemoryUpdate, self.problem):
-            for update in found.updates:
-                self._peak(found.executor, update.memory)
+        for update in found.updates:
+            self._peak(found.executor, update.memory)
 
     def _peak(self, executor: str, memory: spark.Memory) -> None:
         self._peaks.setdefault(self._name(executor), []).append(memory)
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
-    def task_start(self, line: bytes) -> None:
+    def task_start(self, found: spark.TaskStart) -> None:
         """SparkListenerTaskStart: a row only if the task does not end within this read."""
-        try:
-            found: spark.TaskStart | None = self._task_start(line)
-        except json_text.ERRORS:
-            found = event(line, spark.TaskStart, self.problem)
-        if found is not None:
-            self._started[found.info.id] = (self.line, found)
+        self._started[found.info.id] = (self.line, found)
 
     def _task(self, found: spark.TaskStart | spark.TaskEnd, info: spark.TaskInfo) -> tuple[Any, ...]:
         names = self._names
@@ -249,14 +219,8 @@ class LogRows(Gathered):
             names.get(info.locality) or self._name(info.locality), info.speculative,
         )  # fmt: skip
 
-    def task_end(self, line: bytes) -> None:
+    def task_end(self, found: spark.TaskEnd) -> None:
         """SparkListenerTaskEnd."""
-        try:
-            found: spark.TaskEnd | None = self._task_end(line)
-        except json_text.ERRORS:
-            found = event(line, spark.TaskEnd, self.problem)
-        if found is None:
-            return
         info, m, memory, reason = found.info, found.metrics, found.memory, found.reason
         started = self._started.pop(info.id, None)
         head = (
@@ -297,35 +261,30 @@ class LogRows(Gathered):
 
     # -- SQL and streaming ---------------------------------------------------------------------------------------
 
-    def sql_start(self, line: bytes) -> None:
+    def sql_start(self, found: spark.SqlStart) -> None:
         """SparkListenerSQLExecutionStart."""
-        if found := event(line, spark.SqlStart, self.problem):
-            self._plans[found.execution] = (self.line, found)
-            root = found.root if found.root != found.execution else None
-            text = clean(found.description, MOST_TEXT)
-            self._add(tables.SPARK_SQL.name, "START", found.execution, root, found.time, text, None, None)
+        self._plans[found.execution] = (self.line, found)
+        root = found.root if found.root != found.execution else None
+        text = clean(found.description, MOST_TEXT)
+        self._add(tables.SPARK_SQL.name, "START", found.execution, root, found.time, text, None, None)
 
-    def sql_plan(self, line: bytes) -> None:
+    def sql_plan(self, found: spark.SqlStart) -> None:
         """SparkListenerSQLAdaptiveExecutionUpdate: only the last one of a read is decoded."""
-        if found := event(line, spark.SqlStart, self.problem):
-            self._plans[found.execution] = (self.line, found)
+        self._plans[found.execution] = (self.line, found)
 
-    def sql_end(self, line: bytes) -> None:
+    def sql_end(self, found: spark.SqlEnd) -> None:
         """SparkListenerSQLExecutionEnd."""
-        if found := event(line, spark.SqlEnd, self.problem):
-            error = clean(found.error, MOST_TEXT) if found.error else None
-            self._add(tables.SPARK_SQL.name, "END", found.execution, None, found.time, None, error, None)
+        error = clean(found.error, MOST_TEXT) if found.error else None
+        self._add(tables.SPARK_SQL.name, "END", found.execution, None, found.time, None, error, None)
 
-    def driver_updates(self, line: bytes) -> None:
+    def driver_updates(self, found: spark.DriverUpdates) -> None:
         """SparkListenerDriverAccumUpdates."""
-        if found := event(line, spark.DriverUpdates, self.problem):
-            for accumulator, value in found.updates:
-                self._sums[accumulator] = self._sums.get(accumulator, 0) + value
+        for accumulator, value in found.updates:
+            self._sums[accumulator] = self._sums.get(accumulator, 0) + value
 
-    def stream_progress(self, line: bytes) -> None:
+    def stream_progress(self, found: spark.StreamProgress) -> None:
         """QueryProgressEvent: one batch of a streaming query."""
-        found = event(line, spark.StreamProgress, self.problem)
-        progress = found.progress if found else None
+        progress = found.progress
         if isinstance(progress, str):
             try:
                 progress = msgspec.json.decode(progress)
@@ -373,39 +332,42 @@ def _rate(value: Any) -> float | None:
     )
 
 
-Handler = Callable[[LogRows, bytes], None]
+Handler = tuple[type[spark.Event], Callable[[LogRows, Any], None]]
 _SQL = "org.apache.spark.sql.execution.ui.SparkListener"
 _HANDLERS: dict[str, Handler] = {
-    "SparkListenerTaskStart": LogRows.task_start,
-    "SparkListenerTaskEnd": LogRows.task_end,
-    "SparkListenerLogStart": LogRows.log_start,
-    "SparkListenerApplicationStart": LogRows.app_start,
-    "SparkListenerApplicationEnd": LogRows.app_end,
-    "SparkListenerResourceProfileAdded": LogRows.profile,
-    "SparkListenerEnvironmentUpdate": LogRows.environment,
-    "SparkListenerJobStart": LogRows.job_start,
-    "SparkListenerJobEnd": LogRows.job_end,
-    "SparkListenerStageSubmitted": LogRows.stage_submitted,
-    "SparkListenerStageCompleted": LogRows.stage_completed,
-    "SparkListenerExecutorAdded": LogRows.executor_added,
-    "SparkListenerExecutorRemoved": LogRows.executor_removed,
-    "SparkListenerBlockManagerAdded": LogRows.manager_added,
-    "SparkListenerBlockUpdated": LogRows.block_updated,
-    "SparkListenerUnpersistRDD": LogRows.unpersisted,
-    "SparkListenerStageExecutorMetrics": LogRows.stage_memory,
-    "SparkListenerExecutorMetricsUpdate": LogRows.memory_update,
-    f"{_SQL}SQLExecutionStart": LogRows.sql_start,
-    f"{_SQL}SQLExecutionEnd": LogRows.sql_end,
-    f"{_SQL}SQLAdaptiveExecutionUpdate": LogRows.sql_plan,
-    f"{_SQL}DriverAccumUpdates": LogRows.driver_updates,
-    "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": LogRows.stream_progress,
-    "org.apache.spark.scheduler.SparkListenerExecutorExcluded": LogRows.executor_excluded,
-    "org.apache.spark.scheduler.SparkListenerExecutorBlacklisted": LogRows.executor_excluded,
-    "SparkListenerExecutorExcluded": LogRows.executor_excluded,
-    "SparkListenerExecutorBlacklisted": LogRows.executor_excluded,
+    "SparkListenerTaskStart": (spark.TaskStart, LogRows.task_start),
+    "SparkListenerTaskEnd": (spark.TaskEnd, LogRows.task_end),
+    "SparkListenerLogStart": (spark.LogStart, LogRows.log_start),
+    "SparkListenerApplicationStart": (spark.AppStart, LogRows.app_start),
+    "SparkListenerApplicationEnd": (spark.AppEnd, LogRows.app_end),
+    "SparkListenerResourceProfileAdded": (spark.Profile, LogRows.profile),
+    "SparkListenerEnvironmentUpdate": (spark.Environment, LogRows.environment),
+    "SparkListenerJobStart": (spark.JobStart, LogRows.job_start),
+    "SparkListenerJobEnd": (spark.JobEnd, LogRows.job_end),
+    "SparkListenerStageSubmitted": (spark.StageChange, LogRows.stage_submitted),
+    "SparkListenerStageCompleted": (spark.StageChange, LogRows.stage_completed),
+    "SparkListenerExecutorAdded": (spark.ExecutorChange, LogRows.executor_added),
+    "SparkListenerExecutorRemoved": (spark.ExecutorChange, LogRows.executor_removed),
+    "SparkListenerBlockManagerAdded": (spark.BlockManagerChange, LogRows.manager_added),
+    "SparkListenerBlockUpdated": (spark.BlockUpdated, LogRows.block_updated),
+    "SparkListenerUnpersistRDD": (spark.Unpersist, LogRows.unpersisted),
+    "SparkListenerStageExecutorMetrics": (spark.StageMemory, LogRows.stage_memory),
+    "SparkListenerExecutorMetricsUpdate": (spark.MemoryUpdate, LogRows.memory_update),
+    f"{_SQL}SQLExecutionStart": (spark.SqlStart, LogRows.sql_start),
+    f"{_SQL}SQLExecutionEnd": (spark.SqlEnd, LogRows.sql_end),
+    f"{_SQL}SQLAdaptiveExecutionUpdate": (spark.SqlStart, LogRows.sql_plan),
+    f"{_SQL}DriverAccumUpdates": (spark.DriverUpdates, LogRows.driver_updates),
+    "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": (
+        spark.StreamProgress,
+        LogRows.stream_progress,
+    ),
+    "org.apache.spark.scheduler.SparkListenerExecutorExcluded": (spark.ExecutorChange, LogRows.executor_excluded),
+    "org.apache.spark.scheduler.SparkListenerExecutorBlacklisted": (spark.ExecutorChange, LogRows.executor_excluded),
+    "SparkListenerExecutorExcluded": (spark.ExecutorChange, LogRows.executor_excluded),
+    "SparkListenerExecutorBlacklisted": (spark.ExecutorChange, LogRows.executor_excluded),
 }
 HANDLERS: dict[bytes, Handler] = {name.encode(): handler for name, handler in _HANDLERS.items()}
-"""Handler of each event by its name in the log."""
+"""What each event is decoded to and which method takes it, by its name in the log."""
 _WITHOUT = (
     "TaskGettingResult", "BlockManagerRemoved", "SpeculativeTaskSubmitted",
     "ExecutorUnblacklisted", "ExecutorUnexcluded", "NodeBlacklisted", "NodeExcluded", "NodeUnblacklisted",
