@@ -13,6 +13,7 @@ from engine.core.parameters import BadOption
 from tui.screens.palette import Found
 from tui.shell import Keys
 from tui.views.shared.side_by_side import Side, SideBySide
+from tui.views.shared.tab import one_step_earlier
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class ScenarioActions(Keys):
 
     def _compare_earlier(self, pane: ViewPane) -> None:
         """Show the moment before and what is on screen side by side."""
-        before = pane.one_step_earlier()
+        before = one_step_earlier(pane)
         if before is not None:
             self._compare(pane, Side("", None, before))
         else:

@@ -89,12 +89,6 @@ class Tab(Frame):
         """Return the declaration of one of the view's options. Raises StopIteration."""
         return next(option for option in options(type(self.parameters)) if option.field == field)
 
-    def one_step_earlier(self) -> int | None:
-        """Return the moment before the one asked for; None if there is none."""
-        steps = self.steps()
-        before = steps[:-1] if self.at_ms is None else [moment for moment in steps if moment < self.at_ms]
-        return before[-1] if before else None
-
     def change(self, **fields: Any) -> bool:
         """Change parameters, with undo, and ask for a result; return whether they changed.
 
@@ -185,7 +179,7 @@ class Tab(Frame):
 
     def action_earlier(self) -> None:
         """Go one step back in time."""
-        before = self.one_step_earlier()
+        before = one_step_earlier(self)
         if before is not None:
             self.at(before)
         else:
@@ -204,3 +198,10 @@ class Tab(Frame):
         if self.at_ms is None:
             self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
         self.at(None)
+
+
+def one_step_earlier(tab: Tab) -> int | None:
+    """Return the moment before the one that ``tab`` asked for; None if there is none."""
+    steps = tab.steps()
+    before = steps[:-1] if tab.at_ms is None else [moment for moment in steps if moment < tab.at_ms]
+    return before[-1] if before else None

@@ -184,33 +184,12 @@ class LiveTable(Grid, can_focus=True):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 
     async def action_filter(self) -> None:
-        """Ask for a filter; rows follow while it is typed. Say if it is not valid."""
-        before = self.choice.filter
-
-        def done(text: str | None) -> None:
-            self.choose(remember=False, filter=before if text is None else text)
-            self.post_message(self.Chosen(self))
-            if self.window is not None and self.window.error:
-                self.notify(self.window.error, severity="warning", markup=False)
-
-        def changed(text: str) -> None:
-            self.choose(remember=False, filter=text)
-
-        await ask(self, "/", before, "words, cpu>50, state=RUNNING, name~^etl, !not", changed=changed, done=done)
+        """Ask for a filter; rows follow while it is typed."""
+        await _ask_filter(self)
 
     async def action_find(self) -> None:
         """Ask for what to find and go to it."""
-
-        def find(text: str | None) -> None:
-            if not text:
-                return
-            try:
-                if not self.find(text):
-                    self.notify(f"nothing matches {text!r}", markup=False)
-            except FilterError as error:
-                self.notify(str(error), severity="warning", markup=False)
-
-        await ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=find)
+        await _ask_find(self)
 
     def action_columns(self) -> None:
         """Choose the shown columns."""
@@ -256,3 +235,34 @@ def first_descending(spec: Table | None, name: str) -> bool:
     """Return whether the first sort by a column is descending: numbers and severities begin with the largest."""
     kind = spec.column(name).kind if spec is not None else "text"
     return kind in units.NUMERIC or kind in ("level", "spark", "flag")
+
+
+async def _ask_filter(table: LiveTable) -> None:
+    """Ask for a filter; rows follow while it is typed. Say if it is not valid."""
+    before = table.choice.filter
+
+    def done(text: str | None) -> None:
+        table.choose(remember=False, filter=before if text is None else text)
+        table.post_message(table.Chosen(table))
+        if table.window is not None and table.window.error:
+            table.notify(table.window.error, severity="warning", markup=False)
+
+    def changed(text: str) -> None:
+        table.choose(remember=False, filter=text)
+
+    await ask(table, "/", before, "words, cpu>50, state=RUNNING, name~^etl, !not", changed=changed, done=done)
+
+
+async def _ask_find(table: LiveTable) -> None:
+    """Ask for what to find, and go to it."""
+
+    def find(text: str | None) -> None:
+        if not text:
+            return
+        try:
+            if not table.find(text):
+                table.notify(f"nothing matches {text!r}", markup=False)
+        except FilterError as error:
+            table.notify(str(error), severity="warning", markup=False)
+
+    await ask(table, "find ", table.search, "words, cpu>50, state=RUNNING", done=find)
