@@ -22,9 +22,7 @@ def clean(text: str, limit: int = MAX_FIELD) -> str:
     """
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    if text.isascii() and text.isprintable():
-        return text
-    return _HOSTILE.sub("·", text)
+    return text if text.isascii() and text.isprintable() else _HOSTILE.sub("·", text)
 
 
 _NOT_PRINTED = bytes(range(0x20)).replace(b"\n", b"") + b"\x7f"

@@ -39,9 +39,7 @@ def rank(level: object) -> int:
     """Rank a severity word, 0 for unknown ones. Numbers 0-4 are the ranks that Hadoop tools use (0 is none)."""
     if isinstance(level, str):
         return RANKS.get(level.strip().lower(), 0)
-    if isinstance(level, (int, float)) and not isinstance(level, bool) and 0 <= level <= 4:
-        return int(level) + 1
-    return 0
+    return int(level) + 1 if isinstance(level, (int, float)) and not isinstance(level, bool) and 0 <= level <= 4 else 0
 
 
 def level_of(level: object) -> str:
@@ -72,8 +70,7 @@ def number(value: float, digits: int = 4) -> str:
     size = abs(value)
     if size >= 1e15 or size < 1e-4:
         return f"{value:.{max(digits - 1, 1)}e}"
-    before = len(str(int(size)))
-    text = f"{value:,.{max(digits - before, 0)}f}" if size >= 1 else f"{value:.{digits}g}"
+    text = f"{value:,.{max(digits - len(str(int(size))), 0)}f}" if size >= 1 else f"{value:.{digits}g}"
     if "e" in text:
         text = f"{value:.{digits + 4}f}"
     return _trim(text)
@@ -106,8 +103,7 @@ def _scaled(value: float, step: float, units: Sequence[str]) -> str:
         shown = f"{size:.0f}" if size >= 99.95 else f"{size:.1f}" if size >= 9.995 else f"{size:.2f}"
         if size >= 1e6:
             shown = f"{size:.2e}"
-    unit = units[index]
-    return f"{sign}{shown}{unit}"
+    return f"{sign}{shown}{units[index]}"
 
 
 _BYTES = (" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB")

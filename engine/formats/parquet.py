@@ -254,9 +254,7 @@ def _harmless(texts: pl.Series) -> bool:
 
 def _cleaned(texts: pl.Series) -> pl.Series:
     """Clean texts that came from a file."""
-    if _harmless(texts):
-        return texts
-    return texts.map_elements(lambda text: clean(text, LONGEST_TEXT), pl.String)
+    return texts if _harmless(texts) else texts.map_elements(lambda text: clean(text, LONGEST_TEXT), pl.String)
 
 
 _CHILD = _Child()

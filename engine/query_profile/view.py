@@ -102,9 +102,11 @@ def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: C
     """Return a result that explains why there is nothing to profile."""
     missing = next((p.reason for p in sources.problems if p.kind == "missing-target"), "")
     reason = missing or "nothing to profile"
-    predictions = NO_PREDICTIONS
-    if missing and parameters.method == "wlr" and parameters.rules == "upstream":
-        predictions = prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
+    predictions = (
+        prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
+        if missing and parameters.method == "wlr" and parameters.rules == "upstream"
+        else NO_PREDICTIONS
+    )
     return Result(
         view=VIEW.name,
         summary={**dict.fromkeys(FIRST), "rows_trained": 0, **scores(predictions)},
@@ -147,9 +149,9 @@ class _Computation:
         work = whole if window.all() else whole.rows(window)
         profile = build_profile(self._fits(work), self.parameters.method, self.context)
         rows = self._to_predict(work)
-        predictions = NO_PREDICTIONS
-        if profile.lines is not None:
-            predictions = prediction.predict(profile.fits, rows, profile.method)
+        predictions = (
+            prediction.predict(profile.fits, rows, profile.method) if profile.lines is not None else NO_PREDICTIONS
+        )
         finished = self._tables(profile, predictions, whole, window)
         names = listing.labels(work.classes)
         classes = finished["classes"]

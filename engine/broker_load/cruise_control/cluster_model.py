@@ -171,8 +171,7 @@ def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
     def note(name: str, average: float, low: float, high: float, deviation: float) -> None:
         out["AVG"][name], out["MAX"][name], out["MIN"][name], out["STD"][name] = average, high, low, deviation
 
-    keys = {"CPU": "cpu", "NW_IN": "nw_in_kbs", "NW_OUT": "nw_out_kbs", "DISK": "disk_mb"}
-    for resource, key in keys.items():
+    for resource, key in {"CPU": "cpu", "NW_IN": "nw_in_kbs", "NW_OUT": "nw_out_kbs", "DISK": "disk_mb"}.items():
         load, room = cluster.load(resource)[alive], cluster.room(resource)[alive]
         share = cluster.utilisation(resource)
         deviation = float(np.sqrt(np.mean((load - share * room) ** 2)))

@@ -40,8 +40,7 @@ def cpu_residuals(model: Model, cluster: Cluster) -> tuple[Floats, Floats]:
         measured = np.where(alive, model.measured.cpu / cluster.capacity("CPU") * 100.0, np.nan)
         modelled = np.where(alive, cluster.sums.of("CPU") / cluster.capacity("CPU") * 100.0, np.nan)
     measured = np.where(np.isfinite(measured), measured, np.nan)
-    residual = np.where(np.isfinite(modelled - measured), modelled - measured, np.nan)
-    return measured, residual
+    return measured, np.where(np.isfinite(modelled - measured), modelled - measured, np.nan)
 
 
 def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[str]:

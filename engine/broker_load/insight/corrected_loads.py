@@ -99,11 +99,9 @@ def corrected(
     brokers = topology.brokers
     index = np.where(held, topology.replicas, 0)
     flow = np.broadcast_to(values.bytes_in[:, None], held.shape)
-    dead = topology.offline_replicas
-    fetching = follows & ~dead
+    fetching = follows & ~topology.offline_replicas
     expected_in = _by_broker(index, np.where(fetching, flow, 0.0), fetching, brokers)
-    live_followers = across(fetching)
-    sent = values.bytes_in * live_followers
+    sent = values.bytes_in * across(fetching)
     expected_out = _by_broker(index, np.where(leads, sent[:, None], 0.0), leads, brokers)
     in_scale, out_scale = _scale(measured.replication_in, expected_in), _scale(measured.replication_out, expected_out)
     follower_in = np.where(fetching, flow * in_scale[index], 0.0)

@@ -88,8 +88,7 @@ def elect(topology: Topology, failed: Flags, parameters: BrokerLoadParameters) -
 def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) -> Ints:
     """Return the number [K] of replicas of ``rows`` that no longer fetch from ``leader``."""
     here, held = topology.replicas[rows], topology.held[rows]
-    gone = held & (dead[here] | topology.offline[rows]) & (here != leader[:, None])
-    return across(gone)
+    return across(held & (dead[here] | topology.offline[rows]) & (here != leader[:, None]))
 
 
 def physical_out(cluster: Cluster) -> Floats:
@@ -116,8 +115,7 @@ def after(cluster: Cluster, failed: Flags, parameters: BrokerLoadParameters) -> 
     brokers = topology.brokers
     pick = election.moved & (election.new >= 0)
     rows, old, new = election.rows[pick], election.old[pick], election.new[pick]
-    moved = _moved(cluster, rows)
-    sums = _shift(total, brokers, old, new, moved)
+    sums = _shift(total, brokers, old, new, _moved(cluster, rows))
     # Physically: no follower fetches for a dead replica, and a dead broker sends nothing.
     dead = failed | ~topology.alive
     led = topology.leader[election.rows] >= 0

@@ -177,9 +177,7 @@ def _verdict(
     if explained < 0.3:
         return f"traffic explains only {max(explained, 0):.0%} of the CPU: something else drives it"
     vague = [_NAMES[int(column)] for place, column in enumerate(columns) if half[place] > max(weights[place], 1e-300)]
-    if vague:
-        return f"{', '.join(vague)} cannot be told from 0 with these data"
-    return ""
+    return f"{', '.join(vague)} cannot be told from 0 with these data" if vague else ""
 
 
 def predict(observations: Observations, coefficients: tuple[float | None, float | None, float | None]) -> Floats:

@@ -53,9 +53,10 @@ class History:
 
 def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, str]) -> dict[int, Broker]:
     """Return brokers by id: from broker lists, else from load answers and the ``hosts`` scraped."""
-    brokers: dict[int, Broker] = {}
-    for row in listed.iter_rows(named=True):
-        brokers[row["broker"]] = Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
+    brokers = {
+        row["broker"]: Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
+        for row in listed.iter_rows(named=True)
+    }
     if brokers:
         return brokers
     for row in answers.iter_rows(named=True):
@@ -225,8 +226,7 @@ def _topologies(
         if FILE in placements.columns
         else placements.hash_rows().sum()
     )
-    key = (stamp, tuple(sorted(brokers.items())), heard)
-    partials.update(dict.fromkeys(times), build, key=key)
+    partials.update(dict.fromkeys(times), build, key=(stamp, tuple(sorted(brokers.items())), heard))
     return lambda moment: partials[described(moment)]
 
 

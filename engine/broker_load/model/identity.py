@@ -78,8 +78,7 @@ def resolve(
         return Identity(ids, {}, (), ())
     every = set(topology["replicas"].explode(empty_as_null=False).unique().to_list()) if topology.height else set()
     fits = _by_partitions(sizes.filter(pl.col("host").is_in(open_hosts)), topology)
-    names = _names(machines)
-    return _guess(ids, open_hosts, listed, sized, fits, every | set(known), names)
+    return _guess(ids, open_hosts, listed, sized, fits, every | set(known), _names(machines))
 
 
 def together(hosts: Iterable[str], machines: pl.DataFrame) -> dict[str, str]:

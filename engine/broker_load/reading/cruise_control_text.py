@@ -152,8 +152,7 @@ def _server_partitions(rows: AnswerRows, lines: Lines) -> None:
     names = ("topic", "partition", "leader", "followers", "cpu", "disk", "networkInbound", "networkOutbound", "msg_in")
     for number_of, line in _until_blank(lines):
         if match := _PARTITION_ROW.match(line):
-            item = dict(zip(names, match.groups(), strict=True))
-            rows.partition(item | {"followers": _ids(match[4])}, number_of)
+            rows.partition(dict(zip(names, match.groups(), strict=True)) | {"followers": _ids(match[4])}, number_of)
         else:
             rows.wrong(number_of)
 

@@ -223,8 +223,7 @@ class TopicDescription(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one description to rows of ``topology``."""
-        text = text_of(data)
-        raw = text.split("\n")
+        raw = text_of(data).split("\n")
         problems: list[Problem] = []
         open_end = raw[-1].strip() != ""
         frame = pl.DataFrame({"raw": pl.Series("raw", raw, dtype=pl.String)}).with_row_index("line", offset=1)

@@ -35,9 +35,11 @@ def add(
 ) -> list[Verdict]:
     """Add the tables of ``cluster`` to ``frames``; return the verdicts of the goals."""
     frames["brokers"] = _brokers(model, cluster, parameters)
-    removed = None
-    if parameters.mode == "regression":
-        removed = corrected_loads.removed(model.topology, cluster.loads, model.measured.cpu)
+    removed = (
+        corrected_loads.removed(model.topology, cluster.loads, model.measured.cpu)
+        if parameters.mode == "regression"
+        else None
+    )
     frames["replicas"] = _replicas(model, cluster, removed)
     context.check()
     frames["partitions"] = _partitions(model, cluster)

@@ -28,9 +28,11 @@ def add(
     """Add summary, headline, findings and notes of ``cluster``; ``decided`` are the verdicts of its goals."""
     topology, total = model.topology, model.aggregate
     score = -1.0 if cluster.has_offline else goals.balancedness(decided)
-    provision, why = balance.provision(cluster, parameters)
-    if not model.rounds and model.finished is None:
-        provision, why = "UNDECIDED", "no loads are known"
+    provision, why = (
+        ("UNDECIDED", "no loads are known")
+        if not model.rounds and model.finished is None
+        else balance.provision(cluster, parameters)
+    )
     valid = int(total.valid.sum()) if total.windows else 0
     monitored = 100.0 * valid / topology.size if topology.size else 0.0
     builder.summary |= {

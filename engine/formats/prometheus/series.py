@@ -64,9 +64,8 @@ class SeriesFile:
 
 def looks_like(name: str, head: bytes) -> bool:
     """Return whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
-    if answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head):
-        return True
-    return _instead(name, head) is not None
+    known = answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head)
+    return known or _instead(name, head) is not None
 
 
 def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:

@@ -118,8 +118,10 @@ def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray)
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
     lag = resampling.block_length(len(y))
-    rho = 0.0
-    if len(residual) > 3 * lag:
-        rho = float(np.clip(np.nan_to_num(design.correlation(residual[lag:], residual[:-lag])), 0.0, 0.8))
+    rho = (
+        float(np.clip(np.nan_to_num(design.correlation(residual[lag:], residual[:-lag])), 0.0, 0.8))
+        if len(residual) > 3 * lag
+        else 0.0
+    )
     factor = (WIDER if costs.predictive is not None else WIDER_BLOCKS) * np.sqrt((1 + rho) / (1 - rho))
     return np.asarray(deviation * factor)

@@ -128,8 +128,7 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
     step = 1.2 / size**0.25
     states: list[np.ndarray] = []
     warm_up = WARM_UP if size <= MANY else WARM_UP_OF_MANY
-    last = warm_up + states_each * THINNING
-    for turn in range(last):
+    for turn in range(warm_up + states_each * THINNING):
         center = mean[:, None] + np.where(asleep, ASLEEP_MEAN, 0.0)
         pull = np.where(asleep, ASLEEP_SD**-2, tails / (tau**2)[:, None])
         v, accepted = _leap(target, v, center, pull, sigma**-2, to_v, step, random)

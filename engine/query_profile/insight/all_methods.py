@@ -157,8 +157,7 @@ class Fits:
     def _fit_lines(self, rules: str) -> tuple[Lines, int]:
         # VividCortex' program takes every row of a table, also values that are not finite
         source = self.work if rules == "upstream" and self.work.is_table else self
-        empty = (Moments if rules == "safe" else Sums).zero(self.x.shape[1])
-        batch = empty.add(source.x, source.y)
+        batch = (Moments if rules == "safe" else Sums).zero(self.x.shape[1]).add(source.x, source.y)
         return batch.lines(), batch.rows
 
     def no_spread(self) -> np.ndarray:

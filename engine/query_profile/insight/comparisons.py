@@ -28,9 +28,11 @@ def methods_side_by_side(profile: Profile) -> pl.DataFrame:
         with np.errstate(invalid="ignore", over="ignore"):
             mape = float(np.mean(np.abs(fitted[positive] / y[positive] - 1))) if positive.any() else math.nan
         top = int(np.argmax(total)) if len(total) else -1
-        moved = math.nan
-        if "default" in profile.totals and measured > 0:
-            moved = float(np.abs(total - profile.totals["default"]).sum()) / 2 / measured
+        moved = (
+            float(np.abs(total - profile.totals["default"]).sum()) / 2 / measured
+            if "default" in profile.totals and measured > 0
+            else math.nan
+        )
         rows.append(
             {
                 "method": name,

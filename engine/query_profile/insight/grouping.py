@@ -22,9 +22,7 @@ def group(work: Workload, by: str) -> tuple[np.ndarray, list[str]]:
     names: dict[str, int] = {}
     place = np.empty(len(work.classes), np.int64)
     for i, info in enumerate(work.classes):
-        name = getattr(info, by)
-        if by == "verb" and not info.query:
-            name = info.name.partition(".")[0]
+        name = info.name.partition(".")[0] if by == "verb" and not info.query else getattr(info, by)
         place[i] = names.setdefault(name or "(none)", len(names))
     return place, list(names)
 

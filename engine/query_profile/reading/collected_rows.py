@@ -120,9 +120,7 @@ def class_key(*parts: str) -> str:
 
 def number(text: str | float | int | None) -> float:
     """Parse a counter: NaN if absent or NULL. Raises ValueError for anything but a finite number."""
-    if text is None or text in ("", "NULL", "\\N"):
-        return math.nan
-    return finite(text)
+    return math.nan if text is None or text in ("", "NULL", "\\N") else finite(text)
 
 
 CHUNK = 1 << 16

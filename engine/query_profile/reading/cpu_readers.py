@@ -195,8 +195,7 @@ class Vmstat(HostKind):
             except ValueError as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
-            seconds = (at_ms - last) / 1000
-            rows.states(at_ms, [row.get(name) for name in ("us", "sy", "wa", "id", "st")], seconds)
+            rows.states(at_ms, [row.get(name) for name in ("us", "sy", "wa", "id", "st")], (at_ms - last) / 1000)
             last = at_ms
         return rows.reading()
 

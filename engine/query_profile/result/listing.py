@@ -253,8 +253,7 @@ def trends(profile: Profile, parameters: QueryProfileParameters, listed: list[st
     others = next((name for name in listed if name.startswith(grouping.OTHERS) and name not in names), "")
     separate = set(listed)
     row = np.array([i if name in separate or not others else len(names) for i, name in enumerate(names)], np.int64)
-    table = profile.by_class if profile.by_class.any() else plausible(work.x)
-    points = _sparks(table, SPARK_POINTS)
+    points = _sparks(profile.by_class if profile.by_class.any() else plausible(work.x), SPARK_POINTS)
     sums = np.zeros((len(names) + 1, points.shape[1]))
     np.add.at(sums, row[group[keep]], points[keep])
     return {name: line.tolist() for name, line in zip([*names, others], sums, strict=True)}

@@ -342,9 +342,7 @@ def go_float(value: float, width: int, digits: int) -> str:
 
 def _fixed(value: float, width: int, digits: int) -> str:
     """Format ``value`` like Go's ``%{width}.{digits}f``."""
-    if math.isfinite(value):
-        return f"{value:{width}.{digits}f}"
-    return go_float(value, width, digits)
+    return f"{value:{width}.{digits}f}" if math.isfinite(value) else go_float(value, width, digits)
 
 
 def _ratio(stderr: float, estimate: float) -> float:

@@ -40,8 +40,7 @@ class ReplicaSets:
     @property
     def needed(self) -> np.ndarray:
         """Answers that each set's request needs: a majority of the set, or of the replication factor."""
-        taken = (self.members >= 0).sum(axis=1)
-        return np.maximum(taken, self.replication) // 2 + 1
+        return np.maximum((self.members >= 0).sum(axis=1), self.replication) // 2 + 1
 
 
 def replica_sets(ring: TokenRing, operation: Operation, starts: np.ndarray | None = None) -> ReplicaSets:
@@ -196,8 +195,7 @@ def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: 
             if around:
                 at[position] = number.setdefault(order, len(number))
     width = max(map(len, number))
-    table = np.array([(*found, *found[-1:] * (width - len(found))) for found in number], dtype=np.int32)
-    return table[at]
+    return np.array([(*found, *found[-1:] * (width - len(found))) for found in number], dtype=np.int32)[at]
 
 
 def _in_front(

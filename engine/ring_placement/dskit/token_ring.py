@@ -142,8 +142,7 @@ class TokenRing:
 
     def without(self, gone: Sequence[str] | frozenset[str]) -> TokenRing:
         """Return the ring without the members ``gone`` (IDs)."""
-        keep = np.array([i for i, name in enumerate(self.ids) if name not in gone], dtype=np.int64)
-        return self.subring(keep)
+        return self.subring(np.array([i for i, name in enumerate(self.ids) if name not in gone], dtype=np.int64))
 
     @cached_property
     def ownership(self) -> np.ndarray:
@@ -198,5 +197,4 @@ def gaps(tokens: np.ndarray) -> np.ndarray:
     """Return the distance of each sorted token from the one before it, around the ring (int64); a lone token owns all keys."""
     if len(tokens) < 2:
         return np.full(len(tokens), SPACE, dtype=np.int64)
-    out = np.diff(tokens, prepend=tokens[-1] - SPACE)
-    return out
+    return np.diff(tokens, prepend=tokens[-1] - SPACE)

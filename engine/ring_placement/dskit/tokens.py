@@ -104,8 +104,7 @@ class _Zone:
 
     def add(self) -> None:
         """Compute the tokens of the next instance: each splits the largest range of the instance that owns most."""
-        number = len(self.tokens)
-        optimal = SPACE / (number + 1)
+        optimal = SPACE / (len(self.tokens) + 1)
         owners = [(-owned, -k) for k, owned in enumerate(self._owned)]
         heapq.heapify(owners)
         own = 0

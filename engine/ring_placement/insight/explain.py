@@ -233,8 +233,7 @@ def _candidate_steps(ring: Ring, walk: _Walk, down: frozenset[str]) -> tuple[lis
 
 def _span(start: int, size: int, total: int) -> str:
     """Format a range of shard IDs."""
-    end = (start + size - 1) % total
-    return f"{start + 1}..{end + 1}" + (" (wrapping)" if start + size > total else "")
+    return f"{start + 1}..{(start + size - 1) % total + 1}" + (" (wrapping)" if start + size > total else "")
 
 
 MAX_LISTED = 24
@@ -303,8 +302,7 @@ def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list
     drawn = ShardRing(ring.tokens, strategy.now_s)
     chosen, reads = drawn.shard(asked.tenant, size), drawn.shard(asked.tenant, size, strategy.lookback_s)
     if size:
-        zones = ring.tokens.zones if strategy.zone_aware else ("",)
-        for zone in zones:
+        for zone in ring.tokens.zones if strategy.zone_aware else ("",):
             note = f"seed of the draws in {zone or 'the ring'}"
             steps.append(("seed", zone or "ring", str(seed_of(asked.tenant, zone)), note))
     for k in chosen[:MAX_LISTED].tolist() if size else ():

@@ -104,9 +104,7 @@ def decide(usage: Sequence[int], std_dev: int, unit_size: int, target: int) -> i
     if len(usage) < 2 or target <= 0 or not 0.5 <= len(usage) / target <= 2:
         return BY_FINGERPRINT
     mean = integer_mean(usage)
-    if max(usage) < 2 * unit_size or (mean > 0 and std_dev / mean < 0.5):
-        return BY_FINGERPRINT
-    return ROUND_ROBIN
+    return BY_FINGERPRINT if max(usage) < 2 * unit_size or (mean > 0 and std_dev / mean < 0.5) else ROUND_ROBIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,7 @@ class _PlacementFile(Document):
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it is this file by content, or by name if the beginning is undecided (only tenants, or damaged)."""
         kind = _placement_kind(head)
-        if kind:
-            return kind == self.kind
-        return name.endswith(".binpb") and self.kind in name
+        return kind == self.kind if kind else name.endswith(".binpb") and self.kind in name
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read all rows; of a file that lists nothing one of its time only, since it replaces older ones."""
@@ -215,8 +213,7 @@ def _shard_usage(data: bytes, start: int, end: int) -> tuple[list[int], list[int
     usage: list[int] = []
     for number, kind, at, stop in fields(data, start, end):
         if number in (3, 4):
-            values = indices if number == 3 else usage
-            values.extend([at] if kind == VARINT else packed(data, at, stop))
+            (indices if number == 3 else usage).extend([at] if kind == VARINT else packed(data, at, stop))
     return indices, usage
 
 

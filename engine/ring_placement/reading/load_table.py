@@ -287,9 +287,7 @@ def _key_bytes(column: str, tenant: str, text: str) -> bytes | None:
     try:
         if column in ("stream", "metric"):
             return text_bytes(tenant, text)
-        if column == "trace_id":
-            return trace_bytes(tenant, text.strip())
-        return series_bytes(tenant, parse_labels(text))
+        return trace_bytes(tenant, text.strip()) if column == "trace_id" else series_bytes(tenant, parse_labels(text))
     except ValueError:
         return None
 

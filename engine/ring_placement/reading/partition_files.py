@@ -52,8 +52,7 @@ class PartitionRows(ListedRing):
     def own(self, owner: Any, number: Any) -> None:
         """Add ``owner`` (an instance ID, perhaps followed by a slash and its partition) to partition ``number``."""
         if isinstance(owner, str) and owner and type(number) is int:
-            name = clean(owner, 512)
-            self._owners.setdefault(number, []).append(name.removesuffix(f"/{number}"))
+            self._owners.setdefault(number, []).append(clean(owner, 512).removesuffix(f"/{number}"))
         else:
             self.problem("bad-member", "an owner without an ID or partition is left out")
 

@@ -128,8 +128,7 @@ def _bars(s: Scenario[Any]) -> tuple[NodeBar, ...]:
 def _segment_timeline(s: SegmentScenario, p: RingParameters) -> Iterator[RegimeTotals]:
     """Compute the three regimes of the failing set, or only the chosen one on large inputs."""
     planned, down = s.planned, frozenset(s.down)
-    is_large = len(planned.groups.datasets) > TIMELINE_GROUPS
-    for regime in [p.regime] if is_large else ["transient", "left", "returned"]:
+    for regime in [p.regime] if len(planned.groups.datasets) > TIMELINE_GROUPS else ["transient", "left", "returned"]:
         ring = planned.ring
         if regime == p.regime:
             outcome, ring = s.outcome, s.after.ring
@@ -180,8 +179,7 @@ def _matrix(s: ReplicatedScenario, context: Context) -> tuple[tuple[str, ...], t
     if s.planned.partitions is not None or len(ring.members) < 2:
         return (), ()
     pairs = key_pairs(s, context)
-    order = sorted(range(len(ring.members)), key=lambda k: (ring.members[k].zone, ring.ids[k]))
-    at = np.array(order)
+    at = np.array(sorted(range(len(ring.members)), key=lambda k: (ring.members[k].zone, ring.ids[k])))
     lost = pairs.matrix()[np.ix_(at, at)]
     starts = np.unique(np.linspace(0, len(at), min(len(at), MATRIX), endpoint=False).astype(np.int64))
     folded = np.maximum.reduceat(np.maximum.reduceat(lost, starts, axis=0), starts, axis=1)

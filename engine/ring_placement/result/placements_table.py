@@ -96,8 +96,7 @@ def _before_failure(
         old_owner.alias("instance_before"),
     ).with_row_index("row")
     frame = frame.sort(["tenant", "dataset", "fingerprint", "offset", "shard", "row"], nulls_last=True)
-    order = frame["row"].to_numpy().astype(np.int64)
-    return frame.drop("row"), candidates[order], count
+    return frame.drop("row"), candidates[frame["row"].to_numpy().astype(np.int64)], count
 
 
 def _owners(placement: Placement, datasets: np.ndarray, offsets: np.ndarray) -> tuple[pl.Series, pl.Series]:

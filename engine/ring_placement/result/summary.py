@@ -365,8 +365,10 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
         notes.append(
             f"{len(hidden)} members without token values (the page has them with ?tokens=true): nothing is placed on them"
         )
-    nothing = "no tenants in the files: shares of the key space only"
-    if state.placement.tenants.names:
-        nothing = "no load in the files: tenants and shares of the key space only"
+    nothing = (
+        "no load in the files: tenants and shares of the key space only"
+        if state.placement.tenants.names
+        else "no tenants in the files: shares of the key space only"
+    )
     notes.append(_load_note(state.cluster) or nothing)
     return notes

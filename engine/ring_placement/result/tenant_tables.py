@@ -116,8 +116,7 @@ def _lists(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Series)
     listed = names.gather(pl.Series(np.concatenate([np.empty(0, np.uint32), *chosen])))  # one query, not one a shard
     starts = np.cumsum(sizes) - sizes
     parts = [listed.slice(start, size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-    lists = pl.Series(parts, dtype=pl.List(names.dtype))
-    return lists.gather(pl.Series(shard_of.astype(np.uint32)))
+    return pl.Series(parts, dtype=pl.List(names.dtype)).gather(pl.Series(shard_of.astype(np.uint32)))
 
 
 def replica_tenants(s: ReplicatedScenario) -> pl.DataFrame:

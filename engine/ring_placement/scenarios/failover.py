@@ -53,8 +53,7 @@ def count_touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int
     """Count the datasets with a part that a member in ``down`` receives, those with all parts there, and the tenants with
     such a dataset."""
     flags = np.append(down, False)
-    size = placement.keys.size
-    counts = np.bincount(placement.groups.datasets[flags[placement.receivers]], minlength=size)
+    counts = np.bincount(placement.groups.datasets[flags[placement.receivers]], minlength=placement.keys.size)
     some = counts > 0
     fully = some & (counts == placement.parts)
     tenants = np.zeros(len(placement.keys.tenants), dtype=bool)
@@ -189,8 +188,7 @@ def _net_decrease(rows1: np.ndarray, at1: np.ndarray, w1: np.ndarray,
     keep1, keep2 = at1 >= 0, at2 >= 0
     cell = np.concatenate((rows1[keep1].astype(np.int64) * nodes + at1[keep1],
                            rows2[keep2].astype(np.int64) * nodes + at2[keep2]))  # fmt: skip
-    change = np.concatenate((w1[keep1], -w2[keep2]))
-    _, net = sum_cells(cell, change)
+    _, net = sum_cells(cell, np.concatenate((w1[keep1], -w2[keep2])))
     return net[net > 0].sum().item()
 
 

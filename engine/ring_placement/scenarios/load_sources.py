@@ -274,8 +274,7 @@ class TenantLoads:
         others = [name for name in TENANT_SOURCES if name in found and name != source]
         if others:
             notes.append(f"load from {source}; also in the files, not used: {', '.join(others)}")
-        none = pl.DataFrame(schema=NO_TENANTS), "", True
-        loads, unit, is_count = found.get(source, none)
+        loads, unit, is_count = found.get(source, (pl.DataFrame(schema=NO_TENANTS), "", True))
         return cls(loads.sort("tenant"), keys if source == "table" else keys.clear(), source, unit, observed, replication,
                    is_count, source == "series", names, tuple(notes))  # fmt: skip
 

@@ -46,11 +46,7 @@ def ordinal(name: str) -> tuple[str, int, int] | None:
 
 def pad_ids(members: Sequence[Member], width: int) -> list[Member]:
     """Zero-pad the members' ordinals to ``width`` digits; IDs without an ordinal stay."""
-    out = []
-    for m in members:
-        parts = ordinal(m.id)
-        out.append(replace(m, id=f"{parts[0]}{parts[1]:0{width}d}") if parts else m)
-    return out
+    return [replace(m, id=f"{parts[0]}{parts[1]:0{width}d}") if (parts := ordinal(m.id)) else m for m in members]
 
 
 def _common_prefix(members: Sequence[Member]) -> tuple[str, int]:

@@ -198,8 +198,7 @@ def partition_rows(
     built = _Built(np.array(shard_of, dtype=np.int64), tenants)
     partitions: list[np.ndarray] = []
     for number, members in enumerate(shards.members):
-        active = ring.active_partitions(members)
-        found, inverse = np.unique(active, return_inverse=True)
+        found, inverse = np.unique(ring.active_partitions(members), return_inverse=True)
         length = np.bincount(inverse, gaps(ring.tokens), len(found)).astype(np.int64)
         partitions.append(found)
         built.add(number, ring.tokens, owned[found], length, np.where(found < 0, 1, 0), inverse)

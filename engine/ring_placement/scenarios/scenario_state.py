@@ -200,9 +200,11 @@ def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> 
         failed, rounds = cascade(state.strategy, planned, failed, limits, p.cascade_factor)
     elif p.cascade:
         messages.notes.append("a cascade needs a capacity in the load's unit and the transient regime")
-    removed = frozenset(before.ring.ids) - frozenset(planned.ring.ids)
-    if before is state.placement and layout.changed:
-        removed = frozenset()
+    removed = (
+        frozenset()
+        if before is state.placement and layout.changed
+        else frozenset(before.ring.ids) - frozenset(planned.ring.ids)
+    )
     outcome, after = _outcome(state.strategy, before, layout, p.regime, down, failed, removed, context)
     if layout.added and not down and not layout.leaving:
         # What a new node has to receive is not needless.
@@ -226,9 +228,11 @@ def _lay_out(state: LiveState[P], p: RingParameters, context: Context, messages:
     key = (state.key, *settings)
     members = _configured(state, p, messages)
     place, check = state.strategy.place, context.check
-    base = state.placement
-    if changed:
-        base = memo.value("configured", (*key, p.scale), lambda: place(members, p, state.placement, check), keep=KEEP)
+    base = (
+        memo.value("configured", (*key, p.scale), lambda: place(members, p, state.placement, check), keep=KEEP)
+        if changed
+        else state.placement
+    )
     planned = base
     planned_key: tuple[Hashable, ...] = (*key, p.scale, ())
     added: tuple[str, ...] = ()

@@ -110,8 +110,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
         row_dataset, kind, value, _weights(load),
     )  # fmt: skip
     if by_shard and total:
-        shard = datasets["shard"].to_numpy()
-        keys = replace(keys, pinned=(shard - 1) % total, pinned_total=total)
+        keys = replace(keys, pinned=(datasets["shard"].to_numpy() - 1) % total, pinned_total=total)
     elif load["shard"].null_count() < load.height and total:
         _fix_offsets(keys, load, total)
     labels = pl.Series("limits_from", LIMITS_FROM).gather(pl.Series(source.astype(np.uint32)))

@@ -111,8 +111,7 @@ def run_values(side: Side, metrics: Ints, logarithmic: NDArray[np.bool_]) -> Flo
     """Return the mean of transformed values of each run, oldest first: [runs, metrics]; NaN if a run has no value."""
     n = side.n_runs
     if side.single:
-        rows = side.rows(metrics, n)
-        return np.ascontiguousarray(transform(rows, logarithmic[metrics])[:, ::-1].T)
+        return np.ascontiguousarray(transform(side.rows(metrics, n), logarithmic[metrics])[:, ::-1].T)
     taken = side.take(metrics)
     column = np.repeat(np.arange(metrics.size), taken.sizes)
     logs = logarithmic[metrics][column]

@@ -229,9 +229,7 @@ def overall(
     low, high = interval
     if low >= pass_share:
         return "PASS", True
-    if high < pass_share and different:
-        return "FAIL", False
-    return UNDECIDED, None
+    return ("FAIL", False) if high < pass_share and different else (UNDECIDED, None)
 
 
 class Arithmetic(NamedTuple):
@@ -258,8 +256,7 @@ def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: f
     compares spread alone.
     """
     rows_left, rows_right = left[None, :], right[None, :]
-    samples = Samples(_single(left), _single(right))
-    evidence = gather(samples, alpha)
+    evidence = gather(Samples(_single(left), _single(right)), alpha)
     lower, upper = limits(evidence, margin)
     a, b = transform(rows_left, evidence.logarithmic), transform(rows_right, evidence.logarithmic)
     against_lower = mann_whitney(a + lower[:, None], b).below

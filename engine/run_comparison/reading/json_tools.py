@@ -64,9 +64,7 @@ class JsonTool(Document):
 
 
 def _labels(values: Any) -> str:
-    if not isinstance(values, dict):
-        return ""
-    return join_labels({str(key): as_text(value) for key, value in values.items()})
+    return join_labels({str(key): as_text(value) for key, value in values.items()}) if isinstance(values, dict) else ""
 
 
 _TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)

@@ -394,9 +394,7 @@ def kind_of_name(name: str) -> MetricKind | None:
     for prefix, kind in _PREFIXES:
         if name.startswith(prefix):
             return kind
-    if "PrometheusSchedulingMetrics" in name:
-        return BY_NAME["SchedulingMetrics"]
-    return None
+    return BY_NAME["SchedulingMetrics"] if "PrometheusSchedulingMetrics" in name else None
 
 
 def kind_of_content(head: bytes) -> MetricKind | None:

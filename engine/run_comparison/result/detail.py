@@ -136,9 +136,11 @@ def _statistical(
     q = row["q_value"] if row["q_value"] is not None else math.nan
     numbers = statistical.explain(left, right, margin, parameters.alpha, q)
     confidence = f"{1 - 2 * parameters.alpha:.0%}"
-    interval = f"[{_number(numbers.ratio_low)}, {_number(numbers.ratio_high)}]"
-    if math.isinf(numbers.ratio_high):
-        interval = "no interval: too few values"
+    interval = (
+        "no interval: too few values"
+        if math.isinf(numbers.ratio_high)
+        else f"[{_number(numbers.ratio_low)}, {_number(numbers.ratio_high)}]"
+    )
     inside = margin <= numbers.ratio_low and numbers.ratio_high <= 1 / margin
     significant = q <= parameters.alpha
     facts = [
@@ -168,8 +170,7 @@ def _statistical(
         verdict += f": about {row['runs_needed']} more runs per side"
     if row["effect"]:
         verdict += f" ({row['direction']} is better: {row['effect']})"
-    level = verdict_level(row)
-    facts.append(Fact("verdict", verdict, level))
+    facts.append(Fact("verdict", verdict, verdict_level(row)))
     if row["pooled"]:
         facts.append(
             Fact("pooled", "the benchmark tool puts several metrics into this sample; it is shown, never counted")

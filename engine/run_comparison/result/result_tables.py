@@ -172,8 +172,7 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
     for row in result.tables["metrics"].select(names).iter_rows(named=True):
         if row["pooled"]:
             continue
-        words = [row[part] for part in names[1:6] if row[part]]
-        name = " ".join(words) or "value"
+        name = " ".join([row[part] for part in names[1:6] if row[part]]) or "value"
         if row["metric"] and row["metric"] not in name:
             name += f" ({row['metric']})"
         group = f"run-comparison.{row['test'] or 'metrics'}"
@@ -394,9 +393,11 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
 
 def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tuple[Headline, ...]:
     level = regressions.overall_level(summary, parameters)
-    interval = ""
-    if summary["share_low"] is not None:
-        interval = f"{percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs; "
+    interval = (
+        f"{percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs; "
+        if summary["share_low"] is not None
+        else ""
+    )
     basis = f"{interval}{summary['runs_left']} against {summary['runs_right']} runs"
     changed = changed_in_words(summary)
     shown = [

@@ -66,9 +66,7 @@ def canonical_unit(written: str) -> Unit:
             return Unit(head + "/s", 1.0)
         if head in ("ops", "op") and rest in _MS_PER_UNIT:
             return Unit("ops/s", 1e3 / _MS_PER_UNIT[rest])
-    if text.endswith("-ns"):
-        return Unit(text[:-3] + "-sec", 1e-9)
-    return Unit(text, 1.0)
+    return Unit(text[:-3] + "-sec", 1e-9) if text.endswith("-ns") else Unit(text, 1.0)
 
 
 def is_time(unit: str) -> bool:
