@@ -58,8 +58,8 @@ def read_lines(rows: LogRows, lines: Iterable[bytes]) -> None:
             name = found.group(1)
         if name in HANDLERS:
             kind, handle = HANDLERS[name]
-            if (found := event(line, kind, rows.problem)) is not None:
-                handle(rows, found)
+            if (decoded := event(line, kind, rows.problem)) is not None:
+                handle(rows, decoded)
         elif name not in IGNORED:
             rows.unknown(name)
 
