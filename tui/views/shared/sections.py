@@ -76,9 +76,9 @@ class TableOf:
         spec = self.arrange(spec) if self.arrange is not None else spec
         looks = self.looks(result) if self.looks is not None else Looks(self.cells)
         table = level.query_one(f"#{self.id}", LiveTable)
-        rows = spec.empty() if rows is None else rows
         if self.hide:
-            table.display = rows.height > 0
+            table.display = rows is not None
+        rows = spec.empty() if rows is None else rows
         if self.height is not None and not table.is_maximized:
             table.styles.height = self.height(rows.height)
         if self.sort and table.window is None and not table.choice.sort:
