@@ -47,7 +47,7 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Choice
 
 if TYPE_CHECKING:
-    from engine.core.problems import Problem
+    from engine.core.reading import Problem
     from engine.live.status import Status
     from engine.own_files.settings import Settings
     from tui.engine_client import Opener

@@ -21,9 +21,7 @@ from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from engine.core.inputs import Inputs
-    from engine.core.result import Result
-    from engine.core.view import View
+    from engine.core.view import Inputs, Result, View
     from engine.live.session import Session
     from engine.own_files.settings import Settings
     from tui.overview.briefs import Briefs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 if TYPE_CHECKING:
     from textual.dom import DOMNode
 
-    from engine.core.problems import Problem
+    from engine.core.reading import Problem
     from engine.live.status import Status
     from tui.actions import Action
     from tui.glyphs import Glyphs

@@ -10,8 +10,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from engine.core.result import Result
-    from engine.core.view import View
+    from engine.core.view import Result, View
     from tui.overview.briefs import Brief
 
 

@@ -17,7 +17,7 @@ from tui.views.shared.tab import one_step_earlier
 from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
     from engine.own_files.scenarios import Scenarios
     from tui.views.shared.pane import ViewPane
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from engine import views
 from engine.core.parameters import Parameters, option
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.findings.notify import NotifySettings, Threshold
 from engine.live.options import LiveSettings
 from engine.own_files import settings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.core import units
 
 if TYPE_CHECKING:
-    from engine.core.problems import Problem
+    from engine.core.reading import Problem
     from engine.live.session import Session
     from engine.own_files.settings import Settings
     from engine.recording.player import Player
@@ -87,7 +87,7 @@ class StatusModel:
 
     def all_problems(self) -> tuple[Problem, ...]:
         """Return every problem of settings, live path, inputs and results, equal ones folded."""
-        from engine.core.problems import fold
+        from engine.core.reading import fold
 
         session = self._client.session
         live = session.problems if session is not None else ()

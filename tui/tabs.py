@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
     from textual.widget import Widget
 
-    from engine.core.problems import Problem
+    from engine.core.reading import Problem
     from engine.own_files.settings import Settings
     from engine.views import Entry
     from tui.engine_client import EngineClient

@@ -22,11 +22,9 @@ from engine.broker_load.result.regression_tables import Detail, detail_of
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
-from engine.core.inputs import Inputs
 from engine.core.parameters import no_what_if
-from engine.core.result import Finding, Headline, Level, Result, Trend
 from engine.core.tables import Table
-from engine.core.view import Context, NoInput
+from engine.core.view import Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.output.report import instant
 
 

@@ -10,8 +10,8 @@ from typing import Literal
 import polars as pl
 
 from engine.core import units
-from engine.core.result import Finding, Headline, Level, Result
 from engine.core.tables import Column, Table
+from engine.core.view import Finding, Headline, Level, Result
 
 Change = Literal["new", "worse", "better", "gone"]
 """How a finding, or the level of a headline number, changed."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.core import units
 
 if TYPE_CHECKING:
-    from engine.core.result import Finding, Headline, Result
+    from engine.core.view import Finding, Headline, Result
 
 KEPT = 200
 """Findings of a view that are kept, the worst ones."""
@@ -41,7 +41,7 @@ class LastLooks:
     def before(self, view: str, parameters: Any) -> tuple[int, Result] | None:
         """Return when (epoch ms) the operator last looked at ``view`` under these parameters in an earlier run, and a result
         with the findings and levels of then; None the second time, and if there was no such look."""
-        from engine.core.result import Finding, Headline, Result
+        from engine.core.view import Finding, Headline, Result
 
         saved = self._before.pop(view, None)
         if not isinstance(saved, dict) or saved.get("parameters") != _digest(parameters):

@@ -7,9 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from engine.core.problems import Problem
-from engine.core.reading import Source, whole_lines
-from engine.core.text import decode
+from engine.core.reading import Problem, Source, decode, whole_lines
 
 BOM = b"\xef\xbb\xbf"
 csv.field_size_limit(1 << 24)  # query texts may be longer than the module's 128 KB; longer than 16 MB is a problem

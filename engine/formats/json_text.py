@@ -16,8 +16,7 @@ from typing import Any
 
 import msgspec
 
-from engine.core.problems import Problem, not_utf8
-from engine.core.reading import Reading, Source
+from engine.core.reading import Problem, Reading, Source, not_utf8
 from engine.formats.delimited import BOM
 
 ERRORS = (msgspec.DecodeError, ValueError, RecursionError)

@@ -25,7 +25,7 @@ import polars as pl
 
 from engine.core.memory import available
 from engine.core.processes import Processes
-from engine.core.text import clean
+from engine.core.reading import clean
 
 PATIENCE_S = 60.0
 """Seconds after which decoding a file is given up."""

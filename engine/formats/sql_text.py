@@ -62,7 +62,7 @@ LABEL = 120
 
 
 def readable(query: str) -> str:
-    """Write a statement on one line with single blanks, also where ``engine.core.text.clean`` replaced line ends and tabs."""
+    """Write a statement on one line with single blanks, also where ``engine.core.reading.clean`` replaced line ends and tabs."""
     return " ".join(query.replace("·", " ").split())
 
 

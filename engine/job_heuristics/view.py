@@ -11,10 +11,9 @@ import polars as pl
 
 from engine.core import units
 from engine.core.parameters import Parameters
-from engine.core.problems import Problem, fold
-from engine.core.result import TREND_LENGTH, Headline, Level, Result, Trend
+from engine.core.reading import Problem, fold
 from engine.core.tables import Table
-from engine.core.view import Context, NoInput
+from engine.core.view import TREND_LENGTH, Context, Headline, Level, NoInput, Result, Trend
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.job_heuristics.mapreduce.tables import TASKS
 from engine.job_heuristics.parameters import JobParameters
@@ -23,8 +22,8 @@ from engine.job_heuristics.spark.tables import SPARK_TABLES
 from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, INSIGHT_TABLES, JOBS
 
 if TYPE_CHECKING:
-    from engine.core.inputs import Inputs
     from engine.core.reading import FileKind
+    from engine.core.view import Inputs
     from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
 
 # Computing and reading code is imported on first use, so that listing the views stays fast.

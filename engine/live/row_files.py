@@ -15,7 +15,7 @@ from typing import IO
 
 import polars as pl
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 
 FILE_BYTES = 1 << 30
 """Bytes after which a file takes no more rows: few files stay open, and space is freed in pieces of this size."""

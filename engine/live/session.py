@@ -14,12 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.core.incremental import Memo
-from engine.core.inputs import Inputs
 from engine.core.memory import limit
-from engine.core.problems import Problem, fold
-from engine.core.result import Result
-from engine.core.text import clean
-from engine.core.view import Context, View
+from engine.core.reading import Problem, clean, fold
+from engine.core.view import Context, Inputs, Result, View
 from engine.live.cache.cache_session import CacheSession
 from engine.live.cache.location import make_rows_folder
 from engine.live.files.scan import Changes, FirstScan, Scanner, absolute

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import FILE
 from engine.core.tables import Parts, Rows, Table, height_of
+from engine.core.view import FILE
 from engine.live.row_files import RowFile, RowFiles
 
 MERGE_ROWS = 50_000

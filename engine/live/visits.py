@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from engine.core.compression import PACKED
-from engine.core.text import clean
+from engine.core.reading import clean
 from engine.core.view import View
 from engine.live.files.scan import Scanner
 from engine.live.files.tracked_file import TrackedFile

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from engine.core import units
-from engine.core.result import LEVELS, Finding, Level
+from engine.core.reading import clean, harmless, harmless_json
 from engine.core.tables import Table
-from engine.core.text import clean, harmless, harmless_json
+from engine.core.view import LEVELS, Finding, Level
 
 _BATCH = 10_000
 """Rows turned into Python objects at a time: bounds memory and how long the interpreter lock is held."""

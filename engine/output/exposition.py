@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from engine import __version__
-from engine.core.result import LEVELS, Result
-from engine.core.text import clean
-from engine.core.view import View
+from engine.core.reading import clean
+from engine.core.view import LEVELS, Result, View
 
 MOST = 20
 """Rows of a table, and findings, that get series of their own."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from engine.core.result import LEVELS, Finding, Level
-from engine.core.text import harmless
+from engine.core.reading import harmless
+from engine.core.view import LEVELS, Finding, Level
 
 Outcome = Literal["passed", "failure", "skipped"]
 

@@ -11,11 +11,9 @@ import msgspec
 from engine import __version__
 from engine.core import units
 from engine.core.parameters import Attachment, Parameters, options
-from engine.core.problems import Problem
-from engine.core.result import Result, TooLarge
-from engine.core.text import harmless, harmless_json
+from engine.core.reading import Problem, harmless, harmless_json
 from engine.core.units import iso as iso
-from engine.core.view import View
+from engine.core.view import Result, TooLarge, View
 from engine.output import export
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from engine.core import units
-from engine.core.result import Result
 from engine.core.tables import Column, Table
+from engine.core.view import Result
 
 MOST_ROWS = 5_000
 """Tables with more rows are compared by their number of rows only: nobody compares them by eye."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from engine.core.bounded_read import read_bounded
 from engine.core.parameters import BadOption, Parameters, parse
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.own_files.private_files import (
     locked,
     make_folder,

@@ -10,10 +10,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import Inputs
-from engine.core.problems import Problem
-from engine.core.result import Headline, Result, Trend
-from engine.core.view import Context, NoInput
+from engine.core.reading import Problem
+from engine.core.view import Context, Headline, Inputs, NoInput, Result, Trend
 from engine.query_profile import tables
 from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.insight import comparisons, prediction

@@ -16,10 +16,8 @@ from typing import Any
 import msgspec
 
 from engine.core import units
-from engine.core.inputs import Inputs
-from engine.core.problems import Problem, fold
-from engine.core.result import Finding, Headline, Level, Result, Trend
-from engine.core.view import Context, NoInput
+from engine.core.reading import Problem, fold
+from engine.core.view import Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.ring_placement import tables
 from engine.ring_placement.insight.explain import BadKey, Step
 from engine.ring_placement.parameters import RingParameters

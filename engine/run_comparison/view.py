@@ -8,12 +8,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import Inputs
 from engine.core.parameters import Parameters
 from engine.core.reading import FileKind
-from engine.core.result import Level, Result
 from engine.core.tables import Table
-from engine.core.view import Context, NoInput
+from engine.core.view import Context, Inputs, Level, NoInput, Result
 from engine.output.junit import Suite
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
 from engine.run_comparison.perf_tests.benchmark_tool import (

@@ -20,9 +20,8 @@ from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import CAPACITY, INPUTS, METRICS, TOPOLOGY
 from engine.broker_load.view import VIEW
 from engine.core.incremental import Memo
-from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.parameters import parse
-from engine.core.view import Context
+from engine.core.view import FILE, Context, FileInfo, Inputs
 from engine.live.store import Store
 from tests.bench.line import Line, best
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.job_heuristics.fleet.run import batches
 from engine.job_heuristics.fleet.run import run as fleet_run
 from engine.job_heuristics.fleet.tables import PER_JOB

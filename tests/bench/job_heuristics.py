@@ -16,9 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.core.inputs import FileInfo, Inputs
 from engine.core.reading import Source
-from engine.core.view import Context
+from engine.core.view import Context, FileInfo, Inputs
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.live.store import Store

@@ -22,8 +22,7 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.inputs import INPUTS
 from engine.broker_load.view import VIEW
 from engine.core.incremental import Memo
-from engine.core.inputs import FILE, FileInfo, Inputs
-from engine.core.view import Context
+from engine.core.view import FILE, Context, FileInfo, Inputs
 from engine.live.row_files import RowFiles
 from engine.live.store import Store
 from tests.bench.broker_load import START_MS, synthetic

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.core.inputs import Inputs
 from engine.core.parameters import parse
 from engine.core.reading import Source
-from engine.core.view import Context
+from engine.core.view import Context, Inputs
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
 from engine.query_profile.wlr.regression import Sums

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import FILE, FileInfo, Inputs
-from engine.core.view import Context
+from engine.core.view import FILE, Context, FileInfo, Inputs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.scenarios.replica_sweeps import PairSums

@@ -6,14 +6,10 @@ from typing import Annotated, Any
 
 import polars as pl
 
-from engine.core.inputs import Inputs
 from engine.core.parameters import Attachment, Parameters, option
-from engine.core.problems import Problem, fold
-from engine.core.reading import Reading, Source
-from engine.core.result import Finding, Headline, Level, Result
+from engine.core.reading import Problem, Reading, Source, clean, decode, fold
 from engine.core.tables import Column, Table
-from engine.core.text import clean, decode
-from engine.core.view import Context, NoInput, UnknownName
+from engine.core.view import Context, Finding, Headline, Inputs, Level, NoInput, Result, UnknownName
 
 NUMBERS = Table(
     "numbers",

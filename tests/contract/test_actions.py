@@ -12,7 +12,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
-from engine.core.result import Headline
+from engine.core.view import Headline
 from engine.own_files.settings import Settings, State
 from engine.views import VIEWS, Entry
 from tests.tui.fakes import Stage, frame, screen_lines

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.inputs import Inputs
 from engine.core.reading import FileKind
-from engine.core.view import Context, View
+from engine.core.view import Context, Inputs, View
 from engine.job_heuristics.fleet.documents import Document, inputs
 from tests.contract.samples import FED, opened, play, view
 

@@ -12,12 +12,9 @@ import polars as pl
 import pytest
 
 from engine.core.incremental import Memo
-from engine.core.inputs import Inputs
 from engine.core.parameters import options
-from engine.core.reading import HEAD
-from engine.core.result import LEVELS, Result
-from engine.core.text import clean
-from engine.core.view import Context, NoInput
+from engine.core.reading import HEAD, clean
+from engine.core.view import LEVELS, Context, Inputs, NoInput, Result
 from engine.output import report
 from tests.contract.samples import FED, opened, play, view
 

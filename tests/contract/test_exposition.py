@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.parameters import parse
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.formats.prometheus import text
 from engine.output.exposition import MOST, to_prometheus
 from engine.views import VIEWS

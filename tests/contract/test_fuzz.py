@@ -11,8 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.core.problems import Problem
-from engine.core.reading import FileKind, Reading, Source
+from engine.core.reading import FileKind, Problem, Reading, Source
 from engine.core.tables import Column, Table
 from engine.views import VIEWS
 from tests.fuzz import samples

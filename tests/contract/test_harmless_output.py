@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.text import clean
+from engine.core.reading import clean
 from tests.engine.ring_placement.cases import table
 from tests.engine.run_comparison.jobs import api_file, write_run
 from tui.__main__ import main

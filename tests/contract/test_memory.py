@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Result
 from engine.live.session import Session
 from tests.contract.samples import opened, play
 

@@ -14,11 +14,9 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from engine.core.inputs import FILE
-from engine.core.problems import Problem
-from engine.core.reading import FileKind, Source
+from engine.core.reading import FileKind, Problem, Source, clean
 from engine.core.tables import height_of
-from engine.core.text import clean
+from engine.core.view import FILE
 from engine.live.store import BadRows, Store
 from tests.fuzz.mutations import TEXTS, mutate
 from tests.fuzz.pieces import of_any_pieces

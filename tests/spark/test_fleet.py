@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from engine.core.problems import Problem
-from engine.core.result import Result
-from engine.core.view import View
+from engine.core.reading import Problem
+from engine.core.view import Result, View
 from engine.job_heuristics.fleet.run import batches, run
 from engine.job_heuristics.fleet.run.batches import frames
 from engine.job_heuristics.fleet.tables import PER_JOB

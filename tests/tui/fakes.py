@@ -25,12 +25,10 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from engine.core.incremental import Memo
-from engine.core.inputs import FileInfo, Inputs
 from engine.core.parameters import Parameters, option
-from engine.core.problems import Problem
-from engine.core.result import Headline, Result
+from engine.core.reading import Problem
 from engine.core.tables import Column, Table
-from engine.core.view import Context
+from engine.core.view import Context, FileInfo, Headline, Inputs, Result
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from engine.live.status import Ignored, Mode, RootStatus, Status

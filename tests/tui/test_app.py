@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.own_files.settings import State
 from engine.views import Entry
 from tests.tui.fakes import NOW, FakeSession, FakeView, play, stage

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.core.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, play, settle, stage
 from tui.messages import Computed, Progress

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import writer

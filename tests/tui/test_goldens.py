@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.core.view import NoInput
 from tests.tui.fakes import SIZES, FakeSession, FakeView, Stage, compare, play, settle, stage
 

@@ -5,8 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine.core.result import Finding, Headline, Result, Trend
-from engine.core.view import NoInput
+from engine.core.view import Finding, Headline, NoInput, Result, Trend
 from engine.findings.events import Event, Feed
 from engine.findings.notify import NotifySettings, Threshold
 from engine.views import Entry

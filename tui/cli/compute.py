@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from engine.core.problems import Problem
-    from engine.core.result import Result
-    from engine.core.view import View
+    from engine.core.reading import Problem
+    from engine.core.view import Result, View
     from engine.live.files.scan import FirstScan
     from engine.live.pool.reading_pool import ReadingPool
     from engine.own_files.settings import Settings
@@ -102,7 +101,7 @@ def _computed(
 
     from engine.core import units
     from engine.core.parameters import BadOption
-    from engine.core.problems import fold
+    from engine.core.reading import fold
     from engine.core.view import NoInput, UnknownName
     from engine.output import report
     from engine.own_files.settings import view_parameters

@@ -68,7 +68,7 @@ def _order(arguments: argparse.Namespace) -> Order:
 
 
 def _tell(order: Order, outcome: Outcome, level: str | None) -> int:
-    from engine.core.result import LEVELS
+    from engine.core.view import LEVELS
 
     if not outcome.rows.get("jobs"):
         message(f"loadlens: no job in {outcome.files:,} files")

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-from engine.core.text import harmless
+from engine.core.reading import harmless
 
 FINE, FINDING, USAGE, NO_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes: success, a finding at or above the level of ``check``, wrong usage, no usable input, Ctrl+C."""

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.text import harmless
+from engine.core.reading import harmless
 from tui.cli.compute import Computation, compute
 from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, terminal_width, write, write_file
 
@@ -20,7 +20,7 @@ MOST_PROBLEMS = 10
 
 def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
     """Say why nothing could be computed and what the view reads; return the exit code."""
-    from engine.core.text import clean
+    from engine.core.reading import clean
     from engine.output import report
     from engine.views import entry
 
@@ -34,7 +34,7 @@ def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
 def report_view(arguments: argparse.Namespace) -> int:
     """Print a view's result in the requested format; return the exit code."""
     done = compute(arguments)
-    from engine.core.result import TooLarge  # late: workers read while it is loaded
+    from engine.core.view import TooLarge  # late: workers read while it is loaded
 
     try:
         return _print(arguments, done)

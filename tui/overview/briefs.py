@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.core.result import Finding, Headline, Result, Trend
+    from engine.core.view import Finding, Headline, Result, Trend
     from engine.findings.events import Event
     from engine.findings.last_look import LastLooks
     from engine.findings.notify import Threshold

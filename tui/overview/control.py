@@ -13,7 +13,7 @@ from tui.overview.briefs import Briefs
 from tui.overview.pane import Row
 
 if TYPE_CHECKING:
-    from engine.core.result import Finding
+    from engine.core.view import Finding
     from engine.findings.events import Event, Feed
     from engine.findings.last_look import LastLooks
     from engine.own_files.settings import Settings

@@ -22,7 +22,7 @@ from tui.widgets.sections import on_screen
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.core.result import Finding, Headline, Level
+    from engine.core.view import Finding, Headline, Level
     from engine.findings.events import Feed
     from tui.glyphs import Glyphs
     from tui.overview.briefs import Brief

@@ -15,7 +15,7 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.core.problems import Problem
+    from engine.core.reading import Problem
     from engine.core.tables import Table
 
 

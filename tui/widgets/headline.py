@@ -9,7 +9,7 @@ from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut, harmless, width_of
 
 if TYPE_CHECKING:
-    from engine.core.result import Headline
+    from engine.core.view import Headline
 
 
 class HeadlineBar(Canvas):

@@ -28,8 +28,7 @@ from engine.broker_load.model.topology import Floats, Ints, Topology
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import Partials
-from engine.core.inputs import Inputs
-from engine.core.view import Context
+from engine.core.view import Context, Inputs
 
 
 @dataclass(frozen=True, eq=False)

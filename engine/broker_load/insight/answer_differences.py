@@ -8,7 +8,7 @@ import polars as pl
 
 from engine.broker_load.parameters import CpuWeights
 from engine.broker_load.tables.loads import REPLICAS
-from engine.core.inputs import Inputs
+from engine.core.view import Inputs
 
 Difference = tuple[str, str, str, float, float, str]
 """Answer, subject, value, number given, number derived, and what it is derived from."""

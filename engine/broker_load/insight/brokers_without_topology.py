@@ -8,7 +8,7 @@ from engine.broker_load.model import cluster_facts, identity, ticks
 from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKERS
-from engine.core.inputs import Inputs
+from engine.core.view import Inputs
 
 _CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD)
 """Metrics that give a broker's CPU, the preferred one first."""

@@ -13,9 +13,7 @@ from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model import history, ticks
 from engine.broker_load.model.topology import Longs
 from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
-from engine.core.inputs import Inputs
-from engine.core.result import Finding
-from engine.core.view import Context
+from engine.core.view import Context, Finding, Inputs
 
 STALE_INTERVALS = 3
 """A broker is stale if its newest reading is this many sampling intervals older than the newest of all brokers."""

@@ -13,7 +13,7 @@ from engine.broker_load.model.broker_capacity import Capacities, resolve
 from engine.broker_load.model.topology import Broker, Topology, build
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
-from engine.core.inputs import FILE, Inputs
+from engine.core.view import FILE, Inputs
 
 
 def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int | None) -> pl.DataFrame:

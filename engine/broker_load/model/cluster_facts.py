@@ -16,7 +16,7 @@ from engine.broker_load.model.topology import Floats, Topology
 from engine.broker_load.reading.metric_names import GONE_MS
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import TOPOLOGY
-from engine.core.inputs import Inputs
+from engine.core.view import Inputs
 
 _PARTITION = ["topic", "partition"]
 

@@ -15,9 +15,8 @@ import polars as pl
 from engine.broker_load.model import ticks
 from engine.broker_load.model.identity import bare
 from engine.core.incremental import Partials
-from engine.core.inputs import FILE, Inputs
-from engine.core.problems import Problem
-from engine.core.view import Context, UnknownName
+from engine.core.reading import Problem
+from engine.core.view import FILE, Context, Inputs, UnknownName
 
 
 @dataclass(frozen=True, slots=True)

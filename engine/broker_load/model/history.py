@@ -17,8 +17,7 @@ from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Broker, Ints, Partitions, Topology
 from engine.core.incremental import Partials
-from engine.core.inputs import FILE, Inputs
-from engine.core.view import Context
+from engine.core.view import FILE, Context, Inputs
 
 MOST_ROWS = 1_000_000
 """Most raw metrics turned into rounds in one pass: it bounds memory."""

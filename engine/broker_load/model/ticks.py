@@ -11,8 +11,7 @@ import polars as pl
 
 from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import FramePartials
-from engine.core.inputs import FILE, Inputs
-from engine.core.view import Context
+from engine.core.view import FILE, Context, Inputs
 
 _OF = (FILE, "host", "broker", "time_ms")
 

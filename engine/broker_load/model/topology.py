@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from engine.core.inputs import FILE
+from engine.core.view import FILE
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]

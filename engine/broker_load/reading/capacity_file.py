@@ -8,10 +8,8 @@ from typing import Any
 
 from engine.broker_load.reading.fields import integer, number, shown, word
 from engine.broker_load.tables.inputs import CAPACITY
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats import json_text
 
 

@@ -18,10 +18,8 @@ from engine.broker_load.tables.inputs import (
     LOG_DIRS,
     TOPOLOGY,
 )
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source, clean
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats import json_text
 
 FIELDS = {

@@ -9,9 +9,8 @@ from typing import Any
 from engine.broker_load.reading.cruise_control_answers import FIELDS, TABLES, AnswerRows
 from engine.broker_load.reading.fields import integer, number, text_of
 from engine.broker_load.tables.inputs import ANSWER_GOALS
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Reading, Source, clean
 from engine.core.tables import Table
-from engine.core.text import clean
 
 _PARTITION_HEADER = re.compile(r"^\s*PARTITION\s+LEADER\s+FOLLOWERS\s+CPU")
 _COUNTS_HEADER = re.compile(r"^\s*BROKER\s+LEADER\(S\)\s+REPLICAS")

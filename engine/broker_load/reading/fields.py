@@ -6,8 +6,7 @@ import datetime
 import re
 from typing import Any
 
-from engine.core.reading import Source
-from engine.core.text import clean, decode
+from engine.core.reading import Source, clean, decode
 
 _EPOCH = re.compile(r"(?<!\d)(1\d{12}|[1-9]\d{8,9})(?!\d)")
 _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d))?Z?(?!\d)")

@@ -10,10 +10,8 @@ import polars as pl
 
 from engine.broker_load.reading.fields import MOST_REPLICAS, file_time, id_list, integer, text_of, word
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES, TOPOLOGY
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats import json_text
 
 

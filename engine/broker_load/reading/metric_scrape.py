@@ -20,8 +20,7 @@ from engine.broker_load.reading import metric_names
 from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, CLUSTERS, FACTS, MACHINES, METRICS
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source
 from engine.core.tables import Parts, Rows, Table
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile

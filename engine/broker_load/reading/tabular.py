@@ -15,10 +15,8 @@ import polars as pl
 from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
-from engine.core.problems import Problem, fold
-from engine.core.reading import Document, Log, Reading, Source
+from engine.core.reading import Document, Log, Problem, Reading, Source, clean, decode, fold
 from engine.core.tables import Parts, Table
-from engine.core.text import clean, decode
 from engine.formats import parquet
 
 

@@ -11,8 +11,7 @@ from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.tables.inputs import ANSWER_GOALS
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.broker_load.tables.verdicts import DIFFERENCES
-from engine.core.inputs import Inputs
-from engine.core.result import Finding
+from engine.core.view import Finding, Inputs
 
 
 def add(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWeights) -> None:

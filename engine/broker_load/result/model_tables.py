@@ -21,8 +21,7 @@ from engine.broker_load.tables import loads as tables
 from engine.broker_load.tables import verdicts
 from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.raw_metrics import SAMPLE
-from engine.core.inputs import Inputs
-from engine.core.view import Context
+from engine.core.view import Context, Inputs
 
 
 def add(

@@ -16,8 +16,7 @@ from engine.broker_load.model.measured import Observations
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.tables import verdicts
-from engine.core.inputs import Inputs
-from engine.core.view import Context
+from engine.core.view import Context, Inputs
 
 
 def add(observations: Observations, training: Training, fit: Fit, mode: str, builder: ResultBuilder) -> None:

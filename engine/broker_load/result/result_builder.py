@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.problems import Problem
-from engine.core.result import Finding, Headline
+from engine.core.reading import Problem
+from engine.core.view import Finding, Headline
 
 
 @dataclass

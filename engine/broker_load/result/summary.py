@@ -15,7 +15,7 @@ from engine.broker_load.insight import data_quality
 from engine.broker_load.model.topology import Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder, plural
-from engine.core.result import Finding, Headline
+from engine.core.view import Finding, Headline
 from engine.output.exposition import KB, MB, PERCENT, Gauge
 
 _LOADS = {"upstream": "Cruise Control", "corrected": "corrected loads", "regression": "fitted weights"}

@@ -21,9 +21,8 @@ from engine.broker_load.reading.kafka_tools import read_plan
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import inputs as input_tables
 from engine.broker_load.tables import whatif
-from engine.core.inputs import Inputs
-from engine.core.problems import Problem
-from engine.core.result import Finding, Headline, Level
+from engine.core.reading import Problem
+from engine.core.view import Finding, Headline, Inputs, Level
 
 _OUTCOME = ("moved", "leaderless", "under_min_isr", "over", "newly_over", "survivable")
 """Columns of a failure that the summary repeats as ``failover_...``."""

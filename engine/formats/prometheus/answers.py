@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from engine.core.problems import Problem
-from engine.core.text import clean
+from engine.core.reading import Problem, clean
 from engine.formats import json_text
 from engine.formats.delimited import BOM
 

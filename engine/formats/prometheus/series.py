@@ -10,9 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from engine.core.problems import Problem, fold
-from engine.core.reading import Source
-from engine.core.text import clean
+from engine.core.reading import Problem, Source, clean, fold
 from engine.formats import json_text
 from engine.formats.prometheus import answers, tables, text
 from engine.formats.timestamps import utc_text

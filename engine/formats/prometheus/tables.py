@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from engine.core.problems import Problem
-from engine.core.text import clean
+from engine.core.reading import Problem, clean
 from engine.formats.delimited import BOM, header_fields
 
 _VALUE, _TIME = "__value__", "__timestamp__"

@@ -14,8 +14,7 @@ from functools import cache
 
 import polars as pl
 
-from engine.core.problems import Problem, fold
-from engine.core.text import clean, decode
+from engine.core.reading import Problem, clean, decode, fold
 
 _PAIR = r'[^\S\n]*(?:[a-zA-Z_][a-zA-Z0-9_.]*|"(?:[^"\\]|\\.)*")[^\S\n]*=[^\S\n]*"(?:[^"\\]|\\.)*"[^\S\n]*'
 _SAMPLE = (

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from engine.core.problems import Problem
-from engine.core.text import clean
+from engine.core.reading import Problem, clean
 from engine.formats.hadoop_xml import BadXml, root_of
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import Array, Branch, Limits, Subject, Tree

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.core.text import clean
+from engine.core.reading import clean
 from engine.job_heuristics.tables import CONF_CHANGES, HISTORY, of_rows
 
 SCALE = 1.4826

@@ -10,8 +10,7 @@ from itertools import chain
 import polars as pl
 
 from engine.core.incremental import FramePartials, Partials
-from engine.core.result import Finding, Level
-from engine.core.view import Context
+from engine.core.view import Context, Finding, Level
 from engine.job_heuristics.tables import JOBS, LETTERS
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from engine.core.compression import PACKED
-from engine.core.inputs import Inputs
-from engine.core.view import View
+from engine.core.view import Inputs, View
 from engine.live.files.opening import RegularFile
 from engine.live.files.scan import Names
 from engine.live.files.tracked_file import TrackedFile

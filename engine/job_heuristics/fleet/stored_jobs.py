@@ -12,10 +12,9 @@ from pathlib import Path, PurePath
 
 import polars as pl
 
-from engine.core.inputs import FILE, Inputs
-from engine.core.problems import Problem, fold
-from engine.core.result import LEVELS, Finding, Level, TooLarge
+from engine.core.reading import Problem, fold
 from engine.core.tables import Table
+from engine.core.view import FILE, LEVELS, Finding, Inputs, Level, TooLarge
 from engine.formats import parquet
 from engine.job_heuristics.dr_elephant.judged import in_order
 from engine.job_heuristics.fleet.tables import FILES, FINDINGS, FLEET_RESULTS, PROBLEMS

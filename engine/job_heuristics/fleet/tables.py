@@ -6,10 +6,8 @@ import json
 import re
 from typing import Any
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source, clean
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats import json_text
 from engine.job_heuristics.tables import (
     COSTS,

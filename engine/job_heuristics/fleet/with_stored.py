@@ -12,11 +12,9 @@ import polars as pl
 
 from engine.core import units
 from engine.core.incremental import Memo
-from engine.core.inputs import Inputs
-from engine.core.problems import Problem, fold
-from engine.core.result import MadeLater, Result
+from engine.core.reading import Problem, fold
 from engine.core.tables import Table
-from engine.core.view import Context, NoInput, View
+from engine.core.view import Context, Inputs, MadeLater, NoInput, Result, View
 from engine.job_heuristics.dr_elephant import history
 from engine.job_heuristics.fleet.documents import OwnHistories, own_histories
 from engine.job_heuristics.fleet.stored_jobs import (

@@ -23,8 +23,8 @@ from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRul
 from engine.job_heuristics.tables import COSTS, HEURISTICS, JOBS, LISTING, RECOMMENDATIONS, ROLLUP, SEVERITIES
 
 if TYPE_CHECKING:
-    from engine.core.problems import Problem
-    from engine.core.result import Result
+    from engine.core.reading import Problem
+    from engine.core.view import Result
     from engine.job_heuristics.mapreduce.result import JobDetail
     from engine.job_heuristics.spark.result import AppDetail
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from engine.core.compression import packing_of
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.core.view import View
 from engine.live.cache.cache import Cache, new_segment
 from engine.live.cache.manifest import Entry, Manifest, Unread, add_reader, entry_of, mark_read, relative

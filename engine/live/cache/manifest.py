@@ -7,9 +7,8 @@ import time
 
 import msgspec
 
-from engine.core.inputs import FileInfo
-from engine.core.problems import Problem
-from engine.core.reading import FileKind
+from engine.core.reading import FileKind, Problem
+from engine.core.view import FileInfo
 from engine.live.files.scan import Stat
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.registry import Registry

@@ -8,7 +8,7 @@ import stat as modes
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from engine.core.text import clean
+from engine.core.reading import clean
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 

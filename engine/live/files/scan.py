@@ -16,7 +16,7 @@ import stat as modes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.live.files.opening import below, canonical, inside, relative
 from engine.live.options import LiveSettings
 

@@ -9,10 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.core.compression import Damaged, Packing
-from engine.core.inputs import FileInfo
-from engine.core.problems import Problem, bounded
-from engine.core.reading import FileKind
-from engine.core.text import clean
+from engine.core.reading import FileKind, Problem, bounded, clean
+from engine.core.view import FileInfo
 from engine.live.files.scan import Scanner
 from engine.live.status import Ignored, Status
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.live.options import LiveSettings
 from engine.live.status import Mode, RootStatus
 

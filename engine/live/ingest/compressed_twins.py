@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from engine.core.compression import PACKED, TooBig, group_of
-from engine.core.reading import HEAD
-from engine.core.text import clean
+from engine.core.reading import HEAD, clean
 from engine.live.files.opening import Open, label
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.file_content import MARK, Content

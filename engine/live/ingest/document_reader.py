@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.file_content import Content, fingerprint
 from engine.live.ingest.registry import Registry

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.core.compression import TooBig, stem
-from engine.core.problems import Problem
-from engine.core.reading import FileKind
+from engine.core.reading import FileKind, Problem
 from engine.live.files.opening import NotRegular, Open, RegularFile
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.compressed_twins import CompressedTwins

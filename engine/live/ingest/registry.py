@@ -10,10 +10,8 @@ from typing import Any
 import polars as pl
 
 from engine.core.compression import unrotated
-from engine.core.inputs import FileInfo, Inputs
-from engine.core.problems import Problem, fold
-from engine.core.reading import FileKind, Reading, Source
-from engine.core.text import clean
+from engine.core.reading import FileKind, Problem, Reading, Source, clean, fold
+from engine.core.view import FileInfo, Inputs
 from engine.live.files.tracked_file import FileIndex, ReaderState, TrackedFile
 from engine.live.ingest.file_content import Content
 from engine.live.store import BadRows, Store

@@ -15,8 +15,8 @@ from concurrent.futures import BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.core.problems import Problem
 from engine.core.processes import Processes
+from engine.core.reading import Problem
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.options import LiveSettings
 from engine.live.pool import tasks

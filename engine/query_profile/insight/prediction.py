@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from engine.core.parameters import Attachment
-from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
+from engine.core.reading import Problem, Reading, Source
 from engine.query_profile import tables
 from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.parameters import QueryProfileParameters

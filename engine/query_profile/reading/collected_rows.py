@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.problems import Problem, Problems, not_utf8
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Problems, Reading, Source, clean, not_utf8
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats.delimited import records
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
 from engine.query_profile.tables import HOST, SNAPSHOTS

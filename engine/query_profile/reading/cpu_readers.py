@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-from engine.core.problems import Problem, not_utf8
-from engine.core.reading import Reading, Source, whole_lines
-from engine.core.text import decode
+from engine.core.reading import Problem, Reading, Source, decode, not_utf8, whole_lines
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms

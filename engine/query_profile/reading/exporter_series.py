@@ -10,10 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source, clean
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats.prometheus import series as prometheus
 from engine.formats.prometheus.series import SeriesFile
 from engine.formats.timestamps import name_instant_ms, name_stem

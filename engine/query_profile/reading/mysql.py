@@ -9,10 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Log, Reading, Source
+from engine.core.reading import Document, Log, Problem, Reading, Source, clean, decode
 from engine.core.tables import Table
-from engine.core.text import clean, decode
 from engine.formats import json_text
 from engine.formats.delimited import header_fields
 from engine.formats.sql_text import fingerprint, query_hash

@@ -14,10 +14,8 @@ from typing import Any
 
 import msgspec
 
-from engine.core.problems import Problem, not_utf8
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source, clean, not_utf8
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.problems import Problem, not_utf8
-from engine.core.reading import Log, Reading, Source
+from engine.core.reading import Log, Problem, Reading, Source, clean, decode, not_utf8
 from engine.core.tables import Table
-from engine.core.text import clean, decode
 from engine.formats.delimited import BOM
 from engine.query_profile.tables import MATRIX
 

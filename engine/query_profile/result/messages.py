@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.core import units
-from engine.core.result import Finding, Headline, Level
+from engine.core.view import Finding, Headline, Level
 from engine.formats.sql_text import label
 from engine.output.exposition import US, Gauge
 from engine.query_profile.estimators.attribution import Attribution

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import FILE
+from engine.core.view import FILE
 from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
 from engine.query_profile.tables import METRICS
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import FILE
+from engine.core.view import FILE
 from engine.query_profile.tables import METRICS
 from engine.query_profile.workloads import resources
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names

@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 
 from engine.core.incremental import Partials
-from engine.core.inputs import FILE, Inputs
-from engine.core.problems import Problem
-from engine.core.view import Context
+from engine.core.reading import Problem
+from engine.core.view import FILE, Context, Inputs
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.wlr.regression import HUGE, TINY
 from engine.query_profile.workloads.workload import ClassInfo, Workload, folder, label

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.formats.timestamps import name_run, utc_text
 from engine.query_profile.workloads import deltas
 from engine.query_profile.workloads.workload import Origin, Workload, depth

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 
 from engine.core.incremental import Partials
-from engine.core.inputs import FILE, FileInfo, Inputs
-from engine.core.problems import Problem
-from engine.core.view import Context, UnknownName
+from engine.core.reading import Problem
+from engine.core.view import FILE, Context, FileInfo, Inputs, UnknownName
 from engine.formats.timestamps import name_instant_ms
 from engine.query_profile.reading.collected_rows import STEM
 from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES

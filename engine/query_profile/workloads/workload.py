@@ -12,7 +12,7 @@ from pathlib import PurePath
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.view import FILE, FileInfo, Inputs
 from engine.formats.sql_text import verb
 from engine.formats.timestamps import instant_ms
 from engine.query_profile.wlr.regression import HUGE

@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 
 from engine.core import units
-from engine.core.problems import Problem
-from engine.core.result import Finding, Level
+from engine.core.reading import Problem
 from engine.core.tables import Kind
-from engine.core.view import Context
+from engine.core.view import Context, Finding, Level
 from engine.ring_placement.insight.drift import MAX_NAMED, drift_findings
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring

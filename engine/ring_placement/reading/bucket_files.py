@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from engine.core.reading import Document, Reading, Source
-from engine.core.text import clean
+from engine.core.reading import Document, Reading, Source, clean
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading, Source
+from engine.core.reading import Problem, Problems, Reading, Source
 from engine.core.tables import Table
 
 SANE_RATE = 2**53

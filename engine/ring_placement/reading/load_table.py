@@ -9,10 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.problems import Problem, fold
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source, clean, fold
 from engine.core.tables import Parts
-from engine.core.text import clean
 from engine.formats import parquet
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.tokens import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes

@@ -6,8 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source
 from engine.formats.prometheus import series as prometheus
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import SANE_RATE

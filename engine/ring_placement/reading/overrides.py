@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Document, Reading, Source
-from engine.core.text import clean
+from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
 from engine.core.units import duration_ns
 from engine.formats.yaml_tree import BadYaml, Node, documents
 from engine.ring_placement import tables

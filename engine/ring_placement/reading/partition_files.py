@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source, from_first_character
-from engine.core.text import clean
+from engine.core.reading import Document, Problem, Reading, Source, clean, from_first_character
 from engine.formats import json_text
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns

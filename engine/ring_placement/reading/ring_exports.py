@@ -13,9 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source, from_first_character
-from engine.core.text import clean, decode
+from engine.core.reading import Document, Problem, Reading, Source, clean, decode, from_first_character
 from engine.formats import json_text
 from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import snappy_block

@@ -14,10 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from engine.core.compression import TooBig
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source, from_first_character
+from engine.core.reading import Document, Problem, Reading, Source, clean, from_first_character
 from engine.core.tables import Rows, Table
-from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.protobuf import (
     BYTES,

@@ -8,9 +8,8 @@ from typing import Any, Generic
 
 import polars as pl
 
-from engine.core.problems import Problem
-from engine.core.result import Finding, Headline
-from engine.core.view import Context
+from engine.core.reading import Problem
+from engine.core.view import Context, Finding, Headline
 from engine.ring_placement.insight.drift import replica_drift, segment_drift
 from engine.ring_placement.insight.explain import Step, explain_replicas, explain_segments
 from engine.ring_placement.insight.findings import many_shards, replica_findings, segment_findings, token_problems

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from engine.core import units
-from engine.core.result import Headline, Level
-from engine.core.view import Context
+from engine.core.view import Context, Headline, Level
 from engine.output.exposition import Gauge
 from engine.ring_placement.insight.findings import minimum_capacity, not_survivable
 from engine.ring_placement.insight.holders import alive_loads, mean_of

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import Inputs
-from engine.core.text import clean
-from engine.core.view import UnknownName
+from engine.core.reading import clean
+from engine.core.view import Inputs, UnknownName
 from engine.ring_placement.dskit.partition_ring import Partition
 from engine.ring_placement.dskit.tokens import MAX_INSTANCE, spread_minimizing_tokens
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule

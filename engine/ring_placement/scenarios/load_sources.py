@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.core.inputs import FILE, Inputs
+from engine.core.view import FILE, Inputs
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.load_table import by_dataset
 from engine.ring_placement.reading.metric_files import INGEST, SENT, SHARD_USAGE, USAGE

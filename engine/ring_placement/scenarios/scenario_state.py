@@ -10,9 +10,8 @@ from typing import Any, Generic
 import msgspec
 import numpy as np
 
-from engine.core.inputs import Inputs
-from engine.core.problems import Problem
-from engine.core.view import Context
+from engine.core.reading import Problem
+from engine.core.view import Context, Inputs
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_now
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.pyroscope.ring import Member, Ring, in_byte_order

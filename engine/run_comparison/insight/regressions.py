@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.core.result import Level
+from engine.core.view import Level
 from engine.run_comparison.insight.statistical import DIFFERENT
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs.measurements import Floats, canonical_unit, is_time

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source, whole_lines
+from engine.core.reading import Document, Problem, Reading, Source, clean, decode, whole_lines
 from engine.core.tables import Table
-from engine.core.text import clean, decode
 from engine.formats.delimited import rows
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, plain_number, time_ms
 from engine.run_comparison.tables import MEASUREMENTS

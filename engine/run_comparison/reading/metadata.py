@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from engine.core.problems import Problem
-from engine.core.reading import Document, Reading, Source
+from engine.core.reading import Document, Problem, Reading, Source, clean
 from engine.core.tables import Rows, Table
-from engine.core.text import clean
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.series import epoch_ms
 from engine.run_comparison.tables import RUN_FACTS

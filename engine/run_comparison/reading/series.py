@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading, Source
+from engine.core.reading import Problem, Problems, Reading, Source, clean
 from engine.core.tables import Rows
-from engine.core.text import clean
 
 SEPARATOR = "\x1f"
 """ASCII unit separator between packed fields: ``clean`` removes control characters, so no field holds one."""

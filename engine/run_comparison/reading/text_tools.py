@@ -6,9 +6,8 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from engine.core.reading import Document, Reading, Source, whole_lines
+from engine.core.reading import Document, Reading, Source, decode, whole_lines
 from engine.core.tables import Table
-from engine.core.text import decode
 from engine.run_comparison.reading.series import Collected, Series, plain_number
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 

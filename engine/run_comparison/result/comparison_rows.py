@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.core.incremental import Memo
-from engine.core.problems import Problem
+from engine.core.reading import Problem
 from engine.run_comparison.insight import change_points, regressions, resampling, statistical
 from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
 from engine.run_comparison.insight.regressions import muted

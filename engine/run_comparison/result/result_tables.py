@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import Inputs
-from engine.core.problems import Problem
-from engine.core.result import Finding, Headline, Level, Result, Trend
+from engine.core.reading import Problem
+from engine.core.view import Finding, Headline, Inputs, Level, Result, Trend
 from engine.output.export import at_least
 from engine.output.exposition import Gauge
 from engine.output.junit import Case, Suite

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
-from engine.core.inputs import FileInfo
+from engine.core.view import FileInfo
 
 GENERIC = frozenset(
     {"artifacts", "_artifacts", "report", "reports", "results", "result", "metrics", "clusterloader2", "output", "out"}

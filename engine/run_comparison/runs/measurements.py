@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.core.incremental import Memo, Partials
-from engine.core.inputs import FILE, Inputs
+from engine.core.view import FILE, Inputs
 from engine.run_comparison.parameters import DirectionRule, parse_direction_rules
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.reading.series import Direction, Series

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from engine.core.incremental import Memo, Partials
-from engine.core.inputs import FILE, FileInfo, Inputs
-from engine.core.problems import Problem, fold
-from engine.core.text import clean
+from engine.core.reading import Problem, clean, fold
+from engine.core.view import FILE, FileInfo, Inputs
 from engine.run_comparison.reading.series import Direction
 from engine.run_comparison.runs.layout import Place, path_parts, place_files, run_number, short_names, stem_of
 from engine.run_comparison.runs.measurements import Chunk, Measurements

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from engine.core.result import Result
+from engine.core.view import Result
 
 T0 = 1_700_000_040_000
 KB, MB = 1024.0, 1048576.0

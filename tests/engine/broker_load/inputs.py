@@ -11,12 +11,9 @@ import polars as pl
 from engine.broker_load.tables.inputs import INPUTS
 from engine.broker_load.view import VIEW
 from engine.core.incremental import Memo
-from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.parameters import parse
-from engine.core.problems import Problem
-from engine.core.reading import HEAD, FileKind, Source
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.reading import HEAD, FileKind, Problem, Source
+from engine.core.view import FILE, Context, FileInfo, Inputs, Result
 
 _TABLES = {table.name: table for table in INPUTS}
 

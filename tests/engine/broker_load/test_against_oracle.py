@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.core.incremental import Memo
-from engine.core.result import Result
+from engine.core.view import Result
 from tests.engine.broker_load import odd_clusters, oracle
 from tests.engine.broker_load.inputs import compute, read
 from tests.engine.broker_load.oracle import Loads, Oracle

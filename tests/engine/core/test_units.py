@@ -106,7 +106,7 @@ def test_amount_gives_a_number_or_a_sentence(kind, typed) -> None:
 
 
 def test_ranks_follow_the_engine() -> None:
-    from engine.core.result import LEVELS
+    from engine.core.view import LEVELS
 
     assert units.LEVEL_OF_RANK == LEVELS
     for level in LEVELS:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core import units
-from engine.core.result import LEVELS, Finding, Headline, Result
+from engine.core.view import LEVELS, Finding, Headline, Result
 from engine.findings import events
 from engine.findings.events import Event, Feed, changes
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.result import Finding, Headline, Result
+from engine.core.view import Finding, Headline, Result
 from engine.findings.events import changes
 from engine.findings.last_look import KEPT, PLACES, LastLooks
 from engine.own_files.settings import State

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.problems import Problem
-from engine.core.reading import Source
+from engine.core.reading import Problem, Source
 from engine.formats.delimited import MOST_OPEN_QUOTES, records
 
 

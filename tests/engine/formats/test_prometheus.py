@@ -106,7 +106,7 @@ def test_any_bytes_become_rows_or_problems(data: bytes) -> None:
 @given(st.lists(st.tuples(st.text(max_size=8), st.floats(allow_nan=False)), max_size=6))
 def test_round_trip(pairs: list[tuple[str, float]]) -> None:
     """What an exporter escapes comes back, cleaned for a terminal."""
-    from engine.core.text import clean
+    from engine.core.reading import clean
 
     body = "".join(
         'm{{v="{}"}} {!r}\n'.format(t.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"), v)

@@ -11,9 +11,8 @@ from typing import Any
 import polars as pl
 import zstandard
 
-from engine.core.inputs import FILE, FileInfo, Inputs
-from engine.core.problems import Problem
-from engine.core.reading import Source
+from engine.core.reading import Problem, Source
+from engine.core.view import FILE, FileInfo, Inputs
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.job_heuristics.mapreduce.tables import INPUTS as MAPREDUCE_INPUTS
 from engine.job_heuristics.spark.tables import SPARK_INPUTS

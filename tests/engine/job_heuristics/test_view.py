@@ -7,9 +7,7 @@ import dataclasses
 import polars as pl
 import pytest
 
-from engine.core.inputs import Inputs
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Inputs, Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.output import export, report

@@ -11,10 +11,9 @@ from typing import Any
 import polars as pl
 
 from engine.core.parameters import Parameters
-from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
-from engine.core.result import Result
+from engine.core.reading import Problem, Reading, Source
 from engine.core.tables import Column, Table
+from engine.core.view import Result
 from engine.live.session import LiveSettings, Session
 
 LINES = Table(

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import engine.live.files.scan as scan
 import engine.live.ingest.follower as follow
-from engine.core.inputs import Inputs
 from engine.core.processes import Processes
+from engine.core.view import Inputs
 from engine.live.pool import guard, tasks
 from engine.live.pool.tasks import SMALL
 from engine.live.session import Session

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from engine.core.inputs import FILE
 from engine.core.tables import Column, Parts, Rows, Table
+from engine.core.view import FILE
 from engine.live import store
 from engine.live.row_files import RowFile, RowFiles
 from engine.live.store import Store

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.reading import harmless, harmless_json
 from engine.core.tables import Column, Table
-from engine.core.text import harmless, harmless_json
 from engine.output import export, junit
 
 TABLE = Table(

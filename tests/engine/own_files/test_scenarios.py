@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from engine.core.parameters import BadOption, parse
-from engine.core.result import Result
 from engine.core.tables import Column, Table
+from engine.core.view import Result
 from engine.output.side_by_side import MOST_ROWS, SIDES, side_by_side
 from engine.own_files import private_files
 from engine.own_files.scenarios import Scenarios, split_scenario

@@ -12,12 +12,9 @@ import numpy as np
 import polars as pl
 
 from engine.core.incremental import Memo
-from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.parameters import parse
-from engine.core.problems import Problem
-from engine.core.reading import HEAD, FileKind, Reading, Source
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.reading import HEAD, FileKind, Problem, Reading, Source
+from engine.core.view import FILE, Context, FileInfo, Inputs, Result
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.view import VIEW
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.output import report
 from engine.query_profile.result.detail import Detail
 from engine.query_profile.tables import METHODS

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from engine.core.inputs import FileInfo, Inputs
 from engine.core.parameters import parse
 from engine.core.reading import Source
-from engine.core.view import Context
+from engine.core.view import Context, FileInfo, Inputs
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
 from tests.engine.query_profile.builders import (

@@ -11,11 +11,9 @@ import numpy as np
 import polars as pl
 from hypothesis import strategies as st
 
-from engine.core.inputs import FILE, FileInfo, Inputs
 from engine.core.parameters import parse
-from engine.core.problems import Problem, fold
-from engine.core.reading import HEAD, Source
-from engine.core.view import Context
+from engine.core.reading import HEAD, Problem, Source, fold
+from engine.core.view import FILE, Context, FileInfo, Inputs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16, xxh64, xxh64_each
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, Placement, place

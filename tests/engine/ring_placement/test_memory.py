@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Result
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
 from tests.engine.ring_placement.cases import inputs, table

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import engine.core.inputs
-from engine.core.result import Result
+import engine.core.view
+from engine.core.view import Result
 from engine.live.session import Session
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member
@@ -101,7 +101,7 @@ def test_dated_pages_and_removed_rings_are_moments(tmp_path: Path) -> None:
 
 
 def test_the_past_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.core.inputs, "VERSIONS", 3)
+    monkeypatch.setattr(engine.core.view, "VERSIONS", 3)
     session = Session([tmp_path], [view(NAME)], settings=QUIET)
 
     def counts() -> list[int]:
@@ -112,7 +112,7 @@ def test_the_past_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         put(tmp_path, "ring.json", ring(number, number), number, in_place=False)
         session.scan(final=True)
     assert counts() == [4, 5, 6]
-    monkeypatch.setattr(engine.core.inputs, "PAST_BYTES", len(ring(7, 7)) + len(ring(6, 6)))
+    monkeypatch.setattr(engine.core.view, "PAST_BYTES", len(ring(7, 7)) + len(ring(6, 6)))
     put(tmp_path, "ring.json", ring(8, 8), 8, in_place=False)
     session.scan(final=True)
     assert counts() == [6, 7]

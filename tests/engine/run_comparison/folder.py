@@ -9,10 +9,8 @@ from typing import Any
 import polars as pl
 
 from engine.core.incremental import Memo
-from engine.core.inputs import FILE, FileInfo, Inputs
-from engine.core.problems import Problem
-from engine.core.reading import HEAD, Reading, Source
-from engine.core.view import Context
+from engine.core.reading import HEAD, Problem, Reading, Source
+from engine.core.view import FILE, Context, FileInfo, Inputs
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.run_comparison.view import VIEW

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.core.incremental import Memo
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.live.session import LiveSettings, Session
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW

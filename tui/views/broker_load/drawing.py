@@ -13,7 +13,7 @@ from tui.widgets.facts import Fact
 if TYPE_CHECKING:
     from engine.broker_load.parameters import BrokerLoadParameters
     from engine.broker_load.result.regression_tables import Detail
-    from engine.core.result import Result
+    from engine.core.view import Result
 
 PAGES = (
     ("who takes over", "failover_brokers", "failover_leaders"),

@@ -12,7 +12,7 @@ from tui.views.shared.sections import Box, DetailPanel, FactsOf, Level, Row, Sec
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
 
 
 def where(result: Result, table: str, **wanted: Any) -> Any:

@@ -20,7 +20,7 @@ from tui.widgets.facts import Fact
 from tui.widgets.table.window import Looks
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
 
 GROUPS = ("brokers", "hosts", "racks")
 BROKERS, FAILURES, ROLLING, WHAT_IF = "brokers", "failures", "restarts", "what if"

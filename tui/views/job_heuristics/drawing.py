@@ -15,7 +15,7 @@ from tui.widgets.drawing.plot import Mark, histogram, spark
 from tui.widgets.facts import fact_lines
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
     from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.mapreduce.result import Chart, JobDetail, SideDetail
 

@@ -21,8 +21,8 @@ from tui.widgets.drawing.fragments import Fragment, Line
 from tui.widgets.drawing.plot import Draw
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
     from engine.core.tables import Column, Table
+    from engine.core.view import Result
     from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.mapreduce.result import JobDetail
     from tui.widgets.table.window import Cell, Key

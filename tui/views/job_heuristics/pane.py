@@ -39,8 +39,8 @@ from tui.widgets.table.table import LiveTable
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.core.result import Result
     from engine.core.tables import Table
+    from engine.core.view import Result
     from engine.job_heuristics.result.all_jobs import Detail
     from tui.widgets.table.window import Cell
 

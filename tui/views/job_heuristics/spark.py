@@ -22,7 +22,7 @@ from tui.widgets.drawing.plot import Draw, spark
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.core.result import Result
+    from engine.core.view import Result
     from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.spark.model.app import Stage
     from engine.job_heuristics.spark.result import AppDetail

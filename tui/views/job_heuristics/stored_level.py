@@ -16,8 +16,8 @@ from tui.widgets.drawing.fragments import Line
 from tui.widgets.drawing.plot import Draw
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
     from engine.core.tables import Table
+    from engine.core.view import Result
     from tui.widgets.table.window import Key
 
 NEEDS_HISTORIES = "what-if needs the job's own histories"

@@ -16,7 +16,7 @@ from tui.widgets.drawing.fragments import Fragment
 from tui.widgets.facts import Fact, TextPanel
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
     from engine.query_profile.result.detail import Drill
 
 CRUMB = 32

@@ -30,7 +30,7 @@ from tui.widgets.facts import Fact
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
     from engine.query_profile.result.detail import Drill
 
 CPU_SERIES = ("", "user_us", "system_us", "iowait_us", "steal_us")

@@ -15,8 +15,8 @@ from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, fit_li
 from tui.widgets.table.window import Cell, Looks, Renderer
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
     from engine.core.tables import Column, Kind, Table
+    from engine.core.view import Result
 
 FATES: Mapping[str, str] = {
     "down": "failed",

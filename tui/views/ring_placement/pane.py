@@ -37,8 +37,7 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Looks
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
-    from engine.core.view import View
+    from engine.core.view import Result, View
     from engine.ring_placement.result.detail import ShardMapView
 
 LISTED = 5_000

@@ -34,7 +34,7 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Looks
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
 
 METRICS, GROUPS = "Metrics", "Groups"
 """Titles of sections that keys go to."""

@@ -10,7 +10,7 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
     from tui.views.shared.sections import Level
 
 RUNS = "Runs"

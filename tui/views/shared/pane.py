@@ -22,8 +22,7 @@ from tui.widgets.headline import HeadlineBar, NotesBar
 from tui.widgets.sections import Sections, focus_first, on_screen
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
-    from engine.core.view import View
+    from engine.core.view import Result, View
     from engine.views import Entry
 
 

@@ -26,8 +26,8 @@ from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Key, Looks, Renderer
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
     from engine.core.tables import Table
+    from engine.core.view import Result
 
 T = TypeVar("T")
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ from tui.widgets.facts import TextPanel
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.core.result import Result
+    from engine.core.view import Result
 
 
 @dataclass(frozen=True)

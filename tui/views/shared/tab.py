@@ -16,9 +16,8 @@ from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.core.parameters import Option, Parameters
-    from engine.core.result import Result
     from engine.core.tables import Table
-    from engine.core.view import View
+    from engine.core.view import Result, View
     from engine.views import Entry
 
 NO_HISTORY = "no earlier moments: these files tell only how things are now"

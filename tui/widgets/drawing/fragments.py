@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from engine.core.text import clean
+from engine.core.reading import clean
 
 Fragment = tuple[str, str]
 """Text and style name."""

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from engine import __version__
-from engine.core.inputs import FILE, Inputs
-from engine.core.problems import Problem
-from engine.core.result import Result
+from engine.core.reading import Problem
 from engine.core.tables import Column, Table
-from engine.core.view import Context, NoInput, View
+from engine.core.view import FILE, Context, Inputs, NoInput, Result, View
 from engine.job_heuristics.fleet.documents import Document, inputs
 from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PER_JOB, PROBLEMS
 from engine.job_heuristics.tables import LISTING

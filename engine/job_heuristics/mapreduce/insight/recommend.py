@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.text import clean
+from engine.core.reading import clean
 from engine.job_heuristics.dr_elephant.decision import LEAST_MB, STEP_MB, Advice, frame_of
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, amount
 from engine.job_heuristics.mapreduce.insight.whatif import COPY_BYTES_PER_MS, START_MOST_MS, START_MS

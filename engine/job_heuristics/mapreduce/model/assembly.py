@@ -15,8 +15,7 @@ from typing import Literal
 import polars as pl
 
 from engine.core.incremental import Partials
-from engine.core.inputs import FILE, Inputs
-from engine.core.view import Context
+from engine.core.view import FILE, Context, Inputs
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.file_choice import (
     EVENT_TABLES,

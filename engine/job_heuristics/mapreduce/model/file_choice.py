@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 import polars as pl
 
-from engine.core.inputs import FILE, FileInfo, Inputs
+from engine.core.view import FILE, FileInfo, Inputs
 from engine.job_heuristics.mapreduce.reading.kinds import job_in
 from engine.job_heuristics.mapreduce.tables import CONF_MODEL
 

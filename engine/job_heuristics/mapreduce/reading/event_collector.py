@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading
-from engine.core.text import MAX_FIELD, clean
+from engine.core.reading import MAX_FIELD, Problem, Problems, Reading, clean
 from engine.job_heuristics.mapreduce.reading.records import (
     AMStarted,
     Counters,

@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from engine.core.reading import Log, Reading, Source
+from engine.core.reading import Log, Reading, Source, decode
 from engine.core.tables import Table
-from engine.core.text import decode
 from engine.formats import json_text
 from engine.job_heuristics.mapreduce.reading import history_binary
 from engine.job_heuristics.mapreduce.reading.event_collector import HANDLERS, MOST_COUNTERS, Collector

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.core.text import clean
+from engine.core.reading import clean
 from engine.job_heuristics.dr_elephant.display import each, factor, plain, span
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, Branch, Gate, Subject, amount, ratio
 from engine.job_heuristics.mapreduce.model.model import Job, mean, resolve

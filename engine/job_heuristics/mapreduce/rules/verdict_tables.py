@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core.text import clean
+from engine.core.reading import clean
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import Array

@@ -11,9 +11,8 @@ from typing import Any
 import polars as pl
 
 from engine.core.incremental import Partials
-from engine.core.inputs import FILE, Inputs
 from engine.core.tables import Table
-from engine.core.view import Context
+from engine.core.view import FILE, Context, Inputs
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.model.app import App, AppAttempt, SqlExecution
 from engine.job_heuristics.spark.model.history_server import Events, Summary, summarise

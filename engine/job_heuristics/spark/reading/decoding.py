@@ -10,10 +10,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from engine.core.problems import Problem, Problems
-from engine.core.reading import Reading
+from engine.core.reading import Problem, Problems, Reading, clean
 from engine.core.tables import Rows
-from engine.core.text import clean
 from engine.formats import json_text
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading.events import Event, Int

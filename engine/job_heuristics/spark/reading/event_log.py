@@ -12,10 +12,8 @@ from typing import Any
 import polars as pl
 
 from engine.core.compression import Budget, Damaged, TooBig, sniff
-from engine.core.problems import Problem, Problems
-from engine.core.reading import HEAD, Document, FileKind, Log, Reading, Source
+from engine.core.reading import HEAD, Document, FileKind, Log, Problem, Problems, Reading, Source, clean
 from engine.core.tables import Table
-from engine.core.text import clean
 from engine.formats import json_text
 from engine.formats.unpack import unpacked
 from engine.job_heuristics.spark.reading.decoding import NO_EVENT, event

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from engine.core.text import clean, decode
+from engine.core.reading import clean, decode
 from engine.formats import json_text
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark

@@ -12,7 +12,7 @@ import pytest
 
 from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.core.incremental import Memo
-from engine.core.result import Result
+from engine.core.view import Result
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.result import Result
+from engine.core.view import Result
 from tests.engine.broker_load.clusters import Cluster, simple
 from tests.engine.broker_load.inputs import compute, read
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.inputs import Inputs
-from engine.core.result import Result
+from engine.core.view import Inputs, Result
 from tests.engine.broker_load.clusters import KB, MB, T0, Cluster, simple
 from tests.engine.broker_load.cruise_control.test_golden import samples_match
 from tests.engine.broker_load.inputs import compute, read

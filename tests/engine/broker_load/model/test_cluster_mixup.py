@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.incremental import Memo
-from engine.core.result import Result
+from engine.core.view import Result
 from tests.engine.broker_load.inputs import compute, read
 
 HEADER = "Topic: {0}\tTopicId: {1}\tPartitionCount: {2}\tReplicationFactor: 2\tConfigs:\n"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.incremental import Memo
-from engine.core.inputs import Inputs
-from engine.core.view import UnknownName
+from engine.core.view import Inputs, UnknownName
 from tests.engine.broker_load.inputs import compute, read
 
 AT = 1_700_000_040

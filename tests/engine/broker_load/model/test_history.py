@@ -15,8 +15,7 @@ from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import INPUTS, METRICS
 from engine.broker_load.view import VIEW
 from engine.core.incremental import Memo, Partials
-from engine.core.inputs import FILE, FileInfo, Inputs
-from engine.core.result import Result
+from engine.core.view import FILE, FileInfo, Inputs, Result
 from engine.live.session import LiveSettings, Session
 from engine.live.store import Store
 from tests.engine.broker_load.clusters import MB, T0, Cluster, simple

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.model import topology
 from engine.broker_load.tables.inputs import TOPOLOGY
-from engine.core.inputs import FILE
+from engine.core.view import FILE
 from tests.chance import tries
 from tests.engine.broker_load.random_clusters import clusters
 

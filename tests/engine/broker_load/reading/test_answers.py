@@ -12,8 +12,8 @@ from engine.broker_load.reading import metric_scrape
 from engine.broker_load.reading.metric_scrape import MetricScrape
 from engine.broker_load.tables import raw_metrics
 from engine.core.reading import Source
-from engine.core.result import Result
 from engine.core.tables import Parts
+from engine.core.view import Result
 from tests.bench import feeds
 from tests.engine.broker_load.cruise_control.test_golden import brokers_match, replicas_match, samples_match
 from tests.engine.broker_load.inputs import compute, read

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from engine import __version__
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PROBLEMS, WRITTEN
 from engine.job_heuristics.parameters import JobParameters
 from engine.output.report import settings

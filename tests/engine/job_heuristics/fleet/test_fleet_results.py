@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from engine.core.result import Result, TooLarge
-from engine.core.view import UnknownName
+from engine.core.view import Result, TooLarge, UnknownName
 from engine.job_heuristics.fleet import stored_jobs
 from engine.job_heuristics.fleet.stored_jobs import FleetResult
 from engine.job_heuristics.fleet.tables import PER_JOB

@@ -13,8 +13,7 @@ import cramjam
 import pytest
 import zstandard
 
-from engine.core.reading import Reading, Source
-from engine.core.text import clean
+from engine.core.reading import Reading, Source, clean
 from engine.core.view import Context
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.model.assembly import current_apps

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.findings.application import core_split, unread
 from engine.job_heuristics.spark.insight.findings.stages import launch_gaps

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from engine.core.problems import Problem
 from engine.core.processes import Processes
+from engine.core.reading import Problem
 from engine.live.pool import guard, reading_pool, tasks
 from engine.live.session import Session
 from tests.engine.live import hostile

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.core.inputs import FILE
+from engine.core.view import FILE
 from engine.job_heuristics.view import VIEW
 from engine.live.files.scan import FirstScan
 from engine.live.ingest import file_content

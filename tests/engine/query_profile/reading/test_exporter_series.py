@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.result import Result
+from engine.core.view import Result
 from tests.engine.query_profile.builders import compute, read
 from tests.reference import reference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core.result import Result
+from engine.core.view import Result
 from tests.engine.query_profile.builders import MTIME, compute, read
 from tests.engine.query_profile.reading.test_exporter_series import TIMES, answer
 

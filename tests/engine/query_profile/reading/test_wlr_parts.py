@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.core.inputs import Inputs
-from engine.core.problems import Problem, bounded
-from engine.core.reading import Source
+from engine.core.reading import Problem, Source, bounded
+from engine.core.view import Inputs
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
 from tests.chance import tries

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.core.parameters import Attachment, parse
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.query_profile.view import VIEW
 from tests.engine.query_profile.builders import compute
 from tests.reference import reference

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from engine.core.result import Result
+from engine.core.view import Result
 from engine.query_profile.tables import CLASSES
 from tests.engine.query_profile.builders import compute
 from tests.reference import reference

@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 
 from engine.core.incremental import Memo, Partials
-from engine.core.inputs import Inputs
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Inputs, Result
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.view import VIEW
 from engine.query_profile.workloads.deltas import Snapshot

@@ -9,9 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.core.inputs import FileInfo, Inputs
 from engine.core.reading import Source
-from engine.core.result import Result
+from engine.core.view import FileInfo, Inputs, Result
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.metric_files import Metrics

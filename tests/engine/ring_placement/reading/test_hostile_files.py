@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.problems import Problems
-from engine.core.reading import Reading, Source
+from engine.core.reading import Problems, Reading, Source
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.bucket_files import Block as StoredBlock

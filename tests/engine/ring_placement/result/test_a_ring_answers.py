@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.inputs import Inputs
-from engine.core.view import Context
+from engine.core.view import Context, Inputs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.view import VIEW
 from sample_data.ring_placement import mimir

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from engine.core.incremental import Memo
-from engine.core.inputs import Inputs
-from engine.core.view import NoInput
+from engine.core.view import Inputs, NoInput
 from engine.run_comparison.parameters import ComparisonParameters, parse_run_rule
 from engine.run_comparison.perf_tests import benchmark_tool
 from engine.run_comparison.runs import selection

@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from engine.core.incremental import Memo
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Result
 from engine.job_heuristics.mapreduce.model.assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW

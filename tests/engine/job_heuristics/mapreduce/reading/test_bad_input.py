@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.parameters import Attachment
-from engine.core.problems import Problem
-from engine.core.reading import Reading, Source
-from engine.core.result import Result
-from engine.core.view import Context, NoInput
+from engine.core.reading import Problem, Reading, Source
+from engine.core.view import Context, NoInput, Result
 from engine.job_heuristics.mapreduce.model.job_conf import named_task
 from engine.job_heuristics.mapreduce.reading.kinds import HISTORY
 from engine.job_heuristics.parameters import JobParameters

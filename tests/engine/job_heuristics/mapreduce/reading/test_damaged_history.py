@@ -10,9 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.core.problems import Problem, fold
-from engine.core.reading import Source
-from engine.core.result import Result
+from engine.core.reading import Problem, Source, fold
+from engine.core.view import Result
 from engine.job_heuristics.mapreduce.reading.event_collector import Collector
 from engine.job_heuristics.mapreduce.reading.kinds import HISTORY
 from engine.job_heuristics.parameters import JobParameters

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from engine.core.parameters import Attachment
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from tests.engine.job_heuristics.helper import inputs_below, inputs_of, read_bytes

@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 
 from engine.core.incremental import Memo
-from engine.core.result import Result
-from engine.core.view import Context
+from engine.core.view import Context, Result
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.mapreduce.model.assembly import current_model
 from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
