@@ -79,11 +79,8 @@ def by_subject(findings: Iterable[Finding]) -> dict[str, Finding]:
     """Return the worst finding of each subject, from level ``low`` on; of equal ones the first."""
     worst: dict[str, Finding] = {}
     for finding in findings:
-        rank = units.rank(finding.level)
-        if rank < 2 or finding.rest:
-            continue
         known = worst.get(finding.subject)
-        if known is None or rank > units.rank(known.level):
+        if not finding.rest and units.rank(finding.level) > (units.rank(known.level) if known is not None else 1):
             worst[finding.subject] = finding
     return worst
 
@@ -111,16 +108,12 @@ def _headline_events(before: Sequence[Headline], after: Sequence[Headline], time
     """Return an event for each headline number whose level changed to or from one that is not fine."""
     known = {number.label: number for number in before}
     events = []
-    for number in after:
-        old = known.get(number.label)
-        if old is None:
-            continue
+    for old, number in ((known[number.label], number) for number in after if number.label in known):
         was, now = (max(units.rank(each.level), 1) for each in (old, number))
-        if was == now:
-            continue
-        change: Change = "worse" if now > was else "better"
-        text = f"{number.value}, was {old.value}"
-        events.append(Event(time_ms, view, change, number.level or "ok", number.label, text))
+        if was != now:
+            change: Change = "worse" if now > was else "better"
+            text = f"{number.value}, was {old.value}"
+            events.append(Event(time_ms, view, change, number.level or "ok", number.label, text))
     return events
 
 

@@ -103,10 +103,9 @@ class JobHeuristics:
         judged = judge_all(model, chosen.of(MapReduceHeuristic), wanted, context)
         if apps:
             of_spark = judge_apps(apps, chosen.of(SparkHeuristic), context)
-            both = ("all jobs", judged.version, of_spark.version)
             judged = context.memo.value(
                 f"verdicts of both {'now' if context.at_ms is None else 'past'}",
-                both,
+                ("all jobs", judged.version, of_spark.version),
                 partial(together, judged, of_spark),
             )
         context.check()
@@ -124,12 +123,11 @@ class JobHeuristics:
         if parameters.compare is not None and parameters.compare not in (*model.parts, *apps.apps):
             problems.append(Problem.at("-o compare", "bad-option", f"there is no job {parameters.compare!r}"))
         order = [t.name for t in self.tables if t.name in tables]
-        summary: dict[str, Any] = dict(more.summary)
         return Result(
             view=self.name,
-            summary=summary,
+            summary=more.summary,
             tables={name: tables[name] for name in order},
-            headline=_headline(summary),
+            headline=_headline(more.summary),
             findings=judged.findings,
             notes=(*notes, *more.notes, *left_out),
             problems=fold(problems),
@@ -200,13 +198,11 @@ def _gb_hours(mb_s: float) -> str:
 
 
 def _notes(parameters: JobParameters, chosen: Rules[Heuristic]) -> tuple[str, ...]:
-    notes = []
-    if parameters.mode == "published":
-        notes.append("Dr. Elephant's published description; table differences names what its code gives.")
-    else:
-        notes.append(
-            "Dr. Elephant's code, number for number; table differences names what its published description gives."
-        )
+    notes = [
+        "Dr. Elephant's published description; table differences names what its code gives."
+        if parameters.mode == "published"
+        else "Dr. Elephant's code, number for number; table differences names what its published description gives."
+    ]
     if parameters.heuristic_conf is not None:
         notes.append(f"Thresholds from {parameters.heuristic_conf.name}: {len(chosen.rules)} heuristics in force.")
     if parameters.block_size != _DEFAULT_BLOCK:

@@ -222,6 +222,7 @@ _OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Mod: math.fmod,
 }
 
 
@@ -233,13 +234,8 @@ def _value(node: ast.AST, depth: int) -> float:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         value = _value(node.operand, depth + 1)
         return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, ast.BinOp):
-        left, right = _value(node.left, depth + 1), _value(node.right, depth + 1)
-        if isinstance(node.op, ast.Mod):
-            return math.fmod(left, right)
-        for kind, apply in _OPERATORS.items():
-            if isinstance(node.op, kind):
-                return apply(left, right)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_value(node.left, depth + 1), _value(node.right, depth + 1))
     raise ValueError("not arithmetic")
 
 

@@ -107,10 +107,9 @@ class StoredTable:
                 reason = f"not a readable part of the table {self.table.name} of a fleet result: {why}"
                 self.problems.append(Problem.at(str(path), "bad-parquet", reason))
 
-    def rows(self, columns: Iterable[str] | None = None, *, where: tuple[str, str]) -> pl.DataFrame:
+    def rows(self, where: tuple[str, str]) -> pl.DataFrame:
         """Return the rows of all files where a column equals a text."""
-        names = tuple(self.table.schema if columns is None else columns)
-        return pl.concat([self.table.empty().select(names), *self.frames(names, where=where)])
+        return pl.concat([self.table.empty(), *self.frames(where=where)])
 
     def _typed(self, frame: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
         """Return ``frame`` with the declared types. Raises Damaged."""

@@ -105,14 +105,9 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
 
 def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
     """Names of the groups in order, and for each job the index of its group."""
-    if by == "hour":
-        keys = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR).to_series()
-        found = keys.unique()
-        labels = [_hour(hour) for hour in found.to_list()]
-    else:
-        keys = listing[by]
-        found = keys.unique()
-        labels = ["?" if value is None else value for value in found.to_list()]
+    keys = listing.select(pl.coalesce("finish_ms", "submit_ms") // _HOUR if by == "hour" else by).to_series()
+    found = keys.unique()
+    labels = ["?" if value is None else _hour(value) if by == "hour" else value for value in found.to_list()]
     names = sorted(set(labels))
     place = {name: k for k, name in enumerate(names)}
     places = pl.Series([place[label] for label in labels], dtype=pl.Int32)
@@ -138,10 +133,8 @@ def _sums(group: Array, values: Array, groups: int) -> Array:
     return sums
 
 
-def _hour(hours: int | None) -> str:
-    """Return the UTC hour this many hours after the epoch; ``?`` if unknown or beyond the years 1 to 9999."""
-    if hours is None:
-        return "?"
+def _hour(hours: int) -> str:
+    """Return the UTC hour this many hours after the epoch; ``?`` beyond the years 1 to 9999."""
     try:
         return (datetime(1970, 1, 1) + timedelta(hours=hours)).strftime("%Y-%m-%d %H:00")
     except OverflowError:

@@ -30,7 +30,7 @@ from engine.job_heuristics.spark.insight.whatif import (
     predict,
     schedule,
 )
-from engine.job_heuristics.spark.model.app import App, SqlExecution
+from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
 from engine.job_heuristics.spark.rules.verdict_tables import TYPE
@@ -215,9 +215,11 @@ def _sql(app: App, plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
         longest = max(range(len(nodes)), key=own.__getitem__, default=None)
         widest, largest = (max(nodes, key=key, default=None) for key in (lambda n: n.rows or 0, lambda n: n.bytes or 0))
         scans = [node for node in nodes if node.name.startswith("Scan")]
+        took = one.end_ms - one.start_ms if one.end_ms is not None and one.start_ms is not None else None
+        state = "RUNNING" if one.end_ms is None else "FAILED" if one.error else "SUCCEEDED"
         rows.append(
             (
-                one.number, one.root, one.description, _sql_state(one), one.start_ms, _took(one),
+                one.number, one.root, one.description, state, one.start_ms, took,
                 ", ".join(map(str, jobs.get(one.number, ()))), len(nodes),
                 *((nodes[longest].name, own[longest]) if longest is not None and own[longest] else ("", None)),
                 *((widest.name, widest.rows) if widest and widest.rows else ("", None)),
@@ -227,16 +229,6 @@ def _sql(app: App, plans: dict[int, list[PlanRow]]) -> pl.DataFrame:
             )
         )  # fmt: skip
     return of_rows(SQL, rows)
-
-
-def _sql_state(one: SqlExecution) -> str:
-    if one.end_ms is None:
-        return "RUNNING"
-    return "FAILED" if one.error else "SUCCEEDED"
-
-
-def _took(one: SqlExecution) -> int | None:
-    return one.end_ms - one.start_ms if one.end_ms is not None and one.start_ms is not None else None
 
 
 def _plans(plans: dict[int, list[PlanRow]]) -> pl.DataFrame:

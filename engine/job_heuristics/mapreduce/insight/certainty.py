@@ -155,9 +155,7 @@ def _drawn(job: Job, rules: MapReduceRules, rng: np.random.Generator, copies: in
 
 
 def _moved(values: Floats, centre: float, around: float, shrink: float) -> Floats:
-    if not (np.isfinite(centre) and np.isfinite(around)):
-        return values
-    return around + (values - centre) * shrink
+    return around + (values - centre) * shrink if np.isfinite(centre) and np.isfinite(around) else values
 
 
 def _whole(side: Side) -> Sample:
@@ -168,9 +166,7 @@ def _whole(side: Side) -> Sample:
 
 def _thinned(side: Side, rng: np.random.Generator) -> Side:
     n = len(side.total)
-    if n <= MOST:
-        return side
-    return side.at(np.sort(rng.choice(n, MOST, replace=False)))
+    return side if n <= MOST else side.at(np.sort(rng.choice(n, MOST, replace=False)))
 
 
 def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Sample:
@@ -236,7 +232,8 @@ def _side_left(
         return None, f"no {side.word} has finished yet"
     slots = max(1, len(ages))
     if not len(ages):
-        slots = max(1, min(waiting, _recent_slots(job, side)))
+        started = _started(job, side)
+        slots = max(1, min(waiting, peak_slots(job.attempts.start[started], job.attempts.finish[started])))
     chance = survivors(lengths, ages)
     order = np.argsort(lengths, kind="stable")
     ordered, tail = lengths[order].astype(np.float64), np.cumsum(chance[order])
@@ -266,8 +263,3 @@ def _finish(rest: Floats, ordered: Floats, tail: Floats, waiting: int, slots: in
     # Many waves: total work over containers, plus half a long task for the last wave.
     work = float(rest.sum()) + waiting * float(drawn.mean())
     return max(float(rest.max()) if len(rest) else 0.0, work / slots + 0.5 * float(np.quantile(drawn, 0.95)))
-
-
-def _recent_slots(job: Job, side: Side) -> int:
-    started = _started(job, side)
-    return max(1, peak_slots(job.attempts.start[started], job.attempts.finish[started]))

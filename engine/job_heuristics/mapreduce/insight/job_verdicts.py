@@ -17,7 +17,7 @@ from engine.job_heuristics.dr_elephant.gates import Array, Tree
 from engine.job_heuristics.mapreduce.model.model import SIDE_COLUMNS, Job, Side
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRule, MapReduceRules
 from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
-from engine.job_heuristics.mapreduce.rules.side_stats import Groups, Measure, SideTasks, TaskStats
+from engine.job_heuristics.mapreduce.rules.side_stats import Copies, SideTasks, TaskStats
 
 Floats = NDArray[np.float64]
 
@@ -49,85 +49,6 @@ def all_tasks_of(side: Side) -> SideTasks:
     return SideTasks(np.zeros(len(columns["data"]), dtype=np.int64), 1, columns)
 
 
-class Copies:
-    """Weighted copies of one side's tasks: ``weights`` of shape (copies, tasks). ``TaskStats``, one group per copy."""
-
-    def __init__(self, columns: Mapping[str, Array], weights: Floats) -> None:
-        self.columns = columns
-        self.weights = weights
-        self.tasks = weights.sum(axis=1)
-
-    def __getitem__(self, column: str) -> Array:
-        """Return a number of each task. Raises KeyError."""
-        return self.columns[column]
-
-    def where(self, mask: Array) -> TaskStats:
-        """Return the tasks where ``mask`` is set."""
-        if mask.all():
-            return self
-        return Copies({name: values[mask] for name, values in self.columns.items()}, self.weights[:, mask])
-
-    def whole(self, values: Array) -> Array:
-        """Return the weighted sum per copy."""
-        return self.weights @ values.astype(np.float64)
-
-    def count(self, mask: Array) -> Array:
-        """Return the weight of the tasks where ``mask`` is set, per copy."""
-        return self.whole(mask)
-
-    def average(self, values: Array) -> Array:
-        """Return the weighted mean, truncated; 0 without tasks."""
-        return np.trunc(_divide(self.whole(values), self.tasks))
-
-    def median(self, values: Array) -> Array:
-        """Return the weighted lower median; 0 without tasks."""
-        if not len(values):
-            return np.zeros(len(self.weights))
-        order = np.argsort(values, kind="stable")
-        reach = np.cumsum(self.weights[:, order], axis=1)
-        at = (reach < reach[:, -1:] / 2).sum(axis=1)
-        return values[order][np.minimum(at, len(values) - 1)].astype(np.float64)
-
-    def largest(self, values: Array, empty: int) -> Array:
-        """Return the largest value of any task; ``empty`` without tasks."""
-        return np.full(len(self.weights), values.max() if len(values) else empty)
-
-    def smallest(self, values: Array, empty: int) -> Array:
-        """Return the smallest value of any task; ``empty`` without tasks."""
-        return np.full(len(self.weights), values.min() if len(values) else empty)
-
-    def two_groups(self, values: Array) -> Groups:
-        """Return two groups as Dr. Elephant divides values; see ``Segments.two_groups``."""
-        copies = len(self.weights)
-        if not len(values):
-            zero = np.zeros(copies)
-            return Groups(zero, zero, zero, zero, zero)
-        order = np.argsort(values, kind="stable")
-        ordered, weights = values[order], self.weights[:, order]
-        edge = np.zeros((copies, 1))
-        count = np.concatenate([edge, np.cumsum(weights, axis=1)], axis=1)
-        total = np.concatenate([edge, np.cumsum(weights * ordered, axis=1)], axis=1)
-        rows = np.arange(copies)
-        low_n = high_n = low = middle = np.zeros(copies)
-        high = np.trunc(_divide(total[:, -1], count[:, -1]))
-        for _ in range(3):
-            middle = high - low
-            at = np.searchsorted(ordered, middle, side="left")
-            low_n, high_n = count[rows, at], count[:, -1] - count[rows, at]
-            low = np.trunc(_divide(total[rows, at], low_n))
-            high = np.trunc(_divide(total[:, -1] - total[rows, at], high_n))
-        return Groups(low_n, low, high_n, high, middle)
-
-    def two_means(self, values: Array) -> Groups:
-        """Raise NotImplementedError: copies are judged by Dr. Elephant's code only."""
-        raise NotImplementedError
-
-
-def _divide(part: Array, whole: Array) -> Array:
-    """Divide; 0 where the divisor is 0."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=np.abs(whole) > 1e-9)
-
-
 class Measures(dict[str, Array]):
     """Measures of task groups by name: given values, others computed on first use. ``tasks``: with times;
     ``everything``: all tasks."""
@@ -136,18 +57,16 @@ class Measures(dict[str, Array]):
         super().__init__(values)
         self._tasks = tasks
         self._everything = everything
-        self._declared = _declared()
 
     def __missing__(self, name: str) -> Array:
-        measure = self._declared[name]
+        measure = _DECLARED[name]
         tasks = self._everything if measure.of_all else self._tasks
         self.update(zip(measure.names, measure.compute(tasks), strict=True))
         return self[name]
 
 
-def _declared() -> dict[str, Measure]:
-    """Return all measures by each of their names."""
-    return {name: measure for measure in MEASURES for name in measure.names}
+_DECLARED = {name: measure for measure in MEASURES for name in measure.names}
+"""All measures by each of their names."""
 
 
 @dataclass(frozen=True, slots=True)

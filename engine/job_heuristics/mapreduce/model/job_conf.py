@@ -129,18 +129,11 @@ def _variable_or_none(value: str | None) -> str | None:
         return None
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,4000}")
-
-
-_DOUBLE = re.compile(
+JAVA_DOUBLE = re.compile(
     r"[\x00-\x20]*[+-]?(?:NaN|Infinity|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
     r"|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)[\x00-\x20]*"
 )
-
-
-def is_double(value: str) -> bool:
-    """Whether Java's ``Double.parseDouble`` takes a text."""
-    return _DOUBLE.fullmatch(value) is not None
+"""Texts that Java's ``Double.parseDouble`` takes."""
 
 
 def stated_mb(properties: Mapping[str, str], side: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from engine.core.reading import MAX_FIELD, Problem, Problems, Reading, clean
 from engine.job_heuristics.mapreduce.reading.records import (
     AMStarted,
+    AttemptEnd,
     Counters,
     Group,
     JobFinished,
@@ -327,7 +328,7 @@ _JOB_COLUMNS = (
 # --- one event at a time ---------------------------------------------------------------------------------------------
 
 
-def _progress(event: MapAttemptFinished | TaskAttemptUnsuccessfulCompletion) -> bytes | None:
+def _progress(event: AttemptEnd) -> bytes | None:
     clock = bytes(event.clockSplits)
     if len(clock) < 3:
         return None

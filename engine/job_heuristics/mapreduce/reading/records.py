@@ -67,10 +67,15 @@ class AMStarted(Record):
     nodeManagerHost: Text = None
 
 
-class JobSubmitted(Record):
-    """The job was submitted."""
+class JobRecord(Record):
+    """Anything that happened to a job."""
 
     jobid: str
+
+
+class JobSubmitted(JobRecord):
+    """The job was submitted."""
+
     submitTime: Time
     jobName: Text = None
     userName: Text = None
@@ -80,44 +85,39 @@ class JobSubmitted(Record):
     workflowNodeName: Text = None
 
 
-class JobQueueChange(Record):
+class JobQueueChange(JobRecord):
     """The job moved to a queue."""
 
-    jobid: str
     jobQueueName: Text = None
 
 
-class JobInited(Record):
+class JobInited(JobRecord):
     """The application master has computed the splits."""
 
-    jobid: str
     launchTime: Time
     totalMaps: Long
     totalReduces: Long
     uberized: bool | None = None
 
 
-class JobInfoChange(Record):
+class JobInfoChange(JobRecord):
     """Corrected times of the job."""
 
-    jobid: str
     submitTime: Time
     launchTime: Time
 
 
-class JobFinished(Record):
+class JobFinished(JobRecord):
     """The job succeeded."""
 
-    jobid: str
     finishTime: Time
     finishedMaps: Long
     finishedReduces: Long
 
 
-class JobUnsuccessfulCompletion(Record):
+class JobUnsuccessfulCompletion(JobRecord):
     """The job failed or was killed."""
 
-    jobid: str
     finishTime: Time
     jobStatus: Text = None
     finishedMaps: Long = 0
@@ -147,46 +147,41 @@ class TaskAttemptStarted(Record):
     avataar: Text = None
 
 
-class MapAttemptFinished(Record):
-    """An attempt of a map succeeded. Its counters are decoded from the task's own event."""
+class AttemptEnd(Record):
+    """Any end of an attempt."""
 
     taskid: str
     attemptId: str
     finishTime: Time
     taskType: str = ""
-    taskStatus: str = "SUCCEEDED"
-    mapFinishTime: Time | None = None
-    shuffleFinishTime: Time | None = None
-    sortFinishTime: Time | None = None
     hostname: Text = None
     rackname: Text = None
-    state: Text = None
     clockSplits: msgspec.Raw = msgspec.Raw(b"")
     cpuUsages: msgspec.Raw = msgspec.Raw(b"")
     vMemKbytes: msgspec.Raw = msgspec.Raw(b"")
     physMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+
+
+class MapAttemptFinished(AttemptEnd):
+    """An attempt of a map succeeded. Its counters are decoded from the task's own event."""
+
+    taskStatus: str = "SUCCEEDED"
+    mapFinishTime: Time | None = None
+    shuffleFinishTime: Time | None = None
+    sortFinishTime: Time | None = None
+    state: Text = None
 
 
 ARRAYS = ("clockSplits", "cpuUsages", "vMemKbytes", "physMemKbytes")
 """Fields with the twelve readings of an attempt, kept as JSON."""
 
 
-class TaskAttemptUnsuccessfulCompletion(Record):
+class TaskAttemptUnsuccessfulCompletion(AttemptEnd):
     """An attempt failed or was killed."""
 
-    taskid: str
-    attemptId: str
-    finishTime: Time
-    taskType: str = ""
     status: str = "FAILED"
-    hostname: Text = None
-    rackname: Text = None
     error: Text = None
     counters: Counters | None = None
-    clockSplits: msgspec.Raw = msgspec.Raw(b"")
-    cpuUsages: msgspec.Raw = msgspec.Raw(b"")
-    vMemKbytes: msgspec.Raw = msgspec.Raw(b"")
-    physMemKbytes: msgspec.Raw = msgspec.Raw(b"")
 
 
 class TaskFinished(Record):

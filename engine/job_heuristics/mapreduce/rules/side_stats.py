@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,44 +27,6 @@ class Groups(NamedTuple):
     high_n: Array
     high_mean: Array
     middle: Array
-
-
-class TaskStats(Protocol):
-    """Tasks with times in numbered groups (sides of jobs, or weighted copies of one side): columns and statistics.
-
-    Statistics return one value per group; averages and medians are truncated to whole numbers, 0 without tasks.
-    """
-
-    def __getitem__(self, column: str) -> Array:
-        """Return a number of each task: a column of ``TASK_NUMBERS``, ``peak``, or ``data`` (bytes read by a map or
-        fetched by a reduce)."""
-
-    def where(self, mask: Array) -> TaskStats:
-        """Return the tasks where ``mask`` is set."""
-
-    def average(self, values: Array) -> Array:
-        """Return the average of a number of each task."""
-
-    def whole(self, values: Array) -> Array:
-        """Return the sum of whole numbers."""
-
-    def count(self, mask: Array) -> Array:
-        """Return the number of tasks where ``mask`` is set."""
-
-    def median(self, values: Array) -> Array:
-        """Return the median of whole numbers."""
-
-    def largest(self, values: Array, empty: int) -> Array:
-        """Return the largest value; ``empty`` without tasks."""
-
-    def smallest(self, values: Array, empty: int) -> Array:
-        """Return the smallest value; ``empty`` without tasks."""
-
-    def two_groups(self, values: Array) -> Groups:
-        """Return two groups as Dr. Elephant's code divides values."""
-
-    def two_means(self, values: Array) -> Groups:
-        """Return two groups as the published description divides values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +212,93 @@ class SideTasks(Segments):
     def count(self, mask: Array) -> Array:
         """Return the number of tasks where ``mask`` is set, per segment."""
         return _count(self.segment[mask], self.groups)
+
+
+class Copies:
+    """Weighted copies of one side's tasks: ``weights`` of shape (copies, tasks), one group per copy; else as ``SideTasks``."""
+
+    def __init__(self, columns: Mapping[str, Array], weights: Array) -> None:
+        self.columns = columns
+        self.weights = weights
+        self.tasks = weights.sum(axis=1)
+
+    def __getitem__(self, column: str) -> Array:
+        """Return a number of each task. Raises KeyError."""
+        return self.columns[column]
+
+    def where(self, mask: Array) -> Copies:
+        """Return the tasks where ``mask`` is set."""
+        if mask.all():
+            return self
+        return Copies({name: values[mask] for name, values in self.columns.items()}, self.weights[:, mask])
+
+    def whole(self, values: Array) -> Array:
+        """Return the weighted sum per copy."""
+        return self.weights @ values.astype(np.float64)
+
+    def count(self, mask: Array) -> Array:
+        """Return the weight of the tasks where ``mask`` is set, per copy."""
+        return self.whole(mask)
+
+    def average(self, values: Array) -> Array:
+        """Return the weighted mean, truncated; 0 without tasks."""
+        return np.trunc(_divide(self.whole(values), self.tasks))
+
+    def median(self, values: Array) -> Array:
+        """Return the weighted lower median; 0 without tasks."""
+        if not len(values):
+            return np.zeros(len(self.weights))
+        order = np.argsort(values, kind="stable")
+        reach = np.cumsum(self.weights[:, order], axis=1)
+        at = (reach < reach[:, -1:] / 2).sum(axis=1)
+        return values[order][np.minimum(at, len(values) - 1)].astype(np.float64)
+
+    def largest(self, values: Array, empty: int) -> Array:
+        """Return the largest value of any task; ``empty`` without tasks."""
+        return np.full(len(self.weights), values.max() if len(values) else empty)
+
+    def smallest(self, values: Array, empty: int) -> Array:
+        """Return the smallest value of any task; ``empty`` without tasks."""
+        return np.full(len(self.weights), values.min() if len(values) else empty)
+
+    def two_groups(self, values: Array) -> Groups:
+        """Return two groups as Dr. Elephant divides values; see ``Segments.two_groups``."""
+        copies = len(self.weights)
+        if not len(values):
+            zero = np.zeros(copies)
+            return Groups(zero, zero, zero, zero, zero)
+        order = np.argsort(values, kind="stable")
+        ordered, weights = values[order], self.weights[:, order]
+        edge = np.zeros((copies, 1))
+        count = np.concatenate([edge, np.cumsum(weights, axis=1)], axis=1)
+        total = np.concatenate([edge, np.cumsum(weights * ordered, axis=1)], axis=1)
+        rows = np.arange(copies)
+        low_n = high_n = low = middle = np.zeros(copies)
+        high = np.trunc(_divide(total[:, -1], count[:, -1]))
+        for _ in range(3):
+            middle = high - low
+            at = np.searchsorted(ordered, middle, side="left")
+            low_n, high_n = count[rows, at], count[:, -1] - count[rows, at]
+            low = np.trunc(_divide(total[rows, at], low_n))
+            high = np.trunc(_divide(total[:, -1] - total[rows, at], high_n))
+        return Groups(low_n, low, high_n, high, middle)
+
+    def two_means(self, values: Array) -> Groups:
+        """Raise NotImplementedError: copies are judged by Dr. Elephant's code only."""
+        raise NotImplementedError
+
+
+def _divide(part: Array, whole: Array) -> Array:
+    """Divide; 0 where the divisor is 0."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=np.abs(whole) > 1e-9)
+
+
+TaskStats = SideTasks | Copies
+"""Tasks with times in numbered groups: sides of jobs, or weighted copies of one side.
+
+Statistics return one value per group; averages and medians are truncated to whole numbers, 0 without tasks. Columns are those
+of ``TASK_NUMBERS``, ``peak``, and ``data`` (bytes read by a map or fetched by a reduce).
+"""
 
 
 def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:

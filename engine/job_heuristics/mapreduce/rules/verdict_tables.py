@@ -77,7 +77,9 @@ def _slow_start_error(value: str | None) -> str:
     """Return the error of parsing the slow-start share, which the wait metric reads and does not use."""
     if value is None:
         return _NO_SLOW_START
-    return "" if job_conf.is_double(value) else f'java.lang.NumberFormatException: For input string: "{value}"'
+    return (
+        "" if job_conf.JAVA_DOUBLE.fullmatch(value) else f'java.lang.NumberFormatException: For input string: "{value}"'
+    )
 
 
 def assumptions(jobs: Jobs) -> list[str]:

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.job_heuristics.spark.model.app import DRIVER, App, Executor
-from engine.job_heuristics.tables import COSTS
+from engine.job_heuristics.tables import COSTS, of_rows
 
 Ints = NDArray[np.int64]
 MB = 2**20
@@ -224,7 +224,8 @@ def costs(
     """Return the rows of ``COSTS``: applications in their order, causes in ``CAUSES`` order, only causes that cost
     something. An executor needed at most ``headroom`` times its largest heap; without logged memory nothing counts as
     over-sizing."""
-    rows: dict[str, list[object]] = {name: [] for name in COSTS.schema}
+    rows = []
+    priced = price_gb_h is not None or price_vcore_h is not None
     for app_id, app in apps.items():
         parts = split(resources(app), headroom)
         total = sum(mb_ms for _, mb_ms, _ in parts.values())
@@ -232,15 +233,14 @@ def costs(
             attempts, mb_ms, core_ms = parts.get(cause, (0, 0, 0))
             if mb_ms <= 0 and core_ms <= 0:
                 continue
-            priced = price_gb_h is not None or price_vcore_h is not None
             price = mb_ms / 1024 / 3.6e6 * (price_gb_h or 0) + core_ms / 3.6e6 * (price_vcore_h or 0)
-            cells = (
-                app_id, cause, attempts, mb_ms, mb_ms / 1000, core_ms / 1000, 100 * mb_ms / total if total else 0.0,
-                price if priced else None,
+            rows.append(
+                (
+                    app_id, cause, attempts, mb_ms, mb_ms / 1000, core_ms / 1000, 100 * mb_ms / total if total else 0.0,
+                    price if priced else None,
+                )
             )  # fmt: skip
-            for name, cell in zip(rows, cells, strict=True):
-                rows[name].append(cell)
-    return COSTS.frame(rows)
+    return of_rows(COSTS, rows)
 
 
 def split(held: Resources, headroom: float = 1.5) -> dict[str, Part]:
@@ -273,7 +273,7 @@ def _add(found: dict[str, list[int]], one: Held, times: Mapping[str, tuple[int, 
             found["over-sizing"][0] += attempts
             found["over-sizing"][1] += over
     idle = found["idle executors"]
-    idle[0], idle[1], idle[2] = idle[0] + 1, idle[1] + left, idle[2] + cores_left
+    idle[:] = idle[0] + 1, idle[1] + left, idle[2] + cores_left
 
 
 def _needed_mb(one: Held, headroom: float) -> int:

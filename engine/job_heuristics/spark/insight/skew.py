@@ -89,23 +89,19 @@ def _one(stage: Stage, part: pl.DataFrame, slots: int) -> StageTasks:
     host = part["host"][longest]
     skewed = run[longest] > LEAST_MS and run[longest] > MOST_RATIO * max(median, 1)
     ratio = _host_ratio(part, host) if skewed else 1.0
+    # Why the longest task took long: its bytes relative to the median, its host relative to others, else its keys.
+    much = read[longest] > DATA_RATIO * max(middle, 1)
+    cause = "" if not skewed else "data" if much else "host" if ratio >= HOST_RATIO else "keys"
     took = part["took"].to_numpy()
     overhead = np.maximum(took - part["worked"].to_numpy() - part["fetched"].to_numpy(), 0)
     # The last task of each slot: after its end the slot is idle for this stage.
     last = np.sort(part["finish_ms"].to_numpy())[-max(1, slots) :]
     return StageTasks(
         stage, part.height, median, int(run[longest]), middle, int(read[longest]), int(part["moved"].max() or 0),  # type: ignore[arg-type]
-        host, ratio, _cause(int(read[longest]), middle, ratio) if skewed else "",
+        host, ratio, cause,
         int((part["memory_spilled"] > 0).sum()), int(part["peak_memory"].max() or 0),  # type: ignore[arg-type]
         int(overhead.sum()), int(took.sum()), int((last[-1] - last).sum()),
     )  # fmt: skip
-
-
-def _cause(longest: int, median: int, host_ratio: float) -> str:
-    """Return why a task took long, from its bytes relative to the median and its host relative to others."""
-    if longest > DATA_RATIO * max(median, 1):
-        return "data"
-    return "host" if host_ratio >= HOST_RATIO else "keys"
 
 
 def _host_ratio(part: pl.DataFrame, host: str) -> float:

@@ -14,8 +14,8 @@ from engine.core.incremental import Partials
 from engine.core.tables import Table
 from engine.core.view import FILE, Context, Inputs
 from engine.job_heuristics.spark import tables
-from engine.job_heuristics.spark.model.app import App, AppAttempt, SqlExecution
-from engine.job_heuristics.spark.model.history_server import Events, Summary, summarise
+from engine.job_heuristics.spark.model.app import DRIVER, App, AppAttempt, SqlExecution
+from engine.job_heuristics.spark.model.history_server import Summary, summarise
 from engine.job_heuristics.spark.reading.event_log import GROWING
 from engine.job_heuristics.spark.tables import SPARK_TASK_STARTS
 
@@ -253,13 +253,8 @@ class _Rows:
         self._frames: dict[str, dict[Part, pl.DataFrame]] = {}
         for table in tables.SPARK_INPUTS:
             frame = inputs.of(table.name, frozenset(files)) if files else table.empty()
-            by_part = {}
-            if frame.height:
-                for key, part in frame.partition_by(
-                    FILE, "log", maintain_order=True, as_dict=True, include_key=False
-                ).items():
-                    by_part[int(key[0]), key[1]] = part
-            self._frames[table.name] = by_part
+            parts = frame.partition_by(FILE, "log", maintain_order=True, as_dict=True, include_key=False)
+            self._frames[table.name] = {(int(file), log): part for (file, log), part in parts.items()}
 
     def of(self, table: Table, log: Log) -> pl.DataFrame:
         """Return the rows of ``log``, with sequence numbers growing over its parts."""
@@ -267,14 +262,11 @@ class _Rows:
         for place, part in enumerate(log.parts):
             frame = self._frames[table.name].get(part)
             if frame is not None:
-                found.append(frame.with_columns(_moved(frame, place)) if place else frame)
+                places = [name for name in ("seq", "start_seq") if name in frame.columns]
+                found.append(frame.with_columns(pl.col(places) + place * _STEP))
         if not found:
             return table.empty().drop("log")
         return found[0] if len(found) == 1 else pl.concat(found, rechunk=True)
-
-
-def _moved(frame: pl.DataFrame, place: int) -> list[pl.Expr]:
-    return [pl.col(name) + place * _STEP for name in ("seq", "start_seq") if name in frame.columns]
 
 
 def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: Inputs) -> App | None:
@@ -292,16 +284,13 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
         facts[0] = frames["spark_events"]
     attempts = tuple(_attempt(each, fact, at_ms) for each, fact in zip(logs, facts, strict=True))
     events = facts[0]
-    summary = summarise(
-        Events(*(frames[name] for name in (
-            "spark_jobs", "spark_stages", "spark_executors", "spark_task_starts", "spark_task_ends", "spark_blocks",
-            "spark_peaks",
-        )))
-    )  # fmt: skip
+    summary = summarise(frames)
     start = _first(events, "START")
     state = _state(log, events, summary, attempts[0].end_ms is not None)
     end = attempts[0].end_ms if attempts[0].end_ms is not None else _newest(frames)
-    _driver_time(summary, attempts[0].start_ms, end)
+    for executor in summary.executors:  # the history server since Spark 3.3: the driver's time is the application's
+        if executor.name == DRIVER and attempts[0].start_ms is not None and end is not None:
+            executor.duration_ms = end - attempts[0].start_ms
     conf = frames["spark_conf"]
     first_conf = conf.filter(pl.col("seq") == conf["seq"].min()) if conf.height else conf
     properties = dict(first_conf.select("key", "value").iter_rows())
@@ -359,13 +348,6 @@ def _state(log: Log, events: pl.DataFrame, summary: Summary, ended: bool) -> str
     if last is None or last.status == "SUCCEEDED":
         return "SUCCEEDED"
     return "KILLED" if "SparkContext was shut down" in (last.error or "") else "FAILED"
-
-
-def _driver_time(summary: Summary, start: int | None, end: int | None) -> None:
-    """Set the driver's time to that of the application, as the history server does since Spark 3.3."""
-    for executor in summary.executors:
-        if executor.name == "driver" and start is not None and end is not None:
-            executor.duration_ms = end - start
 
 
 def _sql(frame: pl.DataFrame) -> tuple[SqlExecution, ...]:

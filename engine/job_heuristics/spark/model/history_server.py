@@ -26,17 +26,8 @@ Key = tuple[int, int]
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Events:
-    """The rows of one log in its order, by input table; ``seq`` grows over all its parts."""
-
-    jobs: pl.DataFrame
-    stages: pl.DataFrame
-    executors: pl.DataFrame
-    starts: pl.DataFrame
-    ends: pl.DataFrame
-    blocks: pl.DataFrame
-    peaks: pl.DataFrame
+Frames = Mapping[str, pl.DataFrame]
+"""The rows of one log in its order, by input table; ``seq`` grows over all its parts."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +46,16 @@ def ids(text: str | None) -> tuple[int, ...]:
     return tuple(map(int, text.split(","))) if text else ()
 
 
-def summarise(events: Events) -> Summary:
+def summarise(frames: Frames) -> Summary:
     """Return what the history server shows of a log."""
-    tasks = _Tasks(events)
+    tasks = _Tasks(frames)
     replay = _Replay(tasks)
-    replay.run(events)
+    replay.run(frames)
     stages = [live.summed(tasks) for live in replay.stages.values()]
-    jobs = list(replay.jobs.values())
-    blocks = Blocks(events.stages)
-    executors = _executors(events, tasks, blocks)
+    blocks = Blocks(frames["spark_stages"])
+    executors = _executors(frames, tasks, blocks)
     return Summary(
-        tuple(sorted(jobs, key=lambda job: -job.number)),
+        tuple(sorted(replay.jobs.values(), key=lambda job: -job.number)),
         tuple(sorted(stages, key=lambda stage: (-stage.stage, -stage.attempt))),
         tuple(sorted(executors, key=lambda executor: executor.name)),
         tasks.open,
@@ -76,8 +66,8 @@ def summarise(events: Events) -> Summary:
 class _Tasks:
     """Starts and ends of tasks by position in the log."""
 
-    def __init__(self, events: Events) -> None:
-        ends, starts = events.ends, events.starts
+    def __init__(self, frames: Frames) -> None:
+        ends, starts = frames["spark_task_ends"], frames["spark_task_starts"]
         self.open = starts
         begun = ends["start_seq"].to_numpy() if ends["start_seq"].null_count() == 0 else None
         task_ids = ends["task_id"].to_numpy()
@@ -214,12 +204,12 @@ class _Replay:
         self._written: dict[int, int] = {}
         """Log position at which an ended job was last written."""
 
-    def run(self, events: Events) -> None:
+    def run(self, frames: Frames) -> None:
         """Follow all events."""
         rows: list[tuple[int, int, dict[str, Any]]] = [
-            (row["seq"], 0, row) for row in events.jobs.iter_rows(named=True)
+            (row["seq"], 0, row) for row in frames["spark_jobs"].iter_rows(named=True)
         ]
-        rows += [(row["seq"], 1, row) for row in events.stages.iter_rows(named=True)]
+        rows += [(row["seq"], 1, row) for row in frames["spark_stages"].iter_rows(named=True)]
         rows.sort(key=lambda each: each[:2])
         handlers = {
             "START": self._job_start, "END": self._job_end, "LISTED": self._listed, "SUBMITTED": self._submitted,
@@ -351,12 +341,12 @@ class _Replay:
 # -- executors -------------------------------------------------------------------------------------------------------
 
 
-def _executors(events: Events, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
+def _executors(frames: Frames, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
     """Return the executors; a re-added one starts afresh."""
     executors: dict[str, Executor] = {}
     spans: dict[str, tuple[int, int]] = {}
-    rows = [(row["seq"], 0, row) for row in events.executors.iter_rows(named=True)]
-    rows += [(row["seq"], 1, row) for row in events.blocks.iter_rows(named=True)]
+    rows = [(row["seq"], 0, row) for row in frames["spark_executors"].iter_rows(named=True)]
+    rows += [(row["seq"], 1, row) for row in frames["spark_blocks"].iter_rows(named=True)]
     rows.sort(key=lambda each: each[0])
     for seq, kind, row in rows:
         name = row["executor"]
@@ -379,13 +369,13 @@ def _executors(events: Events, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
             else:
                 live.max_memory = row["memory"] or 0
     _add_tasks(executors, spans, tasks)
-    _add_peaks(executors, events)
+    _add_peaks(executors, frames)
     return list(executors.values())
 
 
-def _add_peaks(executors: dict[str, Executor], events: Events) -> None:
+def _add_peaks(executors: dict[str, Executor], frames: Frames) -> None:
     """Set the peak memory of executors."""
-    peaks = events.peaks.group_by("executor").agg(pl.col(PEAKS).max())
+    peaks = frames["spark_peaks"].group_by("executor").agg(pl.col(PEAKS).max())
     for row in peaks.iter_rows(named=True):
         if row["executor"] in executors:
             one = executors[row["executor"]]

@@ -198,9 +198,7 @@ def packed(plan: bytes, problem: Callable[[str, str], None]) -> bytes | None:
 
 def unpacked(plan: Any) -> list[PlanNode]:
     """Return the nodes of a value of column ``plan``."""
-    if not plan:
-        return []
     try:
-        return _LIST.decode(plan)
+        return _LIST.decode(plan) if plan else []
     except msgspec.DecodeError:
         return []
