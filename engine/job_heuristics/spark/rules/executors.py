@@ -12,7 +12,7 @@ from engine.job_heuristics.dr_elephant.display import span
 from engine.job_heuristics.dr_elephant.gates import ratio
 from engine.job_heuristics.spark.model.app import App, Executor
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
-from engine.job_heuristics.spark.rules.values import Distribution, rate, size
+from engine.job_heuristics.spark.rules.metrics import Distribution, rate, size
 
 _BYTES, _MILLIS = "ignore_max_bytes_less_than_threshold", "ignore_max_millis_less_than_threshold"
 _LIMITS = "max_to_median_ratio_severity_thresholds"

@@ -11,7 +11,7 @@ from typing import Any
 from engine.job_heuristics.dr_elephant.gates import severities
 from engine.job_heuristics.spark.model.app import App, SparkJob, Stage
 from engine.job_heuristics.spark.rules.heuristic import RATES, SparkHeuristic, SparkRule, gate
-from engine.job_heuristics.spark.rules.values import rate
+from engine.job_heuristics.spark.rules.metrics import rate
 
 _JOBS, _TASKS = "job_failure_rate_severity_thresholds", "job_task_failure_rate_severity_thresholds"
 

@@ -1,14 +1,120 @@
-"""Dr. Elephant's metrics of a Spark application.
+"""How Dr. Elephant's Spark side reads and writes values, and its metrics of an application.
 
-Source: ``SparkMetricsAggregator``. See docs/models/job-heuristics.md, "Spark: metrics".
+Its classes are ``MemoryFormatUtils`` and ``SparkMetricsAggregator``. See docs/models/job-heuristics.md, "Spark: details" and
+"Spark: metrics".
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 
 from engine.job_heuristics.spark.model.app import App
-from engine.job_heuristics.spark.rules.values import Unreadable, bytes_of, whole
+
+_UNITS = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+_PATTERN = r"([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*((?:[T|G|M|K])?B?)?"
+_SIZE = re.compile(_PATTERN, re.IGNORECASE | re.ASCII)
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
+_LONGEST = 400
+"""Most characters of a size that are parsed."""
+MOST = 2**63 - 1
+
+
+class Unreadable(ValueError):
+    """Raised with the text of the exception that Dr. Elephant throws."""
+
+
+def bytes_of(text: str) -> int:
+    """Read a size: ``1.5g``, ``2048`` (bytes), ``1,5 GB`` (15). Raises Unreadable."""
+    bare = text.replace(",", "")
+    found = _SIZE.fullmatch(bare) if len(bare) <= _LONGEST else None
+    if found is None:
+        raise Unreadable(
+            f"java.lang.IllegalArgumentException: The formatted string [{text}] does not match with the regex /{_PATTERN}/"
+        )
+    number, unit = float(found.group(1)), (found.group(2) or "").upper()
+    unit += "" if unit.endswith("B") else "B"
+    if number < 0:
+        raise Unreadable(
+            f"java.lang.IllegalArgumentException: The number part of the memory cannot be less than zero: [{number}]."
+        )
+    scale = 1 if unit == "B" else next((each for each, word in _UNITS if word == unit), None)
+    if scale is None:
+        raise Unreadable(
+            f"java.lang.IllegalArgumentException: The formatted string [{text}] 's unit part [{unit}] does not match any unit."
+        )
+    value = number * scale
+    return MOST if value >= MOST else int(value)
+
+
+def size(value: int) -> str:
+    """Write bytes: ``1.5 GB``, ``1,023.99 MB``, ``0 B``."""
+    for unit, word in _UNITS:
+        if value >= unit:
+            with localcontext() as context:
+                context.prec = 400
+                rounded = Decimal(value / unit).quantize(Decimal("0.01"), rounding=ROUND_HALF_EVEN)
+            text = f"{rounded:,}"
+            return f"{text.rstrip('0').rstrip('.')} {word}"
+    return f"{value:,} B"
+
+
+def rate(value: float) -> str:
+    """Write a number with three decimals as Java does: half up on its shortest decimal text."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    with localcontext() as context:
+        context.prec = 400
+        return str(Decimal(repr(value)).quantize(Decimal("0.001"), rounding=ROUND_HALF_UP))
+
+
+def whole(text: str | None) -> int | None:
+    """Read a 32-bit whole number as ``Integer.parseInt`` does; None for anything else."""
+    if text is None or not _WHOLE.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -(2**31) <= value < 2**31 else None
+
+
+def flag(text: str | None) -> bool:
+    """Read true or false, in any case; missing is false. Raises Unreadable."""
+    if text is None:
+        return False
+    if text.lower() not in ("true", "false"):
+        raise Unreadable(f'java.lang.IllegalArgumentException: For input string: "{text}"')
+    return text.lower() == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Minimum, quartiles and maximum of whole numbers by nearest rank; the median of an even count is the truncated
+    mean."""
+
+    low: int
+    quarter: int
+    median: int
+    three: int
+    high: int
+
+    @classmethod
+    def of(cls, values: Sequence[int]) -> Distribution:
+        """Return the distribution of at least one value."""
+        ordered = sorted(values)
+        n = len(ordered)
+        middle = ordered[n // 2] if n % 2 else int((ordered[n // 2 - 1] + ordered[n // 2]) / 2)
+        return cls(ordered[0], ordered[-(-n // 4) - 1], middle, ordered[-(-3 * n // 4) - 1], ordered[-1])
+
+    def texts(self) -> tuple[tuple[str, int], ...]:
+        """Return labels and values."""
+        return (
+            ("min", self.low), ("p25", self.quarter), ("median", self.median), ("p75", self.three), ("max", self.high),
+        )  # fmt: skip
+
 
 _MB_MS = 2**20 * 1000
 """Byte ms in an MB s."""

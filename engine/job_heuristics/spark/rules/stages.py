@@ -13,7 +13,7 @@ from engine.job_heuristics.dr_elephant.gates import MINUTE
 from engine.job_heuristics.spark.model.app import App, Stage
 from engine.job_heuristics.spark.rules.heuristic import RATES, SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.jobs import above, failure_rate, task_failure_rate
-from engine.job_heuristics.spark.rules.values import rate, whole
+from engine.job_heuristics.spark.rules.metrics import rate, whole
 
 _STAGES, _TASKS = "stage_failure_rate_severity_thresholds", "stage_task_failure_rate_severity_thresholds"
 _RUNTIME = "stage_runtime_minutes_severity_thresholds"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.job_heuristics.spark.rules.values import Distribution, Unreadable, bytes_of, flag, rate, size, whole
+from engine.job_heuristics.spark.rules.metrics import Distribution, Unreadable, bytes_of, flag, rate, size, whole
 
 
 @pytest.mark.parametrize(

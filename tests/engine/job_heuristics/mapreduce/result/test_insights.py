@@ -14,7 +14,7 @@ import pytest
 from engine.core.incremental import Memo
 from engine.core.view import Context
 from engine.job_heuristics.mapreduce.insight import cost
-from engine.job_heuristics.mapreduce.model import series
+from engine.job_heuristics.mapreduce.result import in_task
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import LETTERS
 from engine.job_heuristics.view import VIEW
@@ -171,13 +171,13 @@ def test_leaks_and_stalls_inside_tasks():
     busy, stalling = [9000] * 12, [9000] * 6 + [100] * 6
     blobs = [progress_of(busy, steady), progress_of(busy, growing), progress_of(stalling, steady), b"broken"]
     frame = m.attempts.with_columns(progress=pl.Series(blobs, dtype=pl.Binary))
-    found = series.in_task(frame, "map")
+    found = in_task(frame, "map")
     assert found is not None
     assert (found.seen, found.growing, found.stalled) == (3, 1, 1)
     assert found.cpu_share[0] == pytest.approx(0.9) and found.cpu_share[-1] == pytest.approx((0.9 + 0.9 + 0.01) / 3)
     assert "1 grow" in found.words and "1 stand still" in found.words
-    assert series.in_task(frame, "reduce") is None
-    assert series.in_task(frame.with_columns(progress=pl.lit(None, pl.Binary)), "map") is None
+    assert in_task(frame, "reduce") is None
+    assert in_task(frame.with_columns(progress=pl.lit(None, pl.Binary)), "map") is None
 
 
 def test_all_files_of_a_job_may_go(tmp_path):
