@@ -49,7 +49,7 @@ def summary(listing: pl.DataFrame) -> dict[str, int]:
     counts["jobs_not_judged"] = severities.get(None, 0)
     counts["jobs_upstream_shows_nothing"] = int((listing["upstream_says"] != "").sum())
     sums = (listing.select(_summed(name)).to_series() for name in ("score", "used_mb_s", "wasted_mb_s"))
-    return {"jobs": listing.height, **counts, **{each.name: _exact_sum(each.to_numpy()) for each in sums}}
+    return {"jobs": listing.height, **counts, **{each.name: sum(each.to_list()) for each in sums}}
 
 
 WORST: tuple[pl.Expr, ...] = (
@@ -80,7 +80,8 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
     for name in _ADDED:  # of a million jobs, not all columns at once
         added = listing.select(_summed(name)).to_series().to_numpy()
         for by, (names, group) in groups.items():
-            summed[by][name] = _sums(group, added, len(names))
+            summed[by][name] = np.zeros(len(names), np.int64)
+            np.add.at(summed[by][name], group, added)
     for name in _WEIGHED:
         weighed = listing[name].fill_null(0.0).to_numpy()
         for by, (names, group) in groups.items():
@@ -126,26 +127,12 @@ def _counted(group: Array, groups: int, words: dict[str, tuple[list[str], Array]
     }
 
 
-def _sums(group: Array, values: Array, groups: int) -> Array:
-    """Sum up whole numbers by group exactly."""
-    sums = np.zeros(groups, np.int64)
-    np.add.at(sums, group, values)
-    return sums
-
-
 def _hour(hours: int) -> str:
     """Return the UTC hour this many hours after the epoch; ``?`` beyond the years 1 to 9999."""
     try:
         return (datetime(1970, 1, 1) + timedelta(hours=hours)).strftime("%Y-%m-%d %H:00")
     except OverflowError:
         return "?"
-
-
-def _exact_sum(values: Array) -> int:
-    """Exact sum of whole numbers, also beyond 64 bit."""
-    if len(values) and max(-int(values.min()), int(values.max())) < 2**62 // len(values):
-        return int(values.sum())
-    return sum(values.tolist())
 
 
 _MB_SECONDS = 1048576.0

@@ -91,10 +91,7 @@ def job_index(names: pl.Series, jobs: Sequence[str]) -> Array:
 
 
 def filled(column: pl.Series, value: int) -> Array:
-    """Return a column of whole numbers with nulls replaced by ``value``; a few are filled one by one, faster than a
-    query."""
-    if len(column) <= 1000:
-        return np.array([value if one is None else one for one in column.to_list()], dtype=np.int64)
+    """Return a column of whole numbers with nulls replaced by ``value``."""
     return np.array(column.fill_null(value).to_numpy(), dtype=np.int64)
 
 

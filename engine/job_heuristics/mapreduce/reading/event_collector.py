@@ -94,13 +94,10 @@ def counter_row(counters: Counters | None) -> Sequence[int | None]:
 
 def limit_error(counters: Counters | None) -> str:
     """Return the exception of Hadoop's parser for too many counters or groups; empty if there is none."""
-    groups = groups_of(counters)
-    if len(groups) <= MOST_GROUPS and sum(len(group.counts) for group in groups) <= MOST_COUNTERS:
-        return ""
     thrown = "org.apache.hadoop.mapreduce.counters.LimitExceededException: Too many counter"
     names: set[str] = set()
     count = 0
-    for group in groups:
+    for group in groups_of(counters):
         if group.name in _OWN_GROUPS:
             continue
         # A group that replaces another of its name still counts, and so do the counters of both.

@@ -67,8 +67,6 @@ def smallest(column: str) -> Measure:
 
 def truncated(values: Array) -> Array:
     """Cast doubles to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
-    if not len(values) or np.abs(values).max() < 2.0**63:  # not so where one is NaN
-        return values.astype(np.int64)
     clipped = np.clip(np.where(np.isnan(values), 0.0, values), -(2.0**63), 2.0**63)
     big = clipped >= 2.0**63
     return np.where(big, np.int64(2**63 - 1), np.where(big, 0.0, clipped).astype(np.int64))
@@ -78,9 +76,7 @@ def divided(a: Array, b: Array | int) -> Array:
     """Divide 64-bit whole numbers toward zero; ``b`` must not hold 0. The smallest one over -1 is itself, as in Java."""
     with np.errstate(over="ignore"):
         quotient: Array = a // b
-        if len(a) and (a.min() < 0 or np.min(b) < 0):
-            quotient = quotient + ((quotient * b != a) & ((a < 0) != (np.asarray(b) < 0)))
-    return quotient
+        return quotient + ((quotient * b != a) & ((a < 0) != (np.asarray(b) < 0)))
 
 
 class Segments:
