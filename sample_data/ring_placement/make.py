@@ -20,10 +20,8 @@ from engine.ring_placement.pyroscope.adaptive_placement import (
     Rules,
     integer_std_dev,
 )
-from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
-from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.pyroscope.subrings import subrings
+from engine.ring_placement.pyroscope.ring import Member, Ring, jump, subrings, xxh64_each
 from engine.ring_placement.reading.bucket_files import Block, BlockDataset
 from sample_data.ring_placement.encode import write_block, write_rules, write_stats
 from sample_data.whole_files import put

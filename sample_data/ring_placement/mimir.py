@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.ring_placement.dskit.shuffle_shards import ShardRing
-from engine.ring_placement.dskit.token_ring import Instance, TokenRing
+from engine.ring_placement.dskit.token_ring import Instance, ShardRing, TokenRing
 from sample_data.ring_placement.make import START_S
 from sample_data.whole_files import put
 

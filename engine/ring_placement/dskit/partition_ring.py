@@ -12,8 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.ring_placement.dskit.shuffle_shards import Owners, draws, seed_of
-from engine.ring_placement.dskit.token_ring import NO_TOKENS, gaps
+from engine.ring_placement.dskit.token_ring import NO_TOKENS, Owners, draws, gaps, seed_of
 
 _, PENDING, ACTIVE, _, DELETED = range(5)
 STATES = ("Unknown", "Pending", "Active", "Inactive", "Deleted")

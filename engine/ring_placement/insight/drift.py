@@ -7,10 +7,8 @@ import polars as pl
 
 from engine.core.view import Finding
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
-from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.pyroscope.subrings import subrings
+from engine.ring_placement.pyroscope.ring import Ring, jump, subrings, xxh64_each
 from engine.ring_placement.scenarios.cluster import Cluster
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import ReplicatedState, SegmentState

@@ -12,14 +12,21 @@ import polars as pl
 from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.replicas import replica_sets
-from engine.ring_placement.dskit.shuffle_shards import ShardRing, seed_of
-from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, seed_of
 from engine.ring_placement.dskit.tokens import fnv1, parse_labels, series_bytes, text_bytes
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.hashing import hex16, jump, parse_hash, series_fingerprint, xxh64
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Policy, policy_of
-from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions, subrings
+from engine.ring_placement.pyroscope.ring import (
+    TRIES,
+    Ring,
+    candidate_positions,
+    hex16,
+    jump,
+    parse_hash,
+    series_fingerprint,
+    subrings,
+    xxh64,
+)
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.replica_sweeps import PairSums

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.hashing import jump
-from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.pyroscope.subrings import Subrings, first_distinct, subrings
+from engine.ring_placement.pyroscope.ring import Ring, Subrings, first_distinct, jump, subrings
 
 SPREAD, FINGERPRINT, FIXED = 0, 1, 2
 """Kinds of key rows: spread evenly over the dataset's offsets, picked by fingerprint, or known to use one offset."""

@@ -14,7 +14,7 @@ from engine.core.tables import Parts
 from engine.formats import parquet
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.tokens import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
-from engine.ring_placement.pyroscope.hashing import xxh64
+from engine.ring_placement.pyroscope.ring import xxh64
 from engine.ring_placement.reading.document import SANE_RATE, unreadable
 
 REQUIRED = ("tenant", "dataset", "bytes_per_s")

@@ -17,8 +17,7 @@ import polars as pl
 
 from engine.ring_placement.dskit.partition_ring import PartitionRing
 from engine.ring_placement.dskit.replicas import replica_sets
-from engine.ring_placement.dskit.shuffle_shards import ShardRing
-from engine.ring_placement.dskit.token_ring import SPACE, Operation, TokenRing, gaps
+from engine.ring_placement.dskit.token_ring import SPACE, Operation, ShardRing, TokenRing, gaps
 from engine.ring_placement.pyroscope.ring import Member
 
 _FOLDED = 60_000

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement.dskit.partition_ring import ACTIVE, PartitionRing
-from engine.ring_placement.dskit.shuffle_shards import ShardRing
-from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, TokenRing
+from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, ShardRing, TokenRing
 from engine.ring_placement.dskit.tokens import (
     MAX_INSTANCE,
     MAX_ZONES,

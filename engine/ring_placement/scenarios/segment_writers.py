@@ -9,11 +9,9 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.hashing import xxh64_column
 from engine.ring_placement.pyroscope.limits import DEFAULTS, ROUND_ROBIN
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, Placement, place
-from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.pyroscope.subrings import TRIES
+from engine.ring_placement.pyroscope.ring import TRIES, Member, Ring, xxh64_column
 from engine.ring_placement.scenarios.cluster import Cluster
 from engine.ring_placement.scenarios.failover import count_touched, fail_members, place_without, relayout_outcome
 from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, conform

@@ -15,9 +15,8 @@ from engine.core.parameters import parse
 from engine.core.reading import HEAD, Problem, Source, fold
 from engine.core.view import FILE, Context, FileInfo, Inputs
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.hashing import hex16, xxh64, xxh64_each
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, Placement, place
-from engine.ring_placement.pyroscope.ring import Member, Ring
+from engine.ring_placement.pyroscope.ring import Member, Ring, hex16, xxh64, xxh64_each
 from engine.ring_placement.view import VIEW
 from tests.reference import reference
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ring_placement.dskit.shuffle_shards import first_draws
+from engine.ring_placement.dskit.token_ring import first_draws
 from engine.ring_placement.dskit.tokens import (
     fnv1,
     fnv1_each,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from engine.ring_placement.dskit.replicas import replica_sets
-from engine.ring_placement.dskit.shuffle_shards import ShardRing
-from engine.ring_placement.dskit.token_ring import OPERATIONS, Instance, TokenRing
+from engine.ring_placement.dskit.token_ring import OPERATIONS, Instance, ShardRing, TokenRing
 
 NOW = 1000
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from engine.ring_placement.dskit import replicas
 from engine.ring_placement.dskit.replicas import replica_sets
-from engine.ring_placement.dskit.shuffle_shards import Owners, ShardRing
-from engine.ring_placement.dskit.token_ring import OPERATIONS, SPACE, Instance, Operation, TokenRing
+from engine.ring_placement.dskit.token_ring import OPERATIONS, SPACE, Instance, Operation, Owners, ShardRing, TokenRing
 from tests.chance import tries
 
 STATES = ("ACTIVE", "ACTIVE", "ACTIVE", "LEAVING", "PENDING", "JOINING")

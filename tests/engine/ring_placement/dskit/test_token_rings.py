@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from engine.ring_placement.dskit.replicas import replica_sets
-from engine.ring_placement.dskit.shuffle_shards import ShardRing, draws, seed_of
-from engine.ring_placement.dskit.token_ring import SPACE, TokenRing
+from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, TokenRing, draws, seed_of
 from tests.engine.ring_placement.dskit.golden import OPERATION, agrees, load, ring_of, spare_of, texts
 
 NAMES = ("write_no_extend", "write", "read", "reporting", "read_no_extend_ap")

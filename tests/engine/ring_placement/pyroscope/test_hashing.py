@@ -6,7 +6,9 @@ from itertools import takewhile
 
 import numpy as np
 
-from engine.ring_placement.pyroscope import hashing, prng, subrings
+from engine.ring_placement.pyroscope import prng
+from engine.ring_placement.pyroscope import ring as hashing
+from engine.ring_placement.pyroscope import ring as subrings
 from tests.engine.ring_placement.cases import digest, load
 
 

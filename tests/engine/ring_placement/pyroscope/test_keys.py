@@ -7,8 +7,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ring_placement.pyroscope.hashing import xxh64_column, xxh64_each
 from engine.ring_placement.pyroscope.placement import weigh
+from engine.ring_placement.pyroscope.ring import xxh64_column, xxh64_each
 
 
 def test_exact_beyond_doubles() -> None:

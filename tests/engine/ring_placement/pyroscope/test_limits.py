@@ -12,8 +12,7 @@ from engine.ring_placement.pyroscope import prng
 from engine.ring_placement.pyroscope.adaptive_placement import Allocator, decide, integer_mean, integer_std_dev
 from engine.ring_placement.pyroscope.limits import Limits, Policy, Rule, parse_value, policy_of
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, place, weigh
-from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.pyroscope.subrings import candidate_positions, levels
+from engine.ring_placement.pyroscope.ring import Member, Ring, candidate_positions, levels
 from tests.engine.ring_placement.cases import one_dataset_per_row
 
 S = 1_000_000_000

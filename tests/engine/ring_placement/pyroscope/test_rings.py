@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.ring_placement.pyroscope import subrings
-from engine.ring_placement.pyroscope.hashing import hex16, series_fingerprint
+from engine.ring_placement.pyroscope import ring as subrings
 from engine.ring_placement.pyroscope.placement import SPREAD, place
-from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.pyroscope.subrings import candidate_positions, first_distinct
+from engine.ring_placement.pyroscope.ring import (
+    Member,
+    Ring,
+    candidate_positions,
+    first_distinct,
+    hex16,
+    series_fingerprint,
+)
 from engine.ring_placement.scenarios.failover import fail_members, member_mask, remove_members, reroute
 from tests.engine.ring_placement.cases import (
     dataset_rows,

@@ -12,8 +12,7 @@ import pytest
 from engine.core.reading import Source
 from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.hashing import xxh64
-from engine.ring_placement.pyroscope.ring import Ring
+from engine.ring_placement.pyroscope.ring import Ring, xxh64
 from engine.ring_placement.reading import load_table
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.scenarios.cluster import read_cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.ring_placement.result.placements_table import largest
+from engine.ring_placement.result.tenant_tables import largest
 
 
 def test_largest_rows_of_many() -> None:
