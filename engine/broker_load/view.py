@@ -12,13 +12,13 @@ from engine.broker_load import tables
 from engine.broker_load.cruise_control import load_model, regression
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import brokers_without_topology, corrected_loads, fitted_weights, log_directories
+from engine.broker_load.insight import brokers_without_topology, corrected_loads, fitted_weights, rollup
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import clusters, measured
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.kinds import KINDS
-from engine.broker_load.result import answer_tables, model_tables, regression_tables, summary, what_if_tables
-from engine.broker_load.result.regression_tables import Detail, detail_of
+from engine.broker_load.result import model_tables, summary, what_if_tables
+from engine.broker_load.result.model_tables import Detail, detail_of
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
@@ -128,15 +128,15 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     if model is not None and parameters.mode != "upstream":
         model = corrected_loads.by_messages(model)
     _add_mixup(inputs, context, builder)
-    regression_tables.add(observed, training, fit, parameters.mode, builder)
+    model_tables.add_regression(observed, training, fit, parameters.mode, builder)
     cluster: Cluster | None = None
     if model is not None:
         cluster = corrected_loads.cluster_in_mode(model, parameters, fit, observed, builder.notes)
-        decided = model_tables.add(inputs, model, cluster, parameters, builder.frames, context)
+        decided = model_tables.add_model(inputs, model, cluster, parameters, builder.frames, context)
         summary.add(model, cluster, decided, parameters, builder)
         what_if_tables.add_single_failures(cluster, parameters, builder)
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
-    answer_tables.add(inputs, has_loads, builder, parameters.cpu_weights)
+    model_tables.add_answers(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:
         _add_without_topology(inputs, at_ms, parameters.interval_ms, bool(observed.size), builder)
     if not builder.headline and builder.frames.get("brokers", BROKERS.empty()).height:
@@ -172,7 +172,7 @@ def _add_without_topology(
     """Add what scrapes, log directories, capacities and plans say without a topology. Raises NoInput if they say nothing."""
     scraped, reported = (
         brokers_without_topology.brokers(inputs, at_ms, interval_ms),
-        log_directories.alone(inputs, at_ms),
+        rollup.directories_alone(inputs, at_ms),
     )
     found = [frame for frame in (builder.frames.get("brokers"), scraped, reported.get("brokers")) if frame is not None]
     if found:

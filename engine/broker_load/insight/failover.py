@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from engine.broker_load.cruise_control.balance import over_capacity, usage
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster
-from engine.broker_load.insight.broker_checks import tightest
+from engine.broker_load.cruise_control.goals import over_capacity, usage
+from engine.broker_load.insight.data_quality import tightest
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.columns import known

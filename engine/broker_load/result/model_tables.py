@@ -1,30 +1,38 @@
-"""Result tables of the model."""
+"""Result tables of the model, of the regression and of Cruise Control's own answers, and what the screen draws beyond tables."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control import balance, cluster_model, goals
+from engine.broker_load.cruise_control import cluster_model, goals, regression
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster, broker_columns
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.cruise_control.regression import Training
 from engine.broker_load.cruise_control.windows import EXTRAPOLATIONS
-from engine.broker_load.insight import broker_checks, corrected_loads, data_quality, log_directories, rollup
-from engine.broker_load.model import cluster_facts
-from engine.broker_load.model.measured import cpu_trend
+from engine.broker_load.insight import answer_differences, corrected_loads, data_quality, fitted_weights, rollup
+from engine.broker_load.insight.answer_differences import MODEL, SHARED
+from engine.broker_load.insight.fitted_weights import Fit
+from engine.broker_load.model import cluster_facts, ticks
+from engine.broker_load.model.measured import Observations, cpu_trend
 from engine.broker_load.model.topology import Floats, across, any_of
-from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
+from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.tables import loads as tables
 from engine.broker_load.tables import verdicts
 from engine.broker_load.tables.columns import known
+from engine.broker_load.tables.inputs import ANSWER_GOALS
+from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.broker_load.tables.raw_metrics import SAMPLE
-from engine.core.view import Context, Inputs
+from engine.broker_load.tables.verdicts import DIFFERENCES
+from engine.core.view import Context, Finding, Inputs
 
 
-def add(
+def add_model(
     inputs: Inputs,
     model: Model,
     cluster: Cluster,
@@ -51,7 +59,7 @@ def add(
     frames["goals"] = verdicts.GOALS.frame(
         {name: [getattr(verdict, name) for verdict in decided] for name in verdicts.GOALS.schema}
     )
-    frames["balance"] = balance.table(cluster, parameters)
+    frames["balance"] = goals.table(cluster, parameters)
     statistics = cluster_model.statistics(cluster)
     frames["cluster_stats"] = verdicts.STATS.frame(
         {"statistic": list(statistics)}
@@ -59,7 +67,7 @@ def add(
     )
     frames["hosts"] = cluster_model.hosts(cluster)
     frames["racks"] = rollup.racks(cluster)
-    frames["directories"] = log_directories.table(inputs, model.topology, model.capacities, model.at_ms)
+    frames["directories"] = rollup.table(inputs, model.topology, model.capacities, model.at_ms)
     reported = cluster_facts.topic_totals(cluster_facts.facts(inputs, model.at_ms))
     frames["topics"] = rollup.topics(cluster, reported)
     frames["broker_samples"] = _broker_samples(model, parameters.max_rows)
@@ -73,18 +81,18 @@ def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -
     """Return result table ``brokers``."""
     by_window = [one.runs if one is not None else () for one in model.used]
     trend = cpu_trend(by_window, model.topology, model.capacities.cores)
-    measured, residual = broker_checks.cpu_residuals(model, cluster)
+    measured, residual = data_quality.cpu_residuals(model, cluster)
     columns = broker_columns(cluster, cluster.sums)
     everyone = np.ones(cluster.topology.brokers, np.bool_)
     raw = {resource: cluster.sums.raw(resource) for resource in RESOURCES}
-    nearest = broker_checks.tightest(cluster, raw, everyone, parameters)
+    nearest = data_quality.tightest(cluster, raw, everyone, parameters)
     columns |= {
         "headroom_pct": known("h", nearest.headroom),
         "tightest": nearest.resource,
-        "flags": broker_checks.flags(model, cluster, parameters),
+        "flags": data_quality.flags(model, cluster, parameters),
         "measured_cpu_pct": known("m", measured),
         "residual_cpu_pct": known("r", residual),
-        "residual_reason": broker_checks.residual_reasons(model, cluster, residual),
+        "residual_reason": data_quality.residual_reasons(model, cluster, residual),
         "nw_in_cap_kbs": known("i", cluster.capacity("NW_IN")),
         "nw_out_cap_kbs": known("o", cluster.capacity("NW_OUT")),
         "disk_cap_mb": known("d", cluster.capacity("DISK")),
@@ -235,3 +243,125 @@ def _windows(model: Model, limit: int) -> pl.DataFrame | None:
     frame = pl.concat(parts)
     order = np.argsort(np.tile(np.arange(topology.size), len(parts)), kind="stable")
     return tables.WINDOWS.frame(frame[order])
+
+
+def add_regression(observations: Observations, training: Training, fit: Fit, mode: str, builder: ResultBuilder) -> None:
+    """Add tables ``regression`` and ``regression_coverage`` and their summary values."""
+    shown: Training | Fit = training if mode == "upstream" else fit
+    verdict = fit.verdict
+    if mode == "upstream" and observations.size and not training.trained:
+        verdict = f"{verdict}; Cruise Control's training stands at {training.completeness:.0%}"
+    builder.frames["regression"] = verdicts.REGRESSION.frame(
+        {
+            "symbol": ["a", "b", "c"],
+            "coefficient": list(shown.coefficients),
+            "low": list(shown.low),
+            "high": list(shown.high),
+            "completeness": [training.completeness] * 3,
+            "trained": [training.trained] * 3,
+            "verdict": [verdict] * 3,
+            "name": [regression.NAMES[symbol] for symbol in "abc"],
+            "upstream": list(training.coefficients),
+            "fitted": list(fit.coefficients),
+            "condition": [fit.condition] * 3,
+            "held_out_error": [fit.held_out] * 3,
+        }
+    )
+    buckets, numbers = regression.bucket_of(observations.cpu), sorted(training.counts)
+    builder.frames["regression_coverage"] = verdicts.COVERAGE.frame(
+        {
+            "bucket_low": [number * regression.BUCKET for number in numbers],
+            "observed": [training.counts[number] for number in numbers],
+            "used": [int((fit.chosen & (buckets == number)).sum()) for number in numbers],
+            "fill": [min(training.counts[number], regression.REQUIRED) / regression.REQUIRED for number in numbers],
+        }
+    )
+    builder.summary |= {
+        "regression_trained": training.trained,
+        "regression_completeness": training.completeness,
+        "regression_verdict": fit.verdict,
+        "observations": observations.size,
+    }
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Observed and predicted CPU [N] in %, which observations the fit used, and the ends (epoch ms), oldest first, of all
+    windows with samples and of those in the brokers' trend."""
+
+    observed: tuple[float, ...]
+    predicted: tuple[float, ...]
+    used: tuple[bool, ...]
+    window_ends: tuple[int, ...]
+    trend_ends: tuple[int, ...]
+
+
+def detail_of(
+    inputs: Inputs,
+    context: Context,
+    model: Model | None,
+    observations: Observations,
+    fit: Fit,
+    parameters: BrokerLoadParameters,
+) -> Detail:
+    """Return the detail of a result; ``model`` is None without topology and samples."""
+    return Detail(
+        tuple(observations.cpu.tolist()),
+        tuple(fitted_weights.predict(observations, fit.coefficients).tolist()),
+        tuple(bool(used) for used in fit.chosen.tolist()),
+        _window_ends(inputs, context, parameters) if model is not None else (),
+        tuple(window.index * model.aggregate.window_ms for window in reversed(model.aggregate.windows))
+        if model
+        else (),
+    )
+
+
+def _window_ends(inputs: Inputs, context: Context, parameters: BrokerLoadParameters) -> tuple[int, ...]:
+    """Return the ends (epoch ms) of all windows with samples, also after the moment looked at."""
+    window = parameters.window_ms
+    # A round is as old as its newest tick; the first tick of running totals alone gives no round.
+    every = ticks.of(inputs, context)
+    rated = every.filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
+    newest = rated.group_by(pl.col("time_ms") // parameters.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
+    times = [newest["newest"], inputs.table("finished_samples")["time_ms"]]
+    return tuple(sorted({(moment // window + 1) * window for part in times for moment in part.unique().to_list()}))
+
+
+def add_answers(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWeights) -> None:
+    """Add the answers' rows to ``brokers``, ``replicas`` and ``directories``, and the table of differences.
+
+    ``has_loads``: the model has loads to compare the answers with.
+    """
+    answers, records, frames = inputs.table("answer_brokers"), inputs.table("answer_partitions"), builder.frames
+    ours = frames.get("brokers", BROKERS.empty())
+    if answers.height:
+        shown = answer_differences.one_per_broker(answers)
+        capacities = ("nw_in_cap_kbs", "nw_out_cap_kbs", "disk_cap_mb")
+        source = pl.lit("upstream").alias("source")
+        rows = BROKERS.frame(shown.select("broker", "host", "rack", "state", *SHARED, *capacities, source))
+        frames["brokers"] = BROKERS.sorted(pl.concat([ours, rows]))
+        dirs = answer_differences.directories(inputs, shown)
+        if dirs.height:
+            names = [name for name in DIRECTORIES.schema if name in dirs.columns]
+            every = [frames.get("directories", DIRECTORIES.empty()), DIRECTORIES.frame(dirs.select(*names, source))]
+            frames["directories"] = DIRECTORIES.sorted(pl.concat(every))
+    if records.height:
+        frames["replicas"] = pl.concat(
+            [frames.get("replicas", REPLICAS.empty()), answer_differences.replicas(records, weights)]
+        )
+    if answers.height or records.height:
+        differences = answer_differences.find(inputs, ours if has_loads else None)
+        frames["answer_differences"] = DIFFERENCES.frame(
+            pl.DataFrame(differences, schema=DIFFERENCES.schema, orient="row")
+        )
+        builder.notes.append(
+            f"Cruise Control answers are shown as source upstream; {len(differences)} of their numbers differ"
+        )
+        internal = [difference for difference in differences if difference[5] != MODEL]
+        if internal:
+            builder.findings.append(
+                Finding("moderate", "Cruise Control answer", f"{len(internal)} numbers contradict its own others")
+            )
+    goals = inputs.table("answer_goals")
+    if goals.height:
+        frames["answer_goals"] = ANSWER_GOALS.frame(goals.select(list(ANSWER_GOALS.schema)))

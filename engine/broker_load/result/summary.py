@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control import balance, goals
+from engine.broker_load.cruise_control import goals
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
@@ -31,7 +31,7 @@ def add(
     provision, why = (
         ("UNDECIDED", "no loads are known")
         if not model.rounds and model.finished is None
-        else balance.provision(cluster, parameters)
+        else goals.provision(cluster, parameters)
     )
     valid = int(total.valid.sum()) if total.windows else 0
     monitored = 100.0 * valid / topology.size if topology.size else 0.0
@@ -77,7 +77,7 @@ def add(
 
 def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[int]]:
     """Return the ids of brokers over a capacity threshold, by resource."""
-    over = {name: cluster.topology.ids[balance.over_capacity(cluster, name, parameters)].tolist() for name in RESOURCES}
+    over = {name: cluster.topology.ids[goals.over_capacity(cluster, name, parameters)].tolist() for name in RESOURCES}
     return {name: ids for name, ids in over.items() if ids}
 
 

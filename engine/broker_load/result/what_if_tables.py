@@ -12,7 +12,7 @@ import polars as pl
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster, broker_columns, load_columns
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
-from engine.broker_load.insight.broker_checks import breaches
+from engine.broker_load.insight.data_quality import breaches
 from engine.broker_load.insight.failover import Aftermath
 from engine.broker_load.model.topology import Floats, Ints, Longs, Topology
 from engine.broker_load.parameters import BrokerLoadParameters

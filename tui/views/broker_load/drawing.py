@@ -12,7 +12,7 @@ from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
     from engine.broker_load.parameters import BrokerLoadParameters
-    from engine.broker_load.result.regression_tables import Detail
+    from engine.broker_load.result.model_tables import Detail
     from engine.core.view import Result
 
 PAGES = (

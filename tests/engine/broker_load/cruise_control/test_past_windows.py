@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.broker_load.cruise_control import past_windows
+from engine.broker_load.cruise_control import load_model
 from engine.broker_load.cruise_control.windows import WindowSums
 from engine.broker_load.model import history
 from engine.broker_load.model.rounds import Round
@@ -35,8 +35,8 @@ def test_dropped_rounds_change_no_number(tmp_path: Path, monkeypatch: pytest.Mon
     made = Growing(tmp_path, counters=True)
     everything = [("window-ms", str(WINDOW)), ("windows", "3"), ("max-rows", "4")]
     memo = Memo()
-    monkeypatch.setattr(past_windows, "SUMS_BYTES", 0)
-    monkeypatch.setattr(past_windows, "MOST_ROWS", 500)
+    monkeypatch.setattr(load_model, "SUMS_BYTES", 0)
+    monkeypatch.setattr(load_model, "MOST_ROWS", 500)
     monkeypatch.setattr(history, "MOST_ROWS", 300)
     monkeypatch.setattr(store, "SELDOM_BYTES", 4_000)
     (tmp_path / "rows").mkdir()
@@ -91,12 +91,12 @@ def test_only_what_is_needed_is_built_and_added_up(tmp_path: Path, monkeypatch: 
     first = T0 // WINDOW * WINDOW
     built: list[list[int]] = []
     added: list[int] = []
-    build, add_up = history.rounds.build, past_windows.windows.add_up
+    build, add_up = history.rounds.build, load_model.windows.add_up
     monkeypatch.setattr(
         history.rounds, "build", lambda which, *rest: (built.append(list(which)), build(which, *rest))[1]
     )
     monkeypatch.setattr(
-        past_windows.windows,
+        load_model.windows,
         "add_up",
         lambda rounds, *rest: (added.append(rounds[-1].time_ms // WINDOW), add_up(rounds, *rest))[1],
     )
@@ -126,6 +126,6 @@ def test_only_what_is_needed_is_built_and_added_up(tmp_path: Path, monkeypatch: 
     assert len(there) == 8
     room = sums[there[-4], None].nbytes + sums[there[-5], None].nbytes
     for bytes_free, stay in ((room, 2), (room - 1, 1)):
-        monkeypatch.setattr(past_windows, "SUMS_BYTES", bytes_free)
+        monkeypatch.setattr(load_model, "SUMS_BYTES", bytes_free)
         look()
         assert [index for index, _ in sums] == there[-3 - stay :], "those looked at, and of others the newest that fit"

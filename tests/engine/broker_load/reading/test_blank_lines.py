@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.broker_load.reading import cruise_control_text
+from engine.broker_load.reading import cruise_control_answers
 from engine.core.reading import Source
 
 ANSWER = (
@@ -17,14 +17,14 @@ ANSWER = (
 
 def test_blank_lines_are_matched_with_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    table = cruise_control_text._read_table
+    table = cruise_control_answers._read_table
 
     def noted(rows: Any, title: str, *rest: Any) -> bool:
         asked.append(title)
         return table(rows, title, *rest)
 
-    monkeypatch.setattr(cruise_control_text, "_read_table", noted)
-    kind = cruise_control_text.CruiseControlText()
+    monkeypatch.setattr(cruise_control_answers, "_read_table", noted)
+    kind = cruise_control_answers.CruiseControlText()
 
     def rows(text: str) -> dict[str, Any]:
         return kind.read(Source("/in/a.txt", "a.txt", 0, len(text)), text.encode(), None, True).rows
