@@ -14,14 +14,14 @@ from engine.core.reading import Problem
 from engine.core.view import Context, Headline, Inputs, NoInput, Result, Trend
 from engine.query_profile import tables
 from engine.query_profile.estimators.design import FitOptions
-from engine.query_profile.insight import comparisons, prediction
+from engine.query_profile.insight import prediction
 from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.insight.prediction import NO_PREDICTIONS, Predictions
-from engine.query_profile.insight.profile import Profile, build_profile
+from engine.query_profile.insight.profile import Profile, build_profile, compare, methods_side_by_side
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
-from engine.query_profile.result import listing, messages, result_tables
+from engine.query_profile.result import detail, messages, result_tables
 from engine.query_profile.result.detail import Detail
 from engine.query_profile.result.messages import FIRST, GAUGES, scores, summary
 from engine.query_profile.wlr import regression
@@ -151,9 +151,9 @@ class _Computation:
             prediction.predict(profile.fits, rows, profile.method) if profile.lines is not None else NO_PREDICTIONS
         )
         finished = self._tables(profile, predictions, whole, window)
-        names = listing.labels(work.classes)
+        names = detail.labels(work.classes)
         classes = finished["classes"]
-        sparks = listing.trends(profile, self.parameters, classes["class"].to_list())
+        sparks = detail.trends(profile, self.parameters, classes["class"].to_list())
         compared = () if self.compared is None else (f"{self.compared[0]} against {self.compared[1]}",)
         return Result(
             view=VIEW.name,
@@ -168,7 +168,7 @@ class _Computation:
             detail=Detail(
                 profile=profile,
                 exact=lambda: prediction.exactly(profile.fits, rows),
-                listing=listing.rows(classes, sparks, names),
+                listing=detail.rows(classes, sparks, names),
                 names=names,
                 token=(self.inputs.version, self.parameters, self.context.at_ms),
             ),
@@ -222,7 +222,7 @@ class _Computation:
             "sources": result_tables.sources(self.sources, whole),
         }
         if profile.attributable:
-            finished["methods"] = comparisons.methods_side_by_side(profile)
+            finished["methods"] = methods_side_by_side(profile)
         if before is not None:
             finished["comparison"] = self._comparison(whole, window, before, profile.fits)
             self.compared = (workload.in_words(whole, window), workload.in_words(whole, before))
@@ -241,5 +241,5 @@ class _Computation:
             chosen.method, chosen.rules, chosen.draws, chosen.seed, chosen.level,
         )  # fmt: skip
         return self.context.memo.value(
-            "comparison", key, lambda: comparisons.compare(whole, window, before, fits, chosen, self.context)
+            "comparison", key, lambda: compare(whole, window, before, fits, chosen, self.context)
         )

@@ -14,13 +14,14 @@ from typing import Any
 from engine.core.reading import Document, Reading, Source, from_first_character
 from engine.core.tables import Table
 from engine.run_comparison.reading import go_json
-from engine.run_comparison.reading.json_document import BadShape, load_document
 from engine.run_comparison.reading.metric_kinds import BY_NAME, Measured, kind_of_content, kind_of_name
 from engine.run_comparison.reading.series import (
     NOT_AN_INTEGER,
+    BadShape,
     Collected,
     Series,
     join_labels,
+    load_document,
     quoted,
     split_report_name,
 )

@@ -10,8 +10,18 @@ from typing import Any, ClassVar, TypeVar
 
 from engine.core.reading import Document, Reading, Source, from_first_character
 from engine.core.tables import Table
-from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, as_text, load_document
-from engine.run_comparison.reading.series import Collected, Series, epoch_ms, join_labels, time_ms
+from engine.run_comparison.reading.series import (
+    BadShape,
+    Collected,
+    Series,
+    as_list,
+    as_object,
+    as_text,
+    epoch_ms,
+    join_labels,
+    load_document,
+    time_ms,
+)
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 
 T = TypeVar("T")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from engine.core.reading import FileKind
-from engine.run_comparison.reading import clusterloader, csvseries, json_tools, metadata, text_tools
+from engine.run_comparison.reading import clusterloader, json_tools, metadata, text_tools
 
 READERS: tuple[FileKind, ...] = (
     metadata.RunMetadata(),
     clusterloader.ClusterLoaderReport(),
     clusterloader.BuildLog(),
-    csvseries.CsvSeries(),
+    text_tools.CsvSeries(),
     json_tools.K6Summary(),
     json_tools.PytestBenchmark(),
     json_tools.Hyperfine(),

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from engine.run_comparison.reading.json_document import (
+from engine.run_comparison.reading.series import (
     BadShape,
     as_number,
     as_object,
     as_text,
     duration_ms,
     float_or_none,
+    join_labels,
 )
-from engine.run_comparison.reading.series import join_labels
 
 
 class Measured(NamedTuple):

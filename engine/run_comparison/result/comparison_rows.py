@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from engine.core.incremental import Memo
 from engine.core.reading import Problem
-from engine.run_comparison.insight import change_points, regressions, resampling, statistical
+from engine.run_comparison.insight import change_points, resampling, statistical
 from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
-from engine.run_comparison.insight.regressions import muted
 from engine.run_comparison.insight.resampling import RunScores
-from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather
+from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather, muted
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import benchmark_tool, published
 from engine.run_comparison.perf_tests.benchmark_tool import BenchmarkKey
@@ -107,7 +106,7 @@ def _first_series(measurements: Measurements, codes: Iterable[int]) -> Series:
 def _columns(
     names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], directions: list[str]
 ) -> dict[str, pl.Series]:
-    columns = {name: [row[i] for row in names] for i, name in enumerate(regressions.NAMING)}
+    columns = {name: [row[i] for row in names] for i, name in enumerate(statistical.NAMING)}
     for name in ("unit", "kind", "metric"):
         columns[name] = [getattr(key, name) for key in keys]
     columns["direction"] = directions
@@ -172,7 +171,7 @@ def _words(compared: NDArray[np.bool_], matched: NDArray[np.bool_]) -> list[str]
 
 
 def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
-    return regressions.effects(shift, real, samples, names.columns["unit"], names.directions)
+    return statistical.effects(shift, real, samples, names.columns["unit"], names.directions)
 
 
 def _share(matched: NDArray[np.bool_], counted: NDArray[np.bool_]) -> float | None:

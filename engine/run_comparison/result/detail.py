@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.change_points import Axis, MetricChanges, all_series
-from engine.run_comparison.insight.regressions import name_of
+from engine.run_comparison.insight.statistical import name_of
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats

@@ -16,16 +16,16 @@ from engine.core.view import Finding, Headline, Inputs, Level, Result, Trend
 from engine.output.export import at_least
 from engine.output.exposition import Gauge
 from engine.output.junit import Case, Suite
-from engine.run_comparison.insight import change_points, regressions
-from engine.run_comparison.insight.regressions import (
+from engine.run_comparison.insight import change_points, statistical
+from engine.run_comparison.insight.statistical import (
     DIFFERENT_METRICS,
     geometric_mean,
     level_of,
     name_of,
     overall_level,
+    size_times_evidence,
     verdicts_by_label,
 )
-from engine.run_comparison.insight.statistical import size_times_evidence
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
@@ -197,7 +197,7 @@ def build_result(
 ) -> Result:
     """Return the result that all front ends show."""
     metrics = METRICS.sorted(
-        regressions.mark(
+        statistical.mark(
             _without_nan(METRICS.frame(comparison.columns)).with_columns(size_times_evidence().alias("evidence")),
             parameters,
         )
@@ -279,8 +279,8 @@ def _summary(
         "different": verdicts.get("different", 0),
         "equivalent": verdicts.get("equivalent", 0),
         "undecided": verdicts.get("undecided", 0),
-        "worse": metrics.filter(regressions.WORSENED).height,
-        "better": metrics.filter(regressions.IMPROVED).height,
+        "worse": metrics.filter(statistical.WORSENED).height,
+        "better": metrics.filter(statistical.IMPROVED).height,
         "regressions": int(metrics["regression"].sum()),
         "muted": metrics.filter(pl.col("muted") & ~pl.col("pooled")).height,
         "geometric_mean": mean,
@@ -391,7 +391,7 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
 
 
 def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tuple[Headline, ...]:
-    level = regressions.overall_level(summary, parameters)
+    level = statistical.overall_level(summary, parameters)
     interval = (
         f"{percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs; "
         if summary["share_low"] is not None
@@ -404,7 +404,7 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
             "Changed",
             changed,
             f"{summary['muted']} muted" if summary["muted"] else "",
-            regressions.level_of(summary, parameters) if summary["regressions"] else "ok",
+            statistical.level_of(summary, parameters) if summary["regressions"] else "ok",
             short=("", changed),
         ),
         Headline("Verdict", str(summary["verdict"]), f"passes from {percent(parameters.pass_share)}", level),

@@ -235,7 +235,7 @@ class Pane(ViewPane):
 
 def _classes(result: Result) -> Any:
     """Return the classes as the screen lists them."""
-    from engine.query_profile.result.listing import LISTING
+    from engine.query_profile.result.detail import LISTING
 
     return (result.detail.listing, LISTING) if result.detail is not None else result.tables.get("classes")
 
@@ -244,7 +244,7 @@ def _listed(name: str, **more: Any) -> TableOf:
     """Return a table that the screen lists in readable units."""
 
     def rows(result: Result) -> Any:
-        from engine.query_profile.result.listing import tables
+        from engine.query_profile.result.detail import tables
 
         spec, frame = tables(result.tables, {} if result.detail is None else result.detail.names)[name]
         return frame, spec

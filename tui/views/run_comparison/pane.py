@@ -320,7 +320,7 @@ class Pane(ViewPane):
         row = self.query_one("#metrics", LiveTable).row
         if row is None or self.parameters is None or row["pooled"]:
             return
-        from engine.run_comparison.insight.regressions import pattern_of
+        from engine.run_comparison.insight.statistical import pattern_of
 
         pattern, now = pattern_of(row), self.parameters.mute
         if row["muted"] and pattern not in now:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.query_profile.result import listing
+from engine.query_profile.result import detail
 from engine.query_profile.workloads.workload import ClassInfo
 from tests.engine.query_profile.builders import compute, folder
 
@@ -20,7 +20,7 @@ def test_labels_of_equal_statements_differ_and_classes_without_text_keep_their_n
         ClassInfo("-77123456", "-77123456", "SELECT 2"),
         ClassInfo("q.0a", "", ""),
     ]
-    assert listing.labels(infos) == {
+    assert detail.labels(infos) == {
         "12 (ann)": "[ann] SELECT 1", "12 (bob)": "[bob] SELECT 1", "-77123456": "SELECT 2", "q.0a": "q.0a",
     }  # fmt: skip
 

@@ -66,7 +66,7 @@ def test_a_muted_metric_is_shown_but_never_counted(mode: str, tmp_path: Path) ->
 
 def test_a_metric_can_be_muted_by_its_name(tmp_path: Path) -> None:
     """The pattern that the screen makes of a row names that row, whatever characters its name has."""
-    from engine.run_comparison.insight.regressions import muted, pattern_of
+    from engine.run_comparison.insight.statistical import muted, pattern_of
 
     names = ("plain", "with [brackets]", "star*", "a?b")
     rows = [
