@@ -20,8 +20,8 @@ from engine.live.pool import tasks
 def attempt(memory: int, patience_s: float) -> Callable[[], None] | None:
     """Fork. Returns a function in the child, which calls it when all is read; None in this process if reading ended the child.
 
-    If the child ends in any other way, this process ends likewise (SystemExit). Until all is read the child may take
-    ``memory`` bytes and ``patience_s`` seconds. Returns None without a fork once threads run or Polars is loaded.
+    If the child ends in any other way, by Ctrl+C too, this process ends likewise (SystemExit). Until all is read the child may
+    take ``memory`` bytes and ``patience_s`` seconds. Returns None without a fork once threads run or Polars is loaded.
     """
     if threading.active_count() > 1 or "polars" in sys.modules:
         return None
@@ -48,7 +48,7 @@ def attempt(memory: int, patience_s: float) -> Callable[[], None] | None:
     os.close(done)
     os.close(held)
     signal.signal(signal.SIGINT, before)
-    if all_read or (code >= 0 and code != tasks.MEMORY):
+    if all_read or code == -signal.SIGINT or (code >= 0 and code != tasks.MEMORY):
         if code < 0:
             signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)

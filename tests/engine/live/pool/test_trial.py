@@ -67,6 +67,15 @@ def test_an_interrupt_reaches_the_reader() -> None:
         assert process.wait(30) == 130
 
 
+def test_an_interrupt_that_ends_the_reader_ends_the_program() -> None:
+    """A report is started with the system's own handling of Ctrl+C."""
+    deed = "signal.signal(signal.SIGINT, signal.SIG_DFL)\nprint('ready', flush=True)\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, deed, "60"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == -signal.SIGINT and process.stdout.read() == b""
+
+
 def test_the_reader_ends_with_the_program() -> None:
     deed = "print(os.getpid(), flush=True)\ntime.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", PROGRAM, deed, "60"], stdout=subprocess.PIPE) as process:
