@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from engine.core.reading import Document, Problem, Reading, Source, clean, decode, from_first_character
+from engine.core.units import duration_ns
 from engine.formats import json_text
 from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import snappy_block
@@ -25,37 +26,40 @@ from engine.ring_placement.reading.partition_files import PartitionRows
 from engine.ring_placement.reading.ring_files import ListedRing, RingRows
 
 _DAY_NS = 86_400 * 10**9
-_CLOCK = re.compile(r"\((\d\d):(\d\d):(\d\d)\)")
+_CLOCK = re.compile(r"\(([01]\d|2[0-3]):([0-5]\d):([0-5]\d)\)", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
-_NOW = re.compile(r"Current time: ([^<\n]{10,60})")
+_NOW = "Current time: "
 
-
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*>")
 _CELLS = ("td", "th", "h1", "h2", "p")
 """Elements whose text is read."""
 
 
 class _Cells:
     """The tables' headers and rows of a page, and its headings and paragraphs as (tag, text). Words are separated by single
-    blanks; markup inside cells is dropped."""
+    blanks; markup inside cells is dropped, and a ``<`` that no ``>`` closes before the next one begins no tag.
+
+    The parser of the standard library is not used: up to Python 3.13 it takes quadratic time on unclosed tags."""
 
     def __init__(self, page: str) -> None:
         self.headers: list[str] = []
         self.rows: list[list[str]] = []
         self.texts: list[tuple[str, str]] = []
-        opened, parts, last = "", [""], 0
-        for match in _TAG.finditer(page):
-            if opened:
-                parts.append(page[last : match.start()])
-            last = match.end()
-            closing, tag = match[1], match[2].lower()
-            if tag == "tr" and not closing:
+        first, *pieces = page.split("<")
+        opened, parts = "", [first]
+        for piece in pieces:
+            tag, end, text = piece.partition(">")
+            closing, name = tag.startswith("/"), "".join(tag[:20].lower().removeprefix("/").split()[:1])
+            if not end or not name[:1].isalpha():
+                parts.append(f"<{piece}")
+                continue
+            if name == "tr" and not closing:
                 self.rows.append([])
-            elif tag in _CELLS and not closing:
-                opened, parts = tag, []
-            elif tag == opened and closing:
-                self._add(opened, " ".join(unescape(" ".join(parts)).split()))
-                opened = ""
+            elif name in _CELLS and not closing:
+                opened, parts = name, []
+            elif name == opened and closing:
+                self._add(opened, " ".join(_unescaped(" ".join(parts)).split()))
+                opened, parts = "", []
+            parts.append(text)
 
     def _add(self, tag: str, text: str) -> None:
         if tag == "th":
@@ -65,6 +69,14 @@ class _Cells:
                 self.rows[-1].append(text)
         else:
             self.texts.append((tag, text))
+
+
+def _unescaped(text: str) -> str:
+    """Replace character references; a text with one of thousands of digits stays as it is."""
+    try:
+        return unescape(text)
+    except ValueError:
+        return text
 
 
 class RingHtml(Document):
@@ -85,8 +97,8 @@ class RingHtml(Document):
             return unreadable(source, "cut-file", "the page is cut off: its end (</html>) is missing")
         page = _Cells(decode(data))
         rows = [dict(zip(page.headers, row, strict=False)) for row in page.rows if row]
-        now = _NOW.search(decode(data[:4096]))
-        now_ns = _instant(now[1].replace("&#43;", "+")) if now else None
+        said = next((text for _, text in page.texts if text.startswith(_NOW)), "")
+        now_ns = _instant(said.removeprefix(_NOW))
         if "Partition ID" in page.headers:
             return _partitions(source, rows, page).reading("html", now_ns)
         ring = RingRows(source.path)
@@ -129,9 +141,10 @@ def _clock_s(text: str, now_ns: int | None) -> int | None:
     match = _CLOCK.search(text)
     if match is None or now_ns is None:
         return None
-    ago = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", text.partition("(")[0])
-    size = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-    guess_ns = now_ns - round(sum(float(n[:12]) * size[unit] for n, unit in ago) * 10**9)
+    try:
+        guess_ns = now_ns - duration_ns(text.partition(" ago")[0].removeprefix("-"))
+    except ValueError:
+        return None
     clock = (int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3])) * 10**9
     days = round((guess_ns - clock) / _DAY_NS)
     return (days * _DAY_NS + clock) // 10**9

@@ -166,6 +166,28 @@ def test_nested_aliases_take_linear_time() -> None:
     assert read("overrides", text.encode(), "o.yaml").rows["overrides"]["tenant_shards"] == [None, 1]
 
 
+def html_page(before: bytes = b"", beat: bytes = b"5s ago (09:00:10)") -> bytes:
+    """A ring page with one member, and ``before`` its row."""
+    head = b"".join(b"<th>%b</th>" % name for name in (b"Instance ID", b"State", b"Last Heartbeat"))
+    row = b"<td>node-1</td><td>ACTIVE</td><td>%b</td>" % beat
+    return b"<html><p>Current time: 2026-01-02 09:00:15 &#43;0000 UTC</p><table><tr>%b</tr>%b<tr>%b</tr></table></html>" % (
+        head, before, row)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b"<tr", b"<tr/", b"<td class='", b"</", b"<!--", b"<", b"<t ", b"&#", b"&#x", b"<a b=c>", b"&#1;" + b"1" * 9],
+)
+def test_markup_without_end_hides_no_row_of_a_page(odd: bytes) -> None:
+    rows = read("ring-html", html_page(odd * (LONG // len(odd)))).rows["members"]
+    assert (rows["id"][-1], rows["heartbeat_s"][-1]) == ("node-1", 1767344410)
+
+
+def test_a_heartbeat_that_is_no_time_is_unknown() -> None:
+    beats = [b"1" * LONG, b"1" * LONG + b"s ago (09:00:10)", b"&#" + b"1" * 9_999 + b";", b"5s ago (29:61:61)", b""]
+    assert [read("ring-html", html_page(b"", beat)).rows["members"]["heartbeat_s"] for beat in beats] == [[None]] * 5
+
+
 LONG = 120_000
 """Bytes of the files below: in quadratic time each would take minutes at least."""
 SLOW = {
