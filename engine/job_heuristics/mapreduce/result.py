@@ -17,12 +17,13 @@ from engine.formats import json_text
 from engine.job_heuristics.dr_elephant import decision, history
 from engine.job_heuristics.dr_elephant.display import labels
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
 from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
 from engine.job_heuristics.mapreduce.model.model import Attempts, Job, Model, Side
 from engine.job_heuristics.mapreduce.model.model import job as job_of
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
-from engine.job_heuristics.mapreduce.rules.verdict_tables import NO_DATA, NO_DATA_ADVICE, differences
+from engine.job_heuristics.mapreduce.rules.verdict_tables import differences
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, PHASES, SEVERITIES, WHAT_IF
 from engine.stats.natural_break import Split, natural_break

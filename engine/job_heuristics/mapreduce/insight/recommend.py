@@ -13,11 +13,11 @@ import polars as pl
 from engine.core.reading import clean
 from engine.job_heuristics.dr_elephant.decision import LEAST_MB, STEP_MB, Advice, frame_of
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, amount
+from engine.job_heuristics.dr_elephant.side_stats import Segments, truncated
 from engine.job_heuristics.mapreduce.insight.whatif import COPY_BYTES_PER_MS, START_MOST_MS, START_MS
 from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, filled
 from engine.job_heuristics.mapreduce.model.model import MB, Model, number
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
-from engine.job_heuristics.mapreduce.rules.side_stats import Segments, truncated
 
 IDEAL_MS = 7.5 * MINUTE
 """Target run time of a task, ms: the middle of 5 to 10 minutes."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.job_heuristics.dr_elephant.history import SCALE
-from engine.job_heuristics.mapreduce.rules.side_stats import Segments
+from engine.job_heuristics.dr_elephant.side_stats import Segments
 from engine.stats.natural_break import Split, natural_break
 
 Floats = NDArray[np.float64]

@@ -16,12 +16,12 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Array
+from engine.job_heuristics.dr_elephant.side_stats import truncated
 from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.mapreduce.insight.skew import robust_line
 from engine.job_heuristics.mapreduce.model.model import MB, NO_COUNTERS, Ints, Job, Side, number
 from engine.job_heuristics.mapreduce.rules import metrics as dr_elephant_metrics
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
-from engine.job_heuristics.mapreduce.rules.side_stats import truncated
 
 START_MS = 2000.0
 """Assumed ms to start a task where bytes do not explain the time."""

@@ -6,7 +6,7 @@ One job and all jobs use the same kernels and so give the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Array
+from engine.job_heuristics.dr_elephant.side_stats import Measure, SideTasks, row_count
 
 RUNNING, SUCCEEDED, KILLED, OTHER = 0, 1, 2, 3
 """States of tasks and attempts as numbers."""
@@ -137,3 +138,38 @@ def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
     job = job_index(frame["job_id"], jobs)
     wanted = (job >= 0) & (made["start_ms"].to_numpy() > 0)
     return AttemptArrays(job[wanted], **{column.name: column.to_numpy()[wanted] for column in made})
+
+
+def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:
+    """Return the tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
+    return _side_tasks(tasks.side[tasks.timed], jobs, tasks.numbers)
+
+
+def _side_tasks(segment: Array, jobs: int, columns: Mapping[str, Array]) -> SideTasks:
+    data = np.where((segment & 1) == 0, columns["input_bytes"], columns["reduce_shuffle_bytes"])
+    return SideTasks(segment, 2 * jobs, {**columns, "data": data})
+
+
+def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tuple[dict[str, Array], SideTasks]:
+    """Compute ``measures`` of all jobs: by name, one value per job and side (map then reduce); and the timed tasks
+    used.
+
+    ``judged``: jobs (succeeded or failed) whose tasks all count; of other jobs only ended tasks do. Beside the
+    declared measures: ``n`` tasks that count, ``ended``, ``timed`` (with times), ``fallback`` (of those the tasks
+    whose attempt is our choice).
+    """
+    count = 2 * len(judged)
+    counted = judged[tasks.job] | (tasks.state != RUNNING)
+    if not counted.all():
+        tasks = tasks.only(counted)
+    stats = side_tasks(tasks, len(judged))
+    everything = stats if tasks.timed.all() else _side_tasks(tasks.side, len(judged), tasks.counters)
+    values = {
+        "n": row_count(tasks.side, count),
+        "ended": row_count(tasks.side[tasks.state != RUNNING], count),
+        "timed": stats.size,
+        "fallback": row_count(tasks.side[tasks.timed & tasks.fallback], count),
+    }
+    for each in measures:
+        values.update(zip(each.names, each.compute(everything if each.of_all else stats), strict=True))
+    return values, stats

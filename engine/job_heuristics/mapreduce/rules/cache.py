@@ -8,20 +8,14 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import MB
+from engine.job_heuristics.dr_elephant.sides import Jobs, PerJob, SideRule, Verdict, unscored
 from engine.job_heuristics.mapreduce.model import job_conf
-from engine.job_heuristics.mapreduce.rules.heuristic import (
-    Jobs,
-    MapReduceHeuristic,
-    MapReduceRule,
-    PerJob,
-    Verdict,
-    unscored,
-)
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 
 _LIMIT = "distributed.cache.file.size.limit"
 
 
-def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:
+def _judge(jobs: Jobs, rule: SideRule) -> Verdict:
     results = [_job(properties, rule.numbers[_LIMIT]) for properties in jobs.properties]
     given = np.array([result is not None for result in results], dtype=bool)
     severity = np.array([0 if result is None else result[0] for result in results], dtype=np.int64)

@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import MOST_DETAILS, cut
+from engine.job_heuristics.dr_elephant.sides import Jobs, PerJob, SideRule, Verdict, unscored
 from engine.job_heuristics.mapreduce.model.model import FAILED, Job
-from engine.job_heuristics.mapreduce.rules.heuristic import (
-    Jobs,
-    MapReduceHeuristic,
-    MapReduceRule,
-    PerJob,
-    Verdict,
-    unscored,
-)
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 
 _NO_STACK = (
     "Unable to find stacktrace info. Please find the real problem in the Jobhistory link above."
@@ -25,7 +19,7 @@ _NO_STACK = (
 """Dr. Elephant's text for a failed job without diagnostics."""
 
 
-def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:
+def _judge(jobs: Jobs, rule: SideRule) -> Verdict:
     texts: list[str | None] = jobs.frame["diagnostics"].to_list()
 
     def details(j: int) -> Mapping[str, Any]:

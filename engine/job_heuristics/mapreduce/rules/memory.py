@@ -8,10 +8,11 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import each, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MB, Array, Branch, Final, Gate, Subject, ratio
+from engine.job_heuristics.dr_elephant.side_stats import average, divided, largest, smallest
+from engine.job_heuristics.dr_elephant.sides import Jobs
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.model import Job, mean
-from engine.job_heuristics.mapreduce.rules.heuristic import Jobs, MapReduceHeuristic
-from engine.job_heuristics.mapreduce.rules.side_stats import average, divided, largest, smallest
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 
 _DEFAULT = "container_memory_default_mb"
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import MB, Array
-from engine.job_heuristics.mapreduce.rules.side_stats import Measure, Sides, SideTasks, TaskStats, divided, truncated
+from engine.job_heuristics.dr_elephant.side_stats import Measure, Sides, SideTasks, TaskStats, divided, truncated
 
 HEADROOM = 1.5
 """Multiple of the peak memory that does not count as wasted."""

@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from engine.job_heuristics.dr_elephant.side_stats import Measure
+from engine.job_heuristics.dr_elephant.sides import Jobs, PerJob, SideRule, Verdict, unscored
 from engine.job_heuristics.mapreduce.model import job_conf
-from engine.job_heuristics.mapreduce.rules.heuristic import (
-    Jobs,
-    MapReduceHeuristic,
-    MapReduceRule,
-    PerJob,
-    Verdict,
-    unscored,
-)
-from engine.job_heuristics.mapreduce.rules.side_stats import Measure
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
 
 RUNTIMES_MS = tuple(minutes * 60_000 for minutes in (13, 13.5, 14, 14.5))
 """Run times, ms, from which a task is LOW, MODERATE, SEVERE and CRITICAL."""
@@ -28,7 +22,7 @@ LONG_TASKS = Measure(
 )
 
 
-def _judge(jobs: Jobs, rule: MapReduceRule) -> Verdict:
+def _judge(jobs: Jobs, rule: SideRule) -> Verdict:
     queues = [properties.get(job_conf.QUEUE_OLD, properties.get(job_conf.QUEUE)) for properties in jobs.properties]
     default = np.array([queue == "default" for queue in queues], dtype=bool)
     maps, reduces = jobs.side("map"), jobs.side("reduce")

@@ -9,9 +9,9 @@ import numpy as np
 from engine.core.reading import clean
 from engine.job_heuristics.dr_elephant.display import each, factor, plain, span
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, Branch, Gate, Subject, amount, ratio
+from engine.job_heuristics.dr_elephant.side_stats import Measure, average, divided
 from engine.job_heuristics.mapreduce.model.model import Job, mean, resolve
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
-from engine.job_heuristics.mapreduce.rules.side_stats import Measure, average, divided
 
 CODE = Measure(
     ("avg_code_ms",), lambda tasks: (tasks.average(tasks["total_ms"] - tasks["shuffle_ms"] - tasks["sort_ms"]),)

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from engine.job_heuristics.dr_elephant.display import each, plain, size, span
-from engine.job_heuristics.dr_elephant.gates import MINUTE, Branch, Final, Gate, Subject, amount
+from engine.job_heuristics.dr_elephant.gates import amount
+from engine.job_heuristics.dr_elephant.side_rules import (
+    TIME,
+    time_details,
+)
 from engine.job_heuristics.mapreduce.model.model import Job, mean
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
-from engine.job_heuristics.mapreduce.rules.side_stats import average, largest, smallest
 
 SHORT_MS = 600_000
 """Mean run time, ms, up to which tasks are advised to be longer."""
-
-SHORT = Gate(
-    key="short", label="average run time", unit="ms", value=lambda s: s["avg_total_ms"], rising=False,
-    limits="short_runtime_severity_in_min", scale=MINUTE, final=Final.MEAN_TIME,
-)  # fmt: skip
-TASKS = Gate(
-    key="tasks", label="number of tasks", unit="tasks", value=lambda s: s["n"], limits="num_tasks_severity",
-    final=Final.TASKS,
-)  # fmt: skip
-LONG = Gate(
-    key="long", label="average run time", unit="ms", value=lambda s: s["avg_total_ms"],
-    limits="long_runtime_severity_in_min", scale=MINUTE, final=Final.MEAN_TIME,
-)  # fmt: skip
-
-
-def _details(side: str, subject: Subject) -> Mapping[str, list[str]]:
-    return {
-        "Number of tasks": plain(subject["n"]),
-        **({"Average task input size": each(size, subject["avg_input_bytes"])} if side == "map" else {}),
-        "Average task runtime": each(span, subject["avg_total_ms"]),
-        "Max task runtime": each(span, subject["max_total_ms"]),
-        "Min task runtime": each(span, subject["min_total_ms"]),
-    }
 
 
 def _advice(side: str, level: int, job: Job) -> str:
@@ -69,15 +46,8 @@ def _declare(word: str, side: str, order: int) -> MapReduceHeuristic:
         class_name=f"{word}TimeHeuristic",
         order=order,
         side=side,
-        limits={
-            "short_runtime_severity_in_min": (10, 4, 2, 1),
-            "long_runtime_severity_in_min": (15, 30, 60, 120),
-            "num_tasks_severity": (50, 101, 500, 1000),
-        },
-        measures=(average("total_ms"), largest("total_ms"), smallest("total_ms"), average("input_bytes")),
-        branches=(Branch((SHORT, TASKS)), Branch((LONG,))),
-        averages=True,
-        details=lambda subject: _details(side, subject),
+        **TIME,
+        details=lambda subject: time_details(side, subject),
         advice=lambda level, job: _advice(side, level, job),
     )
 

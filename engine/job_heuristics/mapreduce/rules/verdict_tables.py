@@ -6,7 +6,7 @@ nothing".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,24 @@ from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE
 from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
-from engine.job_heuristics.mapreduce.model import job_conf
-from engine.job_heuristics.mapreduce.model.arrays import TaskArrays
-from engine.job_heuristics.mapreduce.model.model import Model
-from engine.job_heuristics.mapreduce.rules import metrics
-from engine.job_heuristics.mapreduce.rules.heuristic import (
+from engine.job_heuristics.dr_elephant.side_stats import Sides
+from engine.job_heuristics.dr_elephant.sides import (
     SIDES,
     Jobs,
-    MapReduceRule,
-    MapReduceRules,
-    Verdict,
-    verdict_of,
+    rows,
+    totals,
+    verdicts,
 )
+from engine.job_heuristics.mapreduce.model import job_conf
+from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, measure
+from engine.job_heuristics.mapreduce.model.model import Model
+from engine.job_heuristics.mapreduce.rules import metrics
+from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
 from engine.job_heuristics.mapreduce.rules.metrics import CONTAINERS
-from engine.job_heuristics.mapreduce.rules.side_stats import Sides, measure
 from engine.job_heuristics.mapreduce.tables import JOB_MODEL
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES
+from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
 
 _NULL_STATE = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)" because "<local13>" is null'
 _NO_SLOW_START = 'java.lang.NullPointerException: Cannot invoke "String.trim()" because "in" is null'
@@ -147,64 +147,6 @@ def _container_notes(properties: Mapping[str, str]) -> list[str]:
     return words
 
 
-NO_DATA = "No Data Received"
-"""Name of Dr. Elephant's pseudo result for a job without tasks."""
-NO_DATA_ADVICE = "No task ran: check whether the input path holds data and whether filters leave any."
-_NO_DATA_DETAILS = '{"No Data Received":""}'
-
-Verdicts = list[tuple[MapReduceRule, Verdict]]
-
-
-def verdicts(
-    rules: MapReduceRules, jobs: Jobs, *, published: bool = False, by_code: Verdicts | None = None
-) -> Verdicts:
-    """Return the verdicts of all rules in force, in their order, by Dr. Elephant's code or the ``published``
-    description.
-
-    ``by_code``: verdicts of the same jobs by the code, reused for heuristics that are the same in both.
-    """
-    by_rule = {id(rule): made for rule, made in by_code or ()}
-    return [
-        (rule, by_rule[id(rule)])
-        if rule.heuristic.same_in_both and id(rule) in by_rule
-        else (rule, verdict_of(rule, jobs, published=published))
-        for rule in rules.rules
-        if rule.heuristic.in_published or not published
-    ]
-
-
-def idle(jobs: Jobs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which jobs get the pseudo result instead of verdicts: they succeeded without a task."""
-    return jobs.empty & (jobs.state == "SUCCEEDED")
-
-
-def rows(jobs: Jobs, made: Sequence[tuple[MapReduceRule, Verdict]]) -> pl.DataFrame:
-    """Return HEURISTICS rows: jobs in their order, heuristics in the order of ``made``."""
-    without_data = idle(jobs)
-    at = np.flatnonzero(without_data)
-    zero = np.zeros(len(at), np.int64)
-    parts = [(at, NO_DATA, zero + 1, zero, [_NO_DATA_DETAILS] * len(at))]
-    for rule, each in made:
-        at = np.flatnonzero(each.given & ~without_data)
-        texts = each.details.texts(at) if len(at) else []
-        parts.append((at, rule.name, each.severity[at], each.score[at], texts))
-    job = np.concatenate([part[0] for part in parts])
-    order = np.argsort(job, kind="stable")
-    kinds = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
-    severity, score = (np.concatenate([part[k] for part in parts]).astype(np.int64)[order] for k in (2, 3))
-    details = [text for part in parts for text in part[4]]
-    frame = pl.DataFrame(
-        {
-            "job_id": jobs.frame["job_id"].gather(job[order]),
-            "heuristic": pl.Series([part[1] for part in parts]).gather(kinds[order]),
-            "severity": pl.Series(SEVERITIES).gather(severity),
-            "score": score,
-            "details": pl.Series(details, dtype=pl.String).gather(order),
-        }
-    )
-    return HEURISTICS.frame(frame)
-
-
 Properties = Mapping[str, Mapping[str, str]]
 
 
@@ -260,7 +202,7 @@ def judge(
     judged = Jobs(jobs, sides, properties, blocks_of(jobs, properties, rules.block_size, published=published))
     made = verdicts(rules, judged, published=published)
     heuristics = rows(judged, made)
-    worst, score = _totals(judged, made)
+    worst, score = totals(judged, made)
     columns: dict[str, Any] = {
         **{name: jobs[name] for name in _SHOWN},
         "severity": [None if level is None else SEVERITIES[level] for level in worst],
@@ -285,22 +227,6 @@ def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
         not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest")
         for seen, maps, reduces, source in planned
     ]
-
-
-def _totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:
-    """Return the severity (None: no verdict at all) and score of each job."""
-    worst = np.full(jobs.count, -1, dtype=np.int64)
-    score = np.zeros(jobs.count, dtype=np.int64)
-    for _, verdict in made:
-        worst = np.where(verdict.given, np.maximum(worst, verdict.severity), worst)
-        score = score + np.where(verdict.given, verdict.score, 0)
-    without_data = idle(jobs)
-    worst = np.where(without_data, 1, worst)
-    score = np.where(without_data, 0, score)
-    # A finished job that no rule judges is NONE, as Dr. Elephant would show it.
-    ended = (jobs.state == "SUCCEEDED") | jobs.failed
-    worst = np.where((worst < 0) & ended & ~jobs.empty, 0, worst)
-    return [None if level < 0 else level for level in worst.tolist()], score.tolist()
 
 
 def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, context: Context) -> JudgedFleet:

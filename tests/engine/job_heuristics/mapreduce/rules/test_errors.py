@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
-from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
+from engine.job_heuristics.dr_elephant.sides import Jobs
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.mapreduce.rules.verdict_tables import assumptions, errors, sides_of, slow_start, strips_of
 from tests.engine.job_heuristics.jobs import model, task

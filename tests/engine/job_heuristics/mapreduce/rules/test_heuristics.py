@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
+from engine.job_heuristics.dr_elephant.sides import Jobs, verdicts
 from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.mapreduce.model import model as job_arrays
-from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of, verdicts
+from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of
 from engine.job_heuristics.tables import SEVERITIES
 from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task

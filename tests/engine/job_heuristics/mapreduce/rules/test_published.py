@@ -8,11 +8,11 @@ import polars as pl
 from engine.core.incremental import Memo
 from engine.core.view import Context, Result
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
+from engine.job_heuristics.dr_elephant.sides import Jobs, rows, verdicts
 from engine.job_heuristics.mapreduce.model.assembly import current_model
-from engine.job_heuristics.mapreduce.rules.heuristic import Jobs
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
-from engine.job_heuristics.mapreduce.rules.verdict_tables import rows, sides_of, verdicts
+from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import writer

@@ -6,17 +6,16 @@ docs/models/job-heuristics.md, "Arithmetic".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import Array
-from engine.job_heuristics.mapreduce.model.arrays import RUNNING, TaskArrays
 
 Sides = Mapping[str, Array]
-"""Measures by name: one value per job and side, map then reduce."""
+"""Measures by name: one value per job and side: all sides of the first job (maps, reduces), then those of the next."""
 
 
 class Groups(NamedTuple):
@@ -85,7 +84,7 @@ class Segments:
     def __init__(self, segment: Array, count: int) -> None:
         self.segment = segment
         self.groups = count
-        self.size = _count(segment, count)
+        self.size = row_count(segment, count)
 
     def _picked(self, values: Array, *places: Array) -> list[Array]:
         """Return per segment the values at each of ``places`` (from 0) of its sorted values; 0 without rows."""
@@ -183,7 +182,7 @@ class Segments:
         return Groups(low_n, truncated(low), high_n, truncated(high), middle)
 
 
-def _count(segment: Array, count: int) -> Array:
+def row_count(segment: Array, count: int) -> Array:
     """Return the rows of each of ``count`` segments."""
     return np.bincount(segment, minlength=count).astype(np.int64)
 
@@ -207,7 +206,7 @@ class SideTasks(Segments):
 
     def count(self, mask: Array) -> Array:
         """Return the number of tasks where ``mask`` is set, per segment."""
-        return _count(self.segment[mask], self.groups)
+        return row_count(self.segment[mask], self.groups)
 
 
 class Copies:
@@ -295,38 +294,3 @@ TaskStats = SideTasks | Copies
 Statistics return one value per group; averages and medians are truncated to whole numbers, 0 without tasks. Columns are those
 of ``TASK_NUMBERS``, ``peak``, and ``data`` (bytes read by a map or fetched by a reduce).
 """
-
-
-def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:
-    """Return the tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
-    return _side_tasks(tasks.side[tasks.timed], jobs, tasks.numbers)
-
-
-def _side_tasks(segment: Array, jobs: int, columns: Mapping[str, Array]) -> SideTasks:
-    data = np.where((segment & 1) == 0, columns["input_bytes"], columns["reduce_shuffle_bytes"])
-    return SideTasks(segment, 2 * jobs, {**columns, "data": data})
-
-
-def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tuple[dict[str, Array], SideTasks]:
-    """Compute ``measures`` of all jobs: by name, one value per job and side (map then reduce); and the timed tasks
-    used.
-
-    ``judged``: jobs (succeeded or failed) whose tasks all count; of other jobs only ended tasks do. Beside the
-    declared measures: ``n`` tasks that count, ``ended``, ``timed`` (with times), ``fallback`` (of those the tasks
-    whose attempt is our choice).
-    """
-    count = 2 * len(judged)
-    counted = judged[tasks.job] | (tasks.state != RUNNING)
-    if not counted.all():
-        tasks = tasks.only(counted)
-    stats = side_tasks(tasks, len(judged))
-    everything = stats if tasks.timed.all() else _side_tasks(tasks.side, len(judged), tasks.counters)
-    values = {
-        "n": _count(tasks.side, count),
-        "ended": _count(tasks.side[tasks.state != RUNNING], count),
-        "timed": stats.size,
-        "fallback": _count(tasks.side[tasks.timed & tasks.fallback], count),
-    }
-    for each in measures:
-        values.update(zip(each.names, each.compute(everything if each.of_all else stats), strict=True))
-    return values, stats

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics.mapreduce.rules.side_stats import Segments, divided, truncated
+from engine.job_heuristics.dr_elephant.side_stats import Segments, divided, truncated
 from tests.chance import tries
 
 
