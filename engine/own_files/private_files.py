@@ -26,10 +26,11 @@ PATIENCE_S = 1.0
 def make_folder(path: Path) -> None:
     """Create the folder ``path`` for its owner alone, or take rights of others away. Raises OSError, also if it is another's.
 
-    Missing folders above it are created with the usual rights: they may be shared with other programs.
+    Missing folders above it get mode 0700, too, as the XDG base directory specification asks.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir(mode=0o700, exist_ok=True)
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=0o700, exist_ok=True)
     status = path.stat()
     _require_own(path, status)
     if status.st_mode & _OTHERS:

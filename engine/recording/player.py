@@ -27,8 +27,9 @@ LOOK_S = 0.1
 class Player(threading.Thread):
     """Writes the files of a recording below ``target`` (a folder of its own), and tells what time it is there.
 
-    ``target`` gets folders and regular files only, named by checked paths; ``limit`` (bytes) and ``most`` (files) bound what is
-    written. ``problem`` says why it ended early, or empty. ``prepare`` writes what was there at the beginning.
+    ``target`` gets folders and regular files only, named by checked paths; ``limit`` (bytes) and ``most`` (files, and as many
+    folders) bound what is written. ``problem`` says why it ended early, or empty. ``prepare`` writes what was there at the
+    beginning.
     """
 
     def __init__(self, file: BinaryIO, target: Path, *, limit: int, most: int, speed: float = 1.0) -> None:
@@ -42,6 +43,7 @@ class Player(threading.Thread):
         self._limit, self._most = limit, most
         self._written = 0
         self._files: set[str] = set()
+        self._folders: set[Path] = set()
         self._stop_asked = threading.Event()
         self._lock = threading.Lock()
         self._prepared = False
@@ -58,9 +60,19 @@ class Player(threading.Thread):
         roots = []
         for name in names[: self._most]:
             path = self.target / unpacked(name)
-            (path if name.endswith(("/", "%2F")) else path.parent).mkdir(parents=True, exist_ok=True)
+            folder = path if name.endswith(("/", "%2F")) else path.parent
+            if not self._within(folder):
+                raise BadRecording(f"it watches more than {self._most:,} folders")
+            folder.mkdir(parents=True, exist_ok=True)
             roots.append(path)
         return roots
+
+    def _within(self, folder: Path) -> bool:
+        """Whether ``folder`` and those above it, which may have to be made, are no more than may be written."""
+        while folder != self.target and folder not in self._folders:
+            self._folders.add(folder)
+            folder = folder.parent
+        return len(self._folders) <= self._most
 
     # -- time -----------------------------------------------------------------------------------------------------------
 
@@ -137,16 +149,18 @@ class Player(threading.Thread):
 
     def _apply(self, entry: Entry, content: bytes) -> None:
         """Apply one change. A change that fails is skipped; one beyond the limits ends the replay."""
-        if entry.kind in ("begin", "end"):
-            return
+        self._written += len(content)
         try:
-            name = unpacked(entry.path)
-            self._written += len(content)
-            self._files.add(name)
-            if self._written > self._limit or len(self._files) > self._most:
-                self.problem = f"it holds more than {self._limit >> 20:,} MB or {self._most:,} files"
-                return
-            self._change(self.target / name, entry, content)
+            fits = self._written <= self._limit
+            if fits and entry.kind not in ("begin", "end"):
+                name = unpacked(entry.path)
+                path = self.target / name
+                self._files.add(name)
+                fits = len(self._files) <= self._most and self._within(path.parent)
+                if fits:
+                    self._change(path, entry, content)
+            if not fits:
+                self.problem = f"it holds more than {self._limit >> 20:,} MB, or than {self._most:,} files or folders"
         except (BadRecording, ValueError) as error:
             log.warning("a change was left out: %s", error)
         except OSError as error:

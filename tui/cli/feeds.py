@@ -86,13 +86,13 @@ OTHERS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "query-profile": (
         ("pg_stat_statements, PostgreSQL 9.2 to 18",
-         '* * * * * psql -Atc "\\copy (select now() captured_at, s.* from pg_stat_statements s) to '
-         "'{folder}/pgss-$(date +\\%s).csv' csv header\""),
+         '* * * * * psql -qc "copy (select now() captured_at, s.* from pg_stat_statements s) to stdout csv header" > '
+         "{folder}/pgss-$(date +\\%s).csv"),
         ("CPU by class as pg_stat_kcache counts it: then it is the profile, and the model's error shows",
-         '* * * * * psql -Atc "\\copy (select now() captured_at, k.* from pg_stat_kcache() k) to '
-         "'{folder}/kcache-$(date +\\%s).csv' csv header\""),
+         '* * * * * psql -qc "copy (select now() captured_at, k.* from pg_stat_kcache() k) to stdout csv header" > '
+         "{folder}/kcache-$(date +\\%s).csv"),
         ("names of users and databases; likewise of pg_database (oid, datname)",
-         "psql -c \"\\copy (select oid, rolname from pg_roles) to '{folder}/roles.csv' csv header\""),
+         'psql -qc "copy (select oid, rolname from pg_roles) to stdout csv header" > {folder}/roles.csv'),
         ("MySQL and MariaDB statement digests",
          "* * * * * mariadb --batch -e 'select * from performance_schema.events_statements_summary_by_digest' > "
          "{folder}/digest-$(date +\\%s).tsv"),
@@ -145,7 +145,13 @@ def print_feeds(arguments: argparse.Namespace) -> int:
 
 
 def lines(view: str, address: str | None, folder: str) -> list[str]:
-    """Return the commands as lines of a shell script. Raises UsageError for a bad address."""
+    """Return the commands as lines of a shell script, ``folder`` as one word of the shell in each.
+
+    Raises UsageError for a bad address, or a folder whose name no line of a script can hold.
+    """
+    if not folder.isprintable():
+        raise UsageError(f"--output {folder!r} holds characters that a line of a script cannot hold")
+    word = shlex.quote(folder)
     out: list[str] = []
     asks = ASKS.get(view, ())
     if asks:
@@ -156,9 +162,10 @@ def lines(view: str, address: str | None, folder: str) -> list[str]:
     for about, command in OTHERS.get(view, ((f"copy its files: docs/views/{view}.md says which it reads", ""),)):
         out += ["", f"# {about}"]
         if command:
-            line = command.replace("{folder}", folder)
+            # A crontab takes % for the end of the line.
+            line = command.replace("{folder}", word.replace("%", "\\%") if command.startswith("*") else word)
             out.append(f"# {line}" if asks else line)
-    return [*out, "", f"# then: loadlens {folder}, or: loadlens report {view} {folder}"]
+    return [*out, "", f"# then: loadlens {word}, or: loadlens report {view} {word}"]
 
 
 def one_week(ask: Ask, base: str, folder: str) -> str:

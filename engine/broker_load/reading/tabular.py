@@ -188,7 +188,21 @@ _SHAPES = (
         _observations,
     ),
     _Shape(
-        OBSERVATIONS, frozenset({"broker", "host", "version", "sample_time_ms", "cpu_usage"}), True, _broker_samples
+        OBSERVATIONS,
+        frozenset(
+            {
+                "broker",
+                "host",
+                "version",
+                "sample_time_ms",
+                "cpu_usage",
+                "leader_bytes_in",
+                "leader_bytes_out",
+                "replication_bytes_in_rate",
+            }
+        ),
+        True,
+        _broker_samples,
     ),
     _Shape(TOPOLOGY, frozenset({"topic", "partition", "leader", "replicas"}), False, _topology),
     _Shape(BROKERS_IN, frozenset({"broker", "host"}), False, _brokers),

@@ -30,7 +30,7 @@ def test_folders_and_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     state.set("tab", value="ring-placement")
     assert state.save()
     assert (mode(state.path.parent), mode(state.path)) == (0o700, 0o600)
-    assert mode(tmp_path / "share") == 0o777, "folders of others keep the user's rights"
+    assert mode(tmp_path / "share") == 0o700, "so do those above it that were missing"
 
 
 @pytest.mark.usefixtures("open_umask")

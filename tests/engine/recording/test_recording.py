@@ -205,6 +205,16 @@ def test_bombs_are_bounded(tmp_path: Path) -> None:
     player = played(large, tmp_path / "to2", limit=3 << 20)
     assert "more than 3 MB" in player.problem
     assert sum(path.stat().st_size for path in (tmp_path / "to2").rglob("*")) < 4 << 20
+    deep = (put(f"0/data/{n}/" + "d/" * 50 + "a") for n in range(50))
+    folders = played(record(tmp_path / "d", *deep), tmp_path / "to3", most=120)
+    assert "folders" in folders.problem and len([*(tmp_path / "to3").rglob("*")]) <= 240
+    ends = ((Entry(kind="end", at_ms=START_MS, size=len(zeros)), zeros) for _ in range(50))
+    player = played(record(tmp_path / "e", *ends), tmp_path / "to4", limit=3 << 20)
+    assert "more than 3 MB" in player.problem
+    with pytest.raises(BadRecording, match="folders"):
+        roots = tuple(f"{n}/data/" for n in range(30))
+        begin = msgspec.json.encode(Entry(kind="begin", at_ms=START_MS, roots=roots))
+        Player(io.BytesIO(_stream(_head(begin))), tmp_path / "to5", limit=1, most=20)
 
 
 def _stream(*pieces: bytes) -> bytes:

@@ -6,10 +6,12 @@ import json
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from engine.broker_load.reading import tabular
 from engine.broker_load.reading.kinds import KINDS
 from engine.core.reading import Source
 from engine.core.view import NoInput
@@ -340,3 +342,10 @@ def test_static_sample_is_what_the_maker_makes(tmp_path: Path) -> None:
     files = Path(str(package.__file__)).parent / "files"
     made = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     assert made == {p.relative_to(files): p.read_bytes() for p in files.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("shape", tabular._SHAPES)
+def test_a_shape_reads_no_column_that_it_does_not_need(shape: Any) -> None:
+    frame = pl.DataFrame({name: ["1"] for name in shape.needs})
+    made = shape.make(frame, 1_700_000_000_000)
+    assert made.height == 1 and set(made.columns) <= {*shape.table.schema, "_ok"}
