@@ -136,7 +136,7 @@ class JobHeuristics:
             detail=more.detail,
             focus=dict.fromkeys(_OF_ALL_JOBS, ("job_id", job)) if job is not None else {},
             later={DIFFERENCES.name: lambda: (differences(model, chosen.of(MapReduceHeuristic)), ())},
-            trend=_trend(judged.jobs),
+            trend=_trend(more.detail.listing),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -147,47 +147,33 @@ class JobHeuristics:
 VIEW = JobHeuristics()
 
 
-def _trend(jobs: pl.DataFrame) -> Trend | None:
-    """Return the share of memory that the jobs wasted, in the order in which they finished."""
-    ended = jobs.filter(pl.col("finish_ms").is_not_null() & (pl.col("used_mb_s") > 0))
+def _trend(listing: pl.DataFrame) -> Trend | None:
+    """Return the avoidable share of what the jobs held, in the order in which they finished."""
+    ended = listing.filter(pl.col("finish_ms").is_not_null() & (pl.col("cost_mb_s") > 0))
     first = ended["finish_ms"].top_k(TREND_LENGTH).min()
     if first is None:
         return None
     ended = ended.filter(pl.col("finish_ms") >= first).sort("finish_ms", "job_id")
-    return Trend.of("wasted", ended["wasted_mb_s"] / ended["used_mb_s"])
+    return Trend.of("avoidable", ended["avoidable_mb_s"] / ended["cost_mb_s"])
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
-    used, wasted = summary["used_mb_s"], summary["wasted_mb_s"]
+    held, lost, saving = summary["cost_mb_s"], summary["avoidable_mb_s"], summary["saving_mb_s"]
     bad = summary["jobs_critical"] + summary["jobs_severe"]
     level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
-    share = f"{100 * wasted / used:.1f} %" if used else "-"
     failed, killed = summary["jobs_failed"], summary["jobs_killed"]
-    return (
-        Headline(
-            "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", short=("jobs", f"{summary['jobs']:,}")
-        ),
-        Headline(
-            "severe or worse", f"{bad:,}", f"{summary['jobs_critical']} critical", level, short=("severe", f"{bad:,}")
-        ),
-        Headline(
-            "used",
-            _gb_hours(used),
-            "containers of the attempts that count, ended tasks",
-            short=("used", _gb_hours(used)),
-        ),
-        Headline(
-            "wasted",
-            f"{_gb_hours(wasted)} ({share})",
-            "memory above 1.5 x the largest peak of each side",
-            short=("wasted", _gb_hours(wasted)),
-        ),
-        Headline(
-            "failed",
-            f"{failed:,}",
-            f"and {killed:,} killed" if killed else "0 killed",  # not of them
-            short=("failed", f"{failed:,}"),
-        ),
+    ended = f"and {killed:,} killed" if killed else "0 killed"  # not of them
+    share = f" ({100 * lost / held:.1f} %)" if held else ""
+    numbers: tuple[tuple[str, str, str, str, Level], ...] = (
+        ("jobs", "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", ""),
+        ("severe or worse", "severe", f"{bad:,}", f"{summary['jobs_critical']} critical", level),
+        ("held", "held", _gb_hours(held), "memory of all attempts over time, ended or not", ""),
+        ("avoidable", "avoidable", f"{_gb_hours(lost)}{share}", f"idle, too large or lost; advice saves {_gb_hours(saving)}", ""),
+        ("failed", "failed", f"{failed:,}", ended, ""),
+    )  # fmt: skip
+    return tuple(
+        Headline(label, value, more, level, short=(short, value.partition(" (")[0]))
+        for label, short, value, more, level in numbers
     )
 
 

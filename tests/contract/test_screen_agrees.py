@@ -54,7 +54,8 @@ def _job_heuristics(result: Any) -> None:
     headline = {line.label: line.value for line in result.headline}
     assert headline["jobs"] == str(jobs.height)
     assert headline["severe or worse"] == str(jobs["severity"].is_in(["SEVERE", "CRITICAL"]).sum())
-    assert headline["wasted"].startswith(f"{jobs['wasted_mb_s'].sum() / 1024 / 3600:,.1f} GB·h")
+    listed = result.detail.listing["avoidable_mb_s"].sum()
+    assert headline["avoidable"].startswith(f"{listed / 1024 / 3600:,.1f} GB·h")
     assert headline["failed"] == str((jobs["state"] == "FAILED").sum())
 
 

@@ -355,7 +355,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with screen(root, tmp_path, (80, 24)) as s:
-            await s.see("[2Jred[/b] ")
+            await s.see("[2Jred[/b]")
             assert "\x1b" not in s.text() and "\x07" not in s.text()
             await s.press("enter")
             await s.until(lambda: shown(s) is not None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
-from engine.job_heuristics.tables import EXPLAINED, RECOMMENDATIONS, SEVERITIES, WHAT_IF, of_rows
+from engine.job_heuristics.tables import EXPLAINED, SEVERITIES, WHAT_IF, of_rows
 
 ALL_TASKS = "number of tasks"
 """Label of a gate whose value is the number of tasks."""
@@ -266,41 +266,3 @@ def what_if(
             _, word = change(SEVERITIES.index(v.severity), v.predicted)
             rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
     return of_rows(WHAT_IF, rows)
-
-
-STEP_MB = 128
-"""Memory is set in multiples of this many MB."""
-LEAST_MB = 512
-"""Least memory, MB, of a container or heap that is recommended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """One recommendation for one job (columns of ``RECOMMENDATIONS``). ``now`` and ``after``: severity 0-4 of the
-    heuristic it targets, before and after the change. ``wait_change_ms``: None if unknown."""
-
-    topic: str
-    key: str
-    value: str
-    current: str
-    saving_mb_s: float
-    wait_change_ms: int | None
-    heuristic: str
-    now: int
-    after: int
-    text: str
-
-
-def frame_of(advised: Iterable[tuple[str, float, Sequence[Advice]]]) -> pl.DataFrame:
-    """Return RECOMMENDATIONS rows, ranked within each job in the given order. ``advised``: job id, MB s used (0:
-    unknown) and recommendations of each job."""
-    return of_rows(
-        RECOMMENDATIONS,
-        (
-            (job, rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
-             100 * one.saving_mb_s / used if used else None, one.wait_change_ms, one.heuristic,
-             SEVERITIES[one.now], SEVERITIES[one.after], one.text)
-            for job, used, found in advised
-            for rank, one in enumerate(found, 1)
-        ),
-    )  # fmt: skip

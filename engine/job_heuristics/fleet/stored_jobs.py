@@ -175,7 +175,7 @@ class AllJobs:
         return rollup.rollup(self.listing)
 
     @cached_property
-    def summary(self) -> dict[str, int]:
+    def summary(self) -> dict[str, float]:
         """Numbers of jobs by state and severity, and sums."""
         return rollup.summary(self.listing)
 
@@ -303,7 +303,7 @@ def in_listed_order(frames: list[pl.DataFrame]) -> pl.DataFrame:
     columns = {name: [frame[name] for frame in frames] for name in frames[0].columns}
     frames.clear()
     places = _last_of_each(pl.concat(columns["job_id"]).rechunk())
-    numbers = pl.DataFrame([pl.concat(columns[name]) for name in ("wasted_mb_s", "rank", "submit_ms")])
+    numbers = pl.DataFrame([pl.concat(columns[name]) for name in rollup.NUMBERS])
     order = _order((numbers.select(each).to_series() for each in reversed(rollup.WORST)), places)
     del numbers
     return pl.DataFrame([pl.concat(columns.pop(name)).rechunk().gather(order) for name in tuple(columns)])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 from engine.core import units
 from engine.core.view import Context
 from engine.formats import json_text
-from engine.job_heuristics.dr_elephant import decision, history
-from engine.job_heuristics.dr_elephant.display import labels
+from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
 from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
@@ -25,7 +26,7 @@ from engine.job_heuristics.mapreduce.model.model import job as job_of
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.verdict_tables import differences
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, PHASES, SEVERITIES, WHAT_IF
+from engine.job_heuristics.tables import PHASES
 from engine.stats.natural_break import Split, natural_break
 
 _ARRAY = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]])
@@ -305,26 +306,14 @@ def job_detail(
     prediction = None
     if not scenario.empty or changed is not rules:
         prediction = whatif.predict(job, scenario, changed)
-    details = []
-    for row in verdicts.iter_rows(named=True):
-        name = row["heuristic"]
-        level = SEVERITIES.index(row["severity"]) if row["severity"] in SEVERITIES else 0
+
+    def words(name: str, level: int) -> tuple[decision.Why | None, str, decision.Outlook | None]:
         advice = advices[name](level, job) if name in advices else NO_DATA_ADVICE if name == NO_DATA else ""
-        details.append(
-            decision.VerdictDetail(
-                name,
-                row["severity"],
-                int(row["score"] or 0),
-                labels(row["details"]),
-                explain(explained[name]) if name in explained else None,
-                outlooks.get(name) if job.running else None,
-                advice,
-                prediction.levels.get(name) if prediction is not None else None,
-            )
-        )
-    return JobDetail(
-        stamp, facts, tuple(details), differences, ahead.arrival, whatif.metrics(job), scenario, prediction
-    )
+        why = explain(explained[name]) if name in explained else None
+        return why, advice, outlooks.get(name) if job.running else None
+
+    details = verdicts_in_full(verdicts, words, prediction.levels if prediction is not None else {})
+    return JobDetail(stamp, facts, details, differences, ahead.arrival, whatif.metrics(job), scenario, prediction)
 
 
 def of_job(
@@ -355,25 +344,18 @@ def of_job(
         lambda: tuple(differences(model.only((job_id,)), rules[0]).to_dicts()),
     )
     made = job_detail(facts, mine, differing, *rules, scenario, ahead, stamp)
-    runs = memo.value("runs like job", (job_id, times, verdicts.version), lambda: _runs(model, verdicts.jobs, job_id))
-    tables = {
-        EXPLAINED.name: decision.explained(job_id, made.verdicts),
-        PHASES.name: _phases(made),
-        HISTORY.name: runs,
-        CONF_CHANGES.name: _conf_changes(model, parameters.compare or history.run_before(runs, job_id), job_id),
-    }
+    metrics: list[Metric] | None = None
     if made.prediction is not None:
         before, after = made.before, made.prediction.metrics
-        tables[WHAT_IF.name] = decision.what_if(
-            (
-                ("used", before.used_mb_s, after.used_mb_s, units.mb_seconds),
-                ("wasted", before.wasted_mb_s, after.wasted_mb_s, units.mb_seconds),
-                ("wait", before.wait_ms, after.wait_ms, units.duration),
-                ("run time", before.runtime_ms, after.runtime_ms, units.duration),
-            ),
-            made.verdicts,
-        )
-    return made, tables
+        metrics = [
+            ("used", before.used_mb_s, after.used_mb_s, units.mb_seconds),
+            ("wasted", before.wasted_mb_s, after.wasted_mb_s, units.mb_seconds),
+            ("wait", before.wait_ms, after.wait_ms, units.duration),
+            ("run time", before.runtime_ms, after.runtime_ms, units.duration),
+        ]
+    frame = OpenJob(job_id, model.parts, partial(_input_bytes, model), partial(_configuration, model))
+    tables = tables_of(frame, verdicts, made.verdicts, metrics, parameters.compare, context)
+    return made, tables | {PHASES.name: _phases(made)}
 
 
 def _phases(job_detail: JobDetail) -> pl.DataFrame:
@@ -390,23 +372,11 @@ def _phases(job_detail: JobDetail) -> pl.DataFrame:
     )
 
 
-def _runs(model: Model, jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
-    """Return HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
-    runs = history.runs_like(jobs, job_id)
-    sizes = (
-        model.only(runs["job_id"].to_list())
-        .tasks.filter(pl.col("side") == "map")
-        .group_by("job_id", maintain_order=True)
-        .agg(pl.col("input_bytes").sum())
-    )
-    return history.history(runs, sizes, job_id)
+def _input_bytes(model: Model, jobs: Sequence[str]) -> dict[str, int | None]:
+    """Return the bytes that the maps of some jobs read."""
+    maps = model.only(jobs).tasks.filter(pl.col("side") == "map")
+    return dict(maps.group_by("job_id").agg(pl.col("input_bytes").sum()).iter_rows())
 
 
-def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
-    if not other or other == job_id or other not in model.parts:
-        return CONF_CHANGES.empty()
-    conf = model.only((other, job_id)).conf
-    before, after = (
-        dict(conf.filter(pl.col("job_id") == job).select("key", "value").iter_rows()) for job in (other, job_id)
-    )
-    return history.conf_changes(before, after, other)
+def _configuration(model: Model, job_id: str) -> dict[str, str | None]:
+    return dict(model.only((job_id,)).conf.select("key", "value").iter_rows())

@@ -121,7 +121,7 @@ class Extension:
 
     tables: dict[str, pl.DataFrame]
     detail: Detail
-    summary: dict[str, int]
+    summary: dict[str, float]
     notes: tuple[str, ...] = ()
 
 
@@ -222,13 +222,16 @@ def _kept(
 
 
 def _totals(jobs: Collection[str], costs: pl.DataFrame, savings: Mapping[str, float]) -> pl.DataFrame:
-    """Return per job the MB s spent, avoidable, and saved by its recommendations (null without any)."""
+    """Return per job the MB s held, avoidable (what was held and not used, at least what its recommendations save), and
+    saved by them (null without any). No job can avoid more than it held."""
     spent = cost.waste(costs)
+    most = {job: min(held, max(lost, savings.get(job, 0.0))) for job, (held, lost) in spent.items()}
+    asked = [(job, savings.get(job)) for job in jobs]
     totals = {
         "job_id": list(jobs),
         "cost_mb_s": [spent.get(job, (None, None))[0] for job in jobs],
-        "avoidable_mb_s": [spent.get(job, (None, None))[1] for job in jobs],
-        "saving_mb_s": [savings.get(job) for job in jobs],
+        "avoidable_mb_s": [most.get(job) for job in jobs],
+        "saving_mb_s": [None if saved is None else min(saved, most.get(job, saved)) for job, saved in asked],
     }
     return pl.DataFrame(totals, {name: LISTING.schema[name] for name in totals})
 
@@ -246,10 +249,13 @@ _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
 
 
 def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
-    """Return LISTING rows of all jobs, the worst first."""
+    """Return LISTING rows of all jobs, the worst first. Where a job held memory and Dr. Elephant counts none as used (dynamic
+    allocation, local mode, attempts that do not count), its metrics are not defined."""
     jobs = verdicts.jobs.select(_FROM_JOBS)
     places = pl.col("severity").replace_strict({word: place for place, word in enumerate(SEVERITIES, 1)}, default=0)
     listed = jobs.with_columns(
         verdicts.strips["strip"], *totals.drop("job_id").get_columns(), places.cast(pl.Int64).alias("rank")
     )
-    return rollup.worst_first(LISTING.frame(listed))
+    defined = (pl.col("used_mb_s") != 0) | (pl.col("cost_mb_s").fill_null(0) <= 0)
+    both = (pl.when(defined).then(name).alias(name) for name in ("used_mb_s", "wasted_mb_s"))
+    return rollup.worst_first(LISTING.frame(listed.with_columns(both)))

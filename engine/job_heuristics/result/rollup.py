@@ -40,7 +40,7 @@ _WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")
 """Fractions that are summed over the jobs of a group."""
 
 
-def summary(listing: pl.DataFrame) -> dict[str, int]:
+def summary(listing: pl.DataFrame) -> dict[str, float]:
     """Count jobs by state and severity, and sum up their score and metrics; from LISTING rows."""
     states, severities = (dict(listing[name].value_counts().iter_rows()) for name in ("state", "severity"))
     counts = {f"jobs_{state.lower()}": states.pop(state, 0) for state in _STATES}
@@ -48,17 +48,24 @@ def summary(listing: pl.DataFrame) -> dict[str, int]:
     counts |= {f"jobs_{word.lower()}": severities.get(word, 0) for word in SEVERITIES}
     counts["jobs_not_judged"] = severities.get(None, 0)
     counts["jobs_upstream_shows_nothing"] = int((listing["upstream_says"] != "").sum())
-    sums = (listing.select(_summed(name)).to_series() for name in ("score", "used_mb_s", "wasted_mb_s"))
-    return {"jobs": listing.height, **counts, **{each.name: sum(each.to_list()) for each in sums}}
+    sums = (listing.select(_summed(name)).to_series() for name in ("score", "used_mb_s", "wasted_mb_s", *_WEIGHED))
+    return {"jobs": listing.height, **counts, **{each.name: sum(each.drop_nulls().to_list()) for each in sums}}
 
 
+VISIBLE = 0.01
+"""Share of all avoidable cost from which a job's place in the list is that of its cost; below it the verdict leads."""
+_AVOIDABLE = pl.col("avoidable_mb_s").fill_null(0.0)
+_SHOWN = (_AVOIDABLE / SHOWN_WASTE).round()
 WORST: tuple[pl.Expr, ...] = (
-    (pl.col("wasted_mb_s") / SHOWN_WASTE).round(),
+    pl.when((_SHOWN > 0) & (VISIBLE * _AVOIDABLE.sum() <= _AVOIDABLE)).then(_SHOWN),
     pl.col("rank"),
-    pl.col("wasted_mb_s"),
+    _AVOIDABLE,
     pl.col("submit_ms"),
 )
-"""Sort keys of the job list, descending: waste as shown, verdict, exact waste, time; then the id."""
+"""Sort keys of the job list, descending: avoidable cost as shown if it is a visible share of all, verdict, exact cost, time;
+then the id. Every kind of job has them: Dr. Elephant's waste is not defined for all."""
+NUMBERS = ("avoidable_mb_s", "rank", "submit_ms")
+"""Columns that ``WORST`` reads."""
 
 
 def worst_first(listing: pl.DataFrame) -> pl.DataFrame:
@@ -67,7 +74,7 @@ def worst_first(listing: pl.DataFrame) -> pl.DataFrame:
 
 
 def rollup(listing: pl.DataFrame) -> pl.DataFrame:
-    """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most wasted first.
+    """Sum up LISTING rows by each of ``GROUPS``: rows of ROLLUP, within a grouping most avoidable cost first.
 
     Fractions are added in the order of the rows: those of ``worst_first`` give the same to the last bit.
     """
@@ -88,19 +95,16 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
             summed[by][name] = np.bincount(group, weights=weighed, minlength=len(names))
     rows: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
     for by, sums in summed.items():
-        names, used, wasted = groups[by][0], sums["used_mb_s"], sums["wasted_mb_s"]
-        at = np.lexsort((np.arange(len(names)), -used, -wasted))
+        names, used, wasted, lost = groups[by][0], sums["used_mb_s"], sums["wasted_mb_s"], sums["avoidable_mb_s"]
+        at = np.lexsort((np.arange(len(names)), -used, -lost))
         rows["by"] += [by] * len(at)
         rows["group"] += [names[k] for k in at.tolist()]
         for name, values in sums.items():
             rows[name] += values[at].tolist()
-        total = int(wasted.sum())
-        for lost, spent, so_far in zip(
-            wasted[at].tolist(), used[at].tolist(), accumulate(wasted[at].tolist()), strict=True
-        ):
-            rows["wasted_percent"].append(100 * lost / spent if spent > 0 else None)
-            rows["share"].append(100 * lost / total if total > 0 else None)
-            rows["cumulated"].append(100 * so_far / total if total > 0 else None)
+        rows["wasted_percent"] += [100 * a / b if b > 0 else None for a, b in zip(wasted[at], used[at], strict=True)]
+        total, worst = float(lost.sum()), lost[at].tolist()
+        rows["share"] += [100 * each / total if total > 0 else None for each in worst]
+        rows["cumulated"] += [100 * each / total if total > 0 else None for each in accumulate(worst)]
     return ROLLUP.frame(rows)
 
 
@@ -146,6 +150,12 @@ def _group(name: str, column: str, meaning: str, factor: float = 1.0) -> Gauge:
 GAUGES = (
     _group("", "jobs", "Jobs of the group."),
     _group("_used_byte_seconds", "used_mb_s", "Memory that the group's jobs reserved, over time.", _MB_SECONDS),
+    _group(
+        "_held_byte_seconds", "cost_mb_s", "Memory that the group's jobs held in all attempts, over time.", _MB_SECONDS
+    ),
+    _group(
+        "_avoidable_byte_seconds", "avoidable_mb_s", "Memory that a better set-up would not have held.", _MB_SECONDS
+    ),
     _group("_wasted_byte_seconds", "wasted_mb_s", "Memory that they reserved and did not use, over time.", _MB_SECONDS),
     _group("_wasted_ratio", "wasted_percent", "Part of the reserved memory that was not used.", PERCENT),
     _group("_severe", "severe", "Jobs whose worst verdict is severe."),

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from engine.core import units
 from engine.core.view import Context
-from engine.job_heuristics.dr_elephant import decision, history
-from engine.job_heuristics.dr_elephant.decision import Outlook, VerdictDetail, explain_tree
-from engine.job_heuristics.dr_elephant.display import labels
+from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.findings import application as every
 from engine.job_heuristics.spark.insight.findings.insight import Insight
@@ -33,9 +33,8 @@ from engine.job_heuristics.spark.insight.whatif import (
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
-from engine.job_heuristics.spark.rules.verdict_tables import TYPE
 from engine.job_heuristics.spark.tables import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
-from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF, of_rows
+from engine.job_heuristics.tables import of_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class AppDetail:
     stamp: tuple[Any, ...]
     app: App = field(compare=False, repr=False)
     held: Resources = field(compare=False, repr=False)
-    verdicts: tuple[VerdictDetail, ...] = field(compare=False)
+    verdicts: tuple[decision.VerdictDetail, ...] = field(compare=False)
     insights: tuple[Insight, ...] = field(compare=False)
     before: Numbers = field(compare=False)
     scenario: Scenario = field(compare=False)
@@ -85,27 +84,17 @@ def of_app(
     )
     mine = verdicts.heuristics.filter(pl.col("job_id") == app_id)
     detail = _detail(facts, mine, rules, scenario, (*revision, verdicts.version, parameters))
-    runs = memo.value(
-        "runs like application", (*revision, verdicts.version), lambda: _runs(apps, verdicts.jobs, app_id)
-    )
-    tables = {
-        EXPLAINED.name: decision.explained(app_id, detail.verdicts),
-        HISTORY.name: runs,
-        CONF_CHANGES.name: _conf_changes(apps, parameters.compare or history.run_before(runs, app_id), app_id),
-        **facts.tables,
-    }
+    metrics: list[Metric] | None = None
     if detail.prediction is not None:
         now, then = detail.before, detail.prediction.numbers
-        tables[WHAT_IF.name] = decision.what_if(
-            (
-                ("used", now.used_mb_s, then.used_mb_s, units.mb_seconds),
-                ("wasted", now.wasted_mb_s, then.wasted_mb_s, units.mb_seconds),
-                ("true cost", now.cost_mb_s, then.cost_mb_s, units.mb_seconds),
-                ("run time", now.runtime_ms, then.runtime_ms, units.duration),
-            ),
-            detail.verdicts,
-        )
-    return detail, tables
+        metrics = [
+            ("used", now.used_mb_s, then.used_mb_s, units.mb_seconds),
+            ("wasted", now.wasted_mb_s, then.wasted_mb_s, units.mb_seconds),
+            ("true cost", now.cost_mb_s, then.cost_mb_s, units.mb_seconds),
+            ("run time", now.runtime_ms, then.runtime_ms, units.duration),
+        ]
+    frame = OpenJob(app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].properties)
+    return detail, tables_of(frame, verdicts, detail.verdicts, metrics, parameters.compare, context) | facts.tables
 
 
 class _Facts:
@@ -149,20 +138,18 @@ def _detail(
     app = facts.app
     prediction = predict(app, scenario, rules[1]) if not scenario.empty or rules[1] is not rules[0] else None
     by_name = {rule.name: rule for rule in rules[0].rules}
-    made = []
-    for name, severity, details in verdicts.select("heuristic", "severity", "details").iter_rows():
+
+    def words(name: str, level: int) -> tuple[decision.Why | None, str, decision.Outlook | None]:
         rule = by_name.get(name)
-        why, advice, outlook = None, "", None
-        level = SEVERITIES.index(severity)
-        if rule is not None:
-            why = explain_tree(name, "", tree_of(rule, [app]), level)
-            advice = rule.heuristic.advise(level, app)
-            if not app.ended:
-                outlook = Outlook(name, level, *surely(rule, app, level))
-        predicted = prediction.levels.get(name) if prediction is not None else None
-        made.append(VerdictDetail(name, severity, 0, labels(details), why, outlook, advice, predicted))
+        if rule is None:
+            return None, "", None
+        why = decision.explain_tree(name, "", tree_of(rule, [app]), level)
+        outlook = None if app.ended else decision.Outlook(name, level, *surely(rule, app, level))
+        return why, rule.heuristic.advise(level, app), outlook
+
+    made = verdicts_in_full(verdicts, words, prediction.levels if prediction is not None else {})
     before = numbers(app, facts.held)
-    return AppDetail(stamp, app, facts.held, tuple(made), facts.insights, before, scenario, facts.waves, prediction)
+    return AppDetail(stamp, app, facts.held, made, facts.insights, before, scenario, facts.waves, prediction)
 
 
 def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources) -> pl.DataFrame:
@@ -263,16 +250,5 @@ def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
     return of_rows(SCALE, rows)
 
 
-def _runs(apps: Apps, jobs: pl.DataFrame, app_id: str) -> pl.DataFrame:
-    """Return HISTORY rows: runs with the same name stem and user."""
-    alike = history.runs_like(jobs.filter(pl.col("job_type") == TYPE), app_id)
-    names: list[str] = alike["job_id"].to_list()
-    sizes = [sum(stage.sums["input_bytes"] for stage in apps.apps[name].stages) for name in names]
-    inputs = pl.DataFrame({"job_id": names, "input_bytes": sizes}, {"job_id": pl.String, "input_bytes": pl.Int64})
-    return history.history(alike, inputs, app_id)
-
-
-def _conf_changes(apps: Apps, other: str | None, app_id: str) -> pl.DataFrame:
-    if not other or other == app_id or other not in apps.apps:
-        return CONF_CHANGES.empty()
-    return history.conf_changes(apps.apps[other].properties, apps.apps[app_id].properties, other)
+def _input_bytes(apps: Apps, wanted: Sequence[str]) -> dict[str, int | None]:
+    return {name: sum(stage.sums["input_bytes"] for stage in apps.apps[name].stages) for name in wanted}

@@ -119,7 +119,8 @@ def model(
         "broken": "",
         **row,
     }
-    settings = conf if conf is not None else {}
+    stated = {f"mapreduce.{side}.memory.mb": str(job[f"{side}_memory_mb"]) for side in ("map", "reduce")}
+    settings = stated if conf is None else conf
     return Model.of(
         _frame(JOB_MODEL, [job]),
         TASK_MODEL.sorted(_frame(TASK_MODEL, task_rows)),

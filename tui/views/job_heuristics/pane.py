@@ -70,16 +70,17 @@ def in_gb_h(spec: Table) -> Table:
 
 GB_H = number(units.gb_hours)
 """Memory x time as a number of GB hours."""
+MEMORY_CELLS = dict.fromkeys(("used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s"), GB_H)
 STATES = {"RUNNING": "key", "FAILED": "severe", "KILLED": "moderate", "ERROR": "severe", "SUCCEEDED": "dim"}
 """Styles of a job's state; any other stands out."""
 JOB_CELLS: dict[str, Any] = {
     "strip": lambda cell: drawing.strip_line(str(cell.value or "")),
     "state": named(STATES, "moderate"),
     "runtime_ms": run_time_cell,
-    **dict.fromkeys(("wasted_mb_s", "used_mb_s", "saving_mb_s"), GB_H),
+    **MEMORY_CELLS,
 }
 ROLLUP_CELLS: dict[str, Any] = {
-    **dict.fromkeys(("used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s"), GB_H),
+    **MEMORY_CELLS,
     "share": share_bar(text="percent", peak=100), "cumulated": share_bar(text="percent", peak=100),
 }  # fmt: skip
 
@@ -309,11 +310,12 @@ class Pane(ViewPane):
 
 
 def _waste(result: Result) -> Draw | None:
-    """Return what draws how much of its memory each job wasted, in the order in which they ended; None with less than two."""
+    """Return what draws how much of its memory each job could have avoided, in the order in which they ended; None with less
+    than two."""
     trend = result.trend
     if trend is None or len(trend.values) < 2:
         return None
-    title = "part of its memory that each job wasted, in the order of their ends"
+    title = "avoidable part of what each job held, in the order of their ends"
     line = Series(range(1, len(trend.values) + 1), trend.values, title, "bar")
     return lambda width, height, glyphs: plot([line], width, height, glyphs, x_kind="count")
 
@@ -339,10 +341,9 @@ def _summary_lines(
             ("user, queue", short(f"{row['user'] or '?'}, {row['queue'] or '?'}"), ""),
             ("state", str(row["state"]), ""),
             ("tasks", "" if row["maps"] is None else f"{row['maps']:,} maps, {row['reduces'] or 0:,} reducers", ""),
-            ("used", units.text("mb_s", row["used_mb_s"]), ""),
-            ("wasted", units.text("mb_s", row["wasted_mb_s"]), ""),
-            ("true cost", units.text("mb_s", row["cost_mb_s"]), ""),
+            ("held", units.text("mb_s", row["cost_mb_s"]), ""),
             ("avoidable", units.text("mb_s", row["avoidable_mb_s"]), ""),
+            ("used, wasted", " and ".join(units.text("mb_s", row[name]) for name in ("used_mb_s", "wasted_mb_s")), ""),
             ("wait", units.text("ms", row["wait_ms"]), ""),
             ("run time", units.text("ms", row["runtime_ms"]), ""),
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from engine.core.reading import clean
-from engine.job_heuristics.dr_elephant.decision import LEAST_MB, STEP_MB, Advice, frame_of
+from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, Setting, frame_of, passed
 from engine.job_heuristics.dr_elephant.gates import MINUTE, Array, amount
 from engine.job_heuristics.dr_elephant.side_stats import Segments, truncated
 from engine.job_heuristics.mapreduce.insight.whatif import COPY_BYTES_PER_MS, START_MOST_MS, START_MS
 from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, filled
+from engine.job_heuristics.mapreduce.model.job_conf import MEMORY, SLOW_START, SPLIT_MOST
 from engine.job_heuristics.mapreduce.model.model import MB, Model, number
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
 
@@ -27,6 +28,38 @@ DISK_BYTES_PER_MS = 100 * MB / 1000
 """Assumed speed of a local disk: Dr. Elephant's constant of 100 MB/s, as bytes per ms."""
 BYTES_PER_REDUCER = 4 * 2**30
 """Most bytes that a reducer should merge."""
+
+
+SORT_MB = "mapreduce.task.io.sort.mb"
+SPLIT_LEAST = "mapreduce.input.fileinputformat.split.minsize"
+REDUCES = "mapreduce.job.reduces"
+
+
+def _unstated(key: str) -> Callable[[Any], str]:
+    """Return why a size in use is not known: a job without its configuration has Dr. Elephant's assumption only."""
+    return lambda job: "" if job[1].get(key) else "the job's configuration, which states the size, is not in the data"
+
+
+def _partial(side: str) -> Callable[[Any], str]:
+    """Return that not all tasks of a side have ended, so that neither their number nor their bytes are known."""
+
+    def words(job: Any) -> str:
+        row = job[0]
+        ended, planned = row[f"{side}s_finished"] or 0, row[f"{side}s"] or 0
+        whole = row["state"] == "SUCCEEDED" or ended >= planned
+        return "" if whole else f"only {ended:,} of {planned:,} {side} tasks have ended"
+
+    return words
+
+
+SETTINGS: Mapping[str, Setting] = {
+    **{key: Setting(idle=_unstated(key), least=LEAST_MB) for key in MEMORY.values()},
+    **{key: Setting(idle=_partial("map"), least=1) for key in (SPLIT_LEAST, SPLIT_MOST)},
+    REDUCES: Setting(idle=_partial("reduce"), least=1),
+    SLOW_START: Setting(idle=_partial("map"), default=lambda job: "0.05", least=0),
+    SORT_MB: Setting(default=lambda job: "100", least=1),
+}
+"""The properties that advice on MapReduce jobs names; they take a row of ``Stats`` and the properties of the job."""
 
 
 def used_mb_s(row: Mapping[str, Any]) -> float:
@@ -45,12 +78,11 @@ def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRule
             if row[f"{side}_n"]:
                 advice.append(_container(row, side, word, rules, headroom))
     if row["map_n"]:
-        advice += [_splits(row, rules), _sort_buffer(row, conf, rules)]
+        advice += [_splits(row, conf, rules), _sort_buffer(row, conf, rules)]
     if row["reduce_n"]:
         advice += [_reducer_count(row, rules), _slow_start(row, conf, rules)]
-    return sorted(
-        [each for each in advice if each is not None], key=lambda a: (-a.saving_mb_s, a.wait_change_ms, a.key)
-    )
+    found = passed([each for each in advice if each is not None], SETTINGS, conf, (row, conf))
+    return sorted(found, key=lambda a: (-a.saving_mb_s, a.wait_change_ms, a.key))
 
 
 def _container(row: Mapping[str, Any], side: str, word: str, rules: MapReduceRules, headroom: float) -> Advice | None:
@@ -114,7 +146,7 @@ def _slots(row: Mapping[str, Any], side: str) -> float:
     return max(1.0, float(row[f"{side}_mean"]) * float(row[f"{side}_n"]) / span)
 
 
-def _splits(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
+def _splits(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduceRules) -> Advice | None:
     """Recommend a split size for maps of the ideal run time."""
     n, mean, total_bytes = int(row["map_n"]), float(row["map_mean"]), float(row["map_bytes"])
     time = rules.by_heuristic["Mapper Time"]
@@ -131,7 +163,10 @@ def _splits(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
     larger = wanted < n
     slots = _slots(row, "map")
     wait = _whole(_span(new_mean, wanted, _room(slots, n, wanted)) - _span(mean, n, slots))
-    key = f"mapreduce.input.fileinputformat.split.{'minsize' if larger else 'maxsize'}"
+    combined = (conf.get("hive.input.format") or "").endswith(
+        "CombineHiveInputFormat"
+    )  # it fills splits up to the most
+    key = SPLIT_LEAST if larger and not combined else SPLIT_MOST
     return Advice(
         "split size",
         key,
@@ -144,7 +179,8 @@ def _splits(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | None:
         time.level(n=wanted, avg_total_ms=new_mean),
         f"{n:,} maps ran {amount(mean, 'ms')} on average over {amount(total_bytes / n, 'bytes')} each. Splits of "
         f"{amount(split, 'bytes')} give {wanted:,} maps of about {amount(new_mean, 'ms')}; each start costs about "
-        f"{cost / 1000:.1f} s." + (" Many small files need CombineFileInputFormat instead." if larger else ""),
+        f"{cost / 1000:.1f} s."
+        + (" Many small files need CombineFileInputFormat instead." if key == SPLIT_LEAST else ""),
     )
 
 
@@ -167,7 +203,7 @@ def _reducer_count(row: Mapping[str, Any], rules: MapReduceRules) -> Advice | No
     slots = _slots(row, "reduce")
     return Advice(
         "reducers",
-        "mapreduce.job.reduces",
+        REDUCES,
         str(wanted),
         str(n),
         saving,
@@ -187,8 +223,8 @@ def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduc
     if not row["map_n"] or row["slowstart"] is None or later < 60_000 or later < 0.05 * row["reduce_mean"] * n:
         return None
     share = min(1.0, math.floor(float(row["slowstart"]) * 100) / 100)
-    current = conf.get("mapreduce.job.reduce.slowstart.completedmaps", "0.05")
-    if share <= number(conf, "mapreduce.job.reduce.slowstart.completedmaps", -1):
+    current = conf.get(SLOW_START, "0.05")
+    if share <= number(conf, SLOW_START, -1):
         return None
     rule = rules.by_heuristic["Shuffle & Sort"]
     shuffle = float(row["reduce_shuffle"])
@@ -199,7 +235,7 @@ def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapReduc
 
     return Advice(
         "slow start",
-        "mapreduce.job.reduce.slowstart.completedmaps",
+        SLOW_START,
         f"{share:.2f}",
         clean(current, 100),
         float(row["reduce_memory_mb"]) * later / 1000,
@@ -225,7 +261,7 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
     now = rule.level(n=n, sum_spilled_records=spilled, sum_map_output_records=records)
     after = rule.level(n=n, sum_spilled_records=1, sum_map_output_records=1)
 
-    current = number(conf, "mapreduce.task.io.sort.mb", 100)
+    current = number(conf, SORT_MB, 100)
     if not 0 < current < 2**31:
         current = 100
     percent = min(1.0, max(0.1, number(conf, "mapreduce.map.sort.spill.percent", 0.8)))
@@ -251,7 +287,7 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
     if wanted <= min(SORT_MB_MOST, 0.5 * float(row["map_memory_mb"])):
         return Advice(
             "sort buffer",
-            "mapreduce.task.io.sort.mb",
+            SORT_MB,
             str(wanted),
             f"{current:g}",
             saving,
@@ -267,7 +303,7 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
     split = max(1, math.ceil(float(row["map_bytes"]) / n / factor / MB)) * MB
     return Advice(
         "sort buffer",
-        "mapreduce.input.fileinputformat.split.maxsize",
+        SPLIT_MOST,
         str(split),
         amount(float(row["map_bytes"]) / n, "bytes"),
         saving,
@@ -278,6 +314,11 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
         f"{head} {wanted:,} MB would be needed, more than a container of {row['map_memory_mb']:,} MB can give: "
         f"splits of {amount(split, 'bytes')} make the output of a map {factor} times smaller.",
     )
+
+
+_OF_JOBS = (
+    "job_id", "state", "map_memory_mb", "reduce_memory_mb", "maps", "maps_finished", "reduces", "reduces_finished",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +333,7 @@ class Stats:
         """Yield the numbers by name of the jobs ``at`` (indices into ``jobs``, JOB_MODEL rows), those of sides as
         ``map_*`` and ``reduce_*`` (None for a missing side)."""
         chosen = jobs if len(at) == jobs.height else jobs[at]
-        cells_by_name: dict[str, list[Any]] = {
-            name: chosen[name].to_list() for name in ("job_id", "map_memory_mb", "reduce_memory_mb")
-        }
+        cells_by_name: dict[str, list[Any]] = {name: chosen[name].to_list() for name in _OF_JOBS}
         cells_by_name["uberized"] = [bool(value) for value in chosen["uberized"].to_list()]
         for first, side in enumerate(("map", "reduce")):
             there = (self.sides["n"][first::2][at] > 0).tolist()

@@ -52,11 +52,11 @@ COST_KEYS = {
     "am_vcores": ("yarn.app.mapreduce.am.resource.cpu-vcores", 1),
 }
 """Settings for cost: name, property and Hadoop's default."""
+SPLIT_MOST = "mapreduce.input.fileinputformat.split.maxsize"
 ADVICE_KEYS = (
-    "mapreduce.job.reduce.slowstart.completedmaps",
-    "mapreduce.task.io.sort.mb",
-    "mapreduce.map.sort.spill.percent",
-)
+    SLOW_START, MAP_MEMORY, REDUCE_MEMORY, SPLIT_MOST, "mapreduce.input.fileinputformat.split.minsize",
+    "mapreduce.job.reduces", "mapreduce.task.io.sort.mb", "mapreduce.map.sort.spill.percent", "hive.input.format",
+)  # fmt: skip
 """Properties used by recommendations."""
 _COST_NAMES = {key: name for name, (key, _) in COST_KEYS.items()}
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from engine.core import units
-from engine.job_heuristics.dr_elephant.decision import LEAST_MB, STEP_MB, Advice, frame_of
+from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, frame_of
 from engine.job_heuristics.spark.insight.resources import (
     MB,
     Resources,

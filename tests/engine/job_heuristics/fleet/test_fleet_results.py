@@ -278,16 +278,16 @@ def test_new_days_appear_and_tables_are_no_files(written: Path, local: Result, t
     session.close()
 
 
-def test_jobs_with_equal_displayed_waste_are_sorted_by_verdict() -> None:
+def test_jobs_of_equal_shown_cost_and_those_of_no_visible_cost_are_sorted_by_verdict() -> None:
     jobs = {
-        "job_id": ["harmless", "critical", "moderate", "wasteful"],
+        "job_id": ["harmless", "critical", "moderate", "costly"],
         "severity": ["NONE", "CRITICAL", "MODERATE", "LOW"],
-        "wasted_mb_s": [1_500, 0, 1_800, 9_000],
         "submit_ms": [4, 3, 2, 1],
     }
+    cost = {"avoidable_mb_s": [1_500.0, 0.0, 1_800.0, 900_000.0], "cost_mb_s": [1e6] * 4, "saving_mb_s": [None] * 4}
     rank = {"rank": [1, 5, 3, 2]}
-    stored = stored_jobs.in_listed_order([LISTING.frame(jobs | rank)])
-    totals = LISTING.frame({"job_id": jobs["job_id"]}).select("job_id", "cost_mb_s")
+    stored = stored_jobs.in_listed_order([LISTING.frame(jobs | rank | cost)])
+    totals = LISTING.frame({"job_id": jobs["job_id"]} | cost).select("job_id", *cost)
     fleet = SimpleNamespace(jobs=JOBS.frame(jobs), strips=pl.DataFrame({"strip": [""] * 4}))
     for listed in (stored, _listing(fleet, totals)):  # type: ignore[arg-type]
-        assert listed["job_id"].to_list() == ["wasteful", "critical", "moderate", "harmless"]
+        assert listed["job_id"].to_list() == ["costly", "critical", "moderate", "harmless"]
