@@ -344,7 +344,7 @@ def amount(kind: Kind, typed: str, unit: str = "") -> float:
         if not lowered.lstrip("-").isdecimal():
             return _instant_ms(typed)
     if kind in ("ms", "s"):
-        parts = re.findall(r"([\d.]+)\s*([a-zµ]+)", lowered)
+        parts = re.findall(r"(?<![\d.])([\d.]++)\s*+([a-zµ]+)", lowered)
         if len(parts) > 1 and all(unit in _TIME_MS for _, unit in parts):
             total = sum(float(part) * _TIME_MS[unit] for part, unit in parts)
             return total if kind == "ms" else total / 1000
@@ -411,7 +411,7 @@ def _unit_factor(kind: Kind, unit: str, own: str) -> float | None:
     return 1.0 if unit in ("%", "×", "x", own) else _SI.get(unit)
 
 
-_SIZE = re.compile(r"^\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*([kKmMgGtT]i?)?[bB]?(?:/s)?\s*$")
+_SIZE = re.compile(r"^\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*+([kKmMgGtT]i?)?[bB]?(?:/s)?\s*$")
 _SIZE_FACTORS = {
     "": 1,
     "k": 10**3,

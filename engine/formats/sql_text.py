@@ -56,7 +56,7 @@ def query_hash(text: str) -> str:
 
 
 _OPENS = re.compile(r"([(.]) +")
-_CLOSES = re.compile(r" +([),.;])")
+_CLOSES = re.compile(r"(?<! ) +([),.;])")
 LABEL = 120
 """Most characters of a label."""
 

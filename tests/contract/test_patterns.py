@@ -7,8 +7,15 @@ be a literal or a constant of its module.
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
+import re
+import re._compiler as _compiler
+import re._parser as _parser
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,3 +137,130 @@ def test_a_pattern_from_elsewhere_is_found(code: str) -> None:
 )  # fmt: skip
 def test_a_pattern_that_is_written_is_none(code: str) -> None:
     assert not unwritten(f'import re\n_B = "b"\n\ndef f(text):\n    return {code}\n')
+
+
+# -- every pattern takes linear time ---------------------------------------------------------------------------------------
+
+SEARCHES = {"search", "sub", "subn", "split", "findall", "finditer"}
+"""Methods that try a pattern at every place of a text."""
+LETTERS = " a0_<\"'(,;=:/.-#%\n\tZé\\[{*+?`@"
+"""Characters of which pumped texts are made: the first one that a class takes, and some that it takes."""
+LONG = 3_000
+"""Repeats in the longer of two texts."""
+
+
+def _example(tree: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield for each repeat of a parsed pattern a text that leads to it, and texts that it takes again and again."""
+    prefix = ""
+    for op, value in tree:
+        name = str(op)
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            least, most, body = value
+            for inner, bodies in _example(body):
+                yield prefix + inner, bodies
+            if most > 50:
+                yield prefix, sorted({text for letter in LETTERS if (text := _text(body, letter))}) or ["a"]
+            prefix += _text(body, "") * min(least, 50)
+        else:
+            for part in _inside(name, value):
+                for inner, bodies in _example(part):
+                    yield prefix + inner, bodies
+            prefix += _text([(op, value)], "")
+
+
+def _inside(name: str, value: Any) -> list[Any]:
+    if name == "SUBPATTERN":
+        return [value[3]]
+    if name == "BRANCH":
+        return list(value[1])
+    if name in ("ASSERT", "ASSERT_NOT"):
+        return [value[1]]
+    if name == "ATOMIC_GROUP":
+        return [value]
+    return []
+
+
+def _text(tree: Any, wanted: str) -> str:
+    """Return a text that a parsed pattern takes, made of the character ``wanted`` where a class takes it."""
+    out = ""
+    for op, value in tree:
+        name = str(op)
+        if name == "LITERAL":
+            out += chr(value)
+        elif name in ("IN", "NOT_LITERAL", "ANY"):
+            taken = _taken(repr((op, value)), op, value)
+            if wanted and wanted not in taken:
+                return ""
+            out += wanted or taken[:1]
+        elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            out += _text(value[2], wanted) * min(max(value[0], int(bool(wanted))), 50)
+        elif name == "BRANCH":
+            out += next((text for part in value[1] if (text := _text(part, wanted))), "")
+        elif name in ("SUBPATTERN", "ATOMIC_GROUP"):
+            out += _text(_inside(name, value)[0], wanted)
+    return out
+
+
+_TAKEN: dict[str, str] = {}
+
+
+def _taken(key: str, op: Any, value: Any) -> str:
+    """Return those of ``LETTERS`` that one class takes, given parsed."""
+    if key not in _TAKEN:
+        state = _parser.State()
+        state.str = ""
+        item = _compiler.compile(_parser.SubPattern(state, [(op, value)]))
+        _TAKEN[key] = "".join(letter for letter in LETTERS if item.match(letter))
+    return _TAKEN[key]
+
+
+def _every_pattern() -> Iterator[tuple[str, re.Pattern[Any], bool]]:
+    """Yield where each pattern of the source stands, the pattern, and whether it is tried at every place of a text."""
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    sources = {path: text for path in files if "re." in (text := path.read_text(encoding="utf-8"))}
+    searching = re.compile(rf"\b(\w+)\.(?:{'|'.join(sorted(SEARCHES))})\b")
+    anywhere = {name for text in sources.values() for name in searching.findall(text)}
+    for path, text in sources.items():
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        names = vars(importlib.import_module(module))
+        tree = ast.parse(text)
+        here = {"", *searching.findall(text), *(name for name in anywhere if name[0] != "_")}
+        bound = {id(n.value): ast.unparse(n.targets[0]) for n in ast.walk(tree) if isinstance(n, ast.Assign)}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=name)) if name in OF_RE:
+                    with contextlib.suppress(
+                        NameError
+                    ):  # made of an operator's choice or a table: ALLOWED says of which
+                        words = [*node.args[1:], *(word.value for word in node.keywords)]
+                        flags = [eval(ast.unparse(word), names) for word in words if "re." in ast.unparse(word)]
+                        pattern = re.compile(eval(ast.unparse(node.args[0]), names), *flags[:1])
+                        searched = name in SEARCHES or (name == "compile" and bound.get(id(node), "") in here)
+                        yield f"{path.relative_to(ROOT)}:{node.lineno}", pattern, searched
+
+
+def _seconds(pattern: re.Pattern[Any], text: str, searched: bool) -> float:
+    data: Any = text.encode("latin-1", "replace") if isinstance(pattern.pattern, bytes) else text
+    before = time.process_time()
+    for _ in pattern.finditer(data) if searched else [pattern.match(data), pattern.fullmatch(data)]:
+        pass
+    return time.process_time() - before
+
+
+def test_every_pattern_takes_linear_time() -> None:
+    slow = []
+    for place, pattern, searched in _every_pattern():
+        text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+        tree = _parser.parse(text, pattern.flags & ~re.UNICODE)
+        tried = {(lead, body) for lead, bodies in _example(tree) for body in bodies}
+        for lead, body in sorted(tried):
+            pumped = lead + body * (LONG // len(body)) + "\x00"
+            if (longer := _seconds(pattern, pumped, searched)) < 0.004:
+                continue
+            shorter = min(
+                _seconds(pattern, lead + body * (LONG // len(body) // 4) + "\x00", searched) for _ in range(3)
+            )
+            longer = min(longer, *(_seconds(pattern, pumped, searched) for _ in range(2)))
+            if longer > 8 * shorter:
+                slow.append(f"{place}: {text!r} on {lead!r} and {body!r} again and again: {longer * 1000:.0f} ms")
+    assert not slow, "\n".join(slow)

@@ -33,7 +33,7 @@ _SHORT = 2_000
 _FEW_KEYS = 5
 """Maximum keys of a refusal in JSON: a message, a code, a request id."""
 _PROMTOOL = re.compile(rb"^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\{[^\n]*\} =>(?: |\s*\n)")
-_GRAFANA = re.compile(rb'^(?:\xef\xbb\xbf)?"?Time"?,"?[^\n]*\{[^\n]*=')
+_GRAFANA = re.compile(rb'^(?:\xef\xbb\xbf)?"?Time"?,"?[^\n{]*\{[^\n]*=')
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def _left_out(path: str, root: str, names: Names) -> bool:
 
 MOST_BYTES = 512 << 20
 """Bytes of all files of a job that are read in the dashboard's own process."""
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*")
+_SCHEME = re.compile(r"\A[a-z][a-z0-9+.-]*://[^/]*")
 
 
 @dataclass(frozen=True, slots=True)

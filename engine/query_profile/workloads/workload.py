@@ -196,7 +196,7 @@ def named(work: Workload, names: Names) -> Workload:
     return work if infos == work.classes else replace(work, classes=infos)
 
 
-_ROWS = re.compile(r"\s*(\d*)\s*(?:\.\.|:|-)\s*(\d*)\s*")
+_ROWS = re.compile(r"\s*+(\d*)\s*+(?:\.\.|:|-)\s*+(\d*)\s*")
 
 
 def in_words(work: Workload, mask: np.ndarray) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from engine.ring_placement.pyroscope.ring import NUM_TOKENS, Member, Ring
 from engine.ring_placement.scenarios.failover import all_members, changed_owners
 
-_ORDINAL = re.compile(r"^(.*?)(\d+)$", re.DOTALL)
+_ORDINAL = re.compile(r"^((?:.*\D)?)(\d+)$", re.DOTALL)
 
 
 def named_members(wanted: Sequence[str], members: Sequence[Member]) -> tuple[list[str], list[str]]:

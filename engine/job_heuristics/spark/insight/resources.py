@@ -17,9 +17,9 @@ from engine.job_heuristics.tables import COSTS, of_rows
 
 Ints = NDArray[np.int64]
 MB = 2**20
-_SIZE = re.compile(r"\s*(\d{1,15})\s*([bkmgtp]?)b?\s*", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"\s*(\d{1,15})\s*+([bkmgtp]?)b?\s*", re.IGNORECASE | re.ASCII)
 _FACTOR = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
-_SPAN = re.compile(r"\s*(\d{1,12})\s*(us|ms|s|m|min|h|d|)\s*", re.IGNORECASE | re.ASCII)
+_SPAN = re.compile(r"\s*(\d{1,12})\s*+(us|ms|s|m|min|h|d|)\s*", re.IGNORECASE | re.ASCII)
 _SPANS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
 LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1

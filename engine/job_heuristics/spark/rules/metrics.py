@@ -16,7 +16,9 @@ from engine.job_heuristics.spark.model.app import App
 
 _UNITS = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 _PATTERN = r"([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*((?:[T|G|M|K])?B?)?"
-_SIZE = re.compile(_PATTERN, re.IGNORECASE | re.ASCII)
+"""The pattern that upstream takes and names in its error;"""
+_SIZE = re.compile(r"([-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?)\s*((?:[T|G|M|K])?B?)?", re.IGNORECASE | re.ASCII)
+"""and one that takes the same in one way only."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 _LONGEST = 400
 """Most characters of a size that are parsed."""
