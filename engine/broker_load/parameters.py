@@ -45,6 +45,9 @@ class BrokerLoadParameters(Parameters, frozen=True):
         None
     )
     apply_plan: Annotated[bool, option("Apply the reassignment found among the inputs.", what_if=True)] = False
+    elect: Annotated[
+        str, option("Preferred leader election: all makes the first replica of every partition lead.", what_if=True)
+    ] = ""
     add_brokers: Annotated[
         int,
         option(

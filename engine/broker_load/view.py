@@ -17,12 +17,13 @@ from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import clusters, measured
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.kinds import KINDS
-from engine.broker_load.result import model_tables, summary, what_if_tables
+from engine.broker_load.result import model_tables, single_losses, summary, what_if_tables
 from engine.broker_load.result.model_tables import Detail, detail_of
 from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.result.single_losses import Losses
 from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
-from engine.core.parameters import no_what_if
+from engine.core.parameters import asks_what_if, no_what_if
 from engine.core.tables import Table
 from engine.core.view import Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.output.report import instant
@@ -34,6 +35,7 @@ class _Standing:
 
     model: Model | None
     cluster: Cluster | None
+    losses: Losses | None
     builder: ResultBuilder
     detail: Detail | None
 
@@ -76,7 +78,11 @@ class BrokerLoad:
                 builder.notes.append(choice.note)
                 builder.problems += choice.problems
             if standing.model is not None and standing.cluster is not None:
-                what_if_tables.add_what_if(standing.model, standing.cluster, inputs, parameters, builder)
+                losses = standing.losses
+                if asks_what_if(parameters):
+                    after = what_if_tables.add_what_if(standing.model, standing.cluster, inputs, parameters, builder)
+                    losses = single_losses.find(after, parameters)
+                single_losses.tell(losses, builder, asks_what_if(parameters))
         order = {table.name: place for place, table in enumerate(self.tables)}
         return Result(
             view=self.name,
@@ -130,11 +136,12 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     _add_mixup(inputs, context, builder)
     model_tables.add_regression(observed, training, fit, parameters.mode, builder)
     cluster: Cluster | None = None
+    losses: Losses | None = None
     if model is not None:
         cluster = corrected_loads.cluster_in_mode(model, parameters, fit, observed, builder.notes)
         decided = model_tables.add_model(inputs, model, cluster, parameters, builder.frames, context)
         summary.add(model, cluster, decided, parameters, builder)
-        what_if_tables.add_single_failures(cluster, parameters, builder)
+        losses = single_losses.find(cluster, parameters)
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
     model_tables.add_answers(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:
@@ -143,7 +150,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         builder.headline += summary.of_brokers(builder.frames["brokers"])
     builder.findings[:0] = summary.dead_brokers(builder.frames.get("brokers", BROKERS.empty()))
     detail = detail_of(inputs, context, model, observed, fit, parameters)
-    return _Standing(model, cluster, builder, detail)
+    return _Standing(model, cluster, losses, builder, detail)
 
 
 def _with_fitted_weights(

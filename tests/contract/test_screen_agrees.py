@@ -43,9 +43,10 @@ def _broker_load(result: Any) -> None:
     brokers, failures = result.tables["brokers"], result.tables["failures"]
     headline = {line.label: line.value for line in result.headline}
     assert headline["over capacity"] == str(brokers.filter(pl.col("headroom_pct") < 0).height)
-    single = failures.filter(pl.col("failure").str.starts_with("broker "))
-    lost = single.filter(~pl.col("survivable")).height
-    assert headline["single failure"] == (f"{lost} of {single.height} not survivable" if lost else "each survivable")
+    for kind in ("broker", "rack"):
+        losses = failures.filter(pl.col("failure").str.starts_with(kind + " "))
+        lost = losses.filter(~pl.col("survivable")).height
+        assert not lost or f"{lost} of {losses.height} {kind}s" in headline["single failure"]
     assert headline["goals"].startswith(f"{result.tables['goals']['violated'].sum()} violated")
 
 

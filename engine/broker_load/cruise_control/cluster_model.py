@@ -6,7 +6,8 @@ count nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -82,12 +83,14 @@ def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """A cluster at one moment: topology, capacities, replica loads and their sums."""
+    """A cluster at one moment: topology, capacities, replica loads and their sums. ``unknown``: resources whose loads nothing
+    among the inputs gives, and why, in words; their loads count as 0 here, as in Cruise Control."""
 
     topology: Topology
     capacities: Capacities
     loads: Loads
     sums: BrokerSums
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def states(self) -> tuple[str, ...]:
@@ -106,8 +109,19 @@ class Cluster:
         return bool((self.topology.offline_replicas & self.loads.held).any())
 
     def capacity(self, resource: str) -> Floats:
-        """Return the capacity [B] of one of RESOURCES; NaN unknown, 0 on dead brokers."""
-        return np.where(self.topology.alive, getattr(self.capacities, resource.lower()), 0.0)
+        """Return the capacity [B] of one of RESOURCES; NaN if it or the load is unknown, 0 on dead brokers."""
+        known = np.nan if resource in self.unknown else getattr(self.capacities, resource.lower())
+        return np.where(self.topology.alive, known, 0.0)
+
+    @property
+    def missing(self) -> str:
+        """What is needed to judge loads and is not known, in words; empty if nothing is."""
+        alive = self.topology.alive
+        without = [name for name in RESOURCES if np.isnan(self.capacity(name)[alive]).any()]
+        reasons = [self.unknown[name] for name in without if name in self.unknown]
+        if without and not reasons:
+            reasons.append(self.capacities.missing)
+        return "; ".join(dict.fromkeys(reasons))
 
     def by_host(self, value: Floats) -> Floats:
         """Return ``value`` [B] summed over the brokers of each broker's host."""
@@ -218,13 +232,15 @@ def _nulls(name: str, value: Floats) -> pl.Series:
 
 
 def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
-    """Return the load columns of one row per broker; percentages null on dead brokers."""
+    """Return the load columns of one row per broker; on dead brokers, as in Cruise Control, CPU is 0 % and disk null."""
     alive = cluster.topology.alive
     cpu, disk = sums.of("CPU"), sums.of("DISK")
     cores = np.where(alive, cluster.capacity("CPU") / 100.0, 0.0)
     return {
         "cores": known("cores", cores),
-        "cpu_pct": _nulls("cpu_pct", _percent(cpu, cluster.capacity("CPU"), alive)),
+        "cpu_pct": _nulls(
+            "cpu_pct", np.where(alive | np.isnan(cpu), _percent(cpu, cluster.capacity("CPU"), alive), 0.0)
+        ),
         "disk_mb": pl.Series("disk_mb", disk),
         "disk_pct": _nulls("disk_pct", _percent(disk, cluster.capacity("DISK"), alive)),
         "leader_nw_in_kbs": pl.Series("leader_nw_in_kbs", np.maximum(sums.leader_nw_in, 0.0)),

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, Cluster
-from engine.broker_load.model.topology import Flags, Floats, Topology, any_of, tally
+from engine.broker_load.model.topology import Flags, Floats, Topology, tally
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.verdicts import BALANCE
 
@@ -270,13 +270,13 @@ def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decis
     return True, detail, len(bad)
 
 
-def _racks(topology: Topology, bad: Flags, what: str) -> Decision:
+def _racks(topology: Topology, bad: Flags) -> Decision:
     """Decide by the partitions with a leader that are ``bad``."""
     rows = np.flatnonzero(topology.leader >= 0)[bad]
     if not len(rows):
         return False, "", 0
     first = f"{topology.topics[topology.topic[rows[0]]]}-{topology.partition[rows[0]]}"
-    return True, f"{what}: {len(rows)} partitions, first {first}", len(rows)
+    return True, f"{len(rows)} partitions, first {first}" if len(rows) > 1 else f"partition {first}", len(rows)
 
 
 def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
@@ -306,31 +306,12 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
 
 
 def _potential(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    """Decide by the brokers over their limit, if one of their replicas fits on another broker."""
+    """Decide by the live brokers with a replica that are over their limit, whether or not a replica could move."""
     topology, load = cluster.topology, np.maximum(cluster.sums.pnw_out, 0.0)
     limit = parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
     if np.isnan(limit[topology.alive]).any():
         return None, "capacity unknown", 0
-    decision = _beyond(cluster, topology.alive & (load > limit), load, limit, " KB/s")
-    if decision[0] and not _movable(cluster, topology.alive & (load > limit), limit - load):
-        return False, f"{decision[1]}, but none of their replicas fits on another broker", 0
-    return decision
-
-
-def _movable(cluster: Cluster, over: Flags, room: Floats) -> bool:
-    """Return whether the potential network out of a replica on brokers ``over`` [B] fits into the ``room`` [B] of a live
-    broker that holds no replica of the partition."""
-    topology, loads = cluster.topology, cluster.loads
-    rows = np.flatnonzero(any_of(topology.spread(over) & loads.held))
-    here, size = topology.replicas[rows], np.maximum(loads.potential[rows], 0.0)
-    fits = np.zeros(len(rows), np.bool_)
-    # The roomiest broker that holds no replica decides, and it is among the first R + 1.
-    for broker in np.argsort(-np.where(topology.alive & (room > 0), room, 0.0), kind="stable")[
-        : here.shape[1] + 1
-    ].tolist():
-        if topology.alive[broker] and room[broker] > 0:
-            fits |= (size <= room[broker]) & ~any_of(here == broker)
-    return bool(fits.any())
+    return _beyond(cluster, topology.alive & (cluster.sums.replicas > 0) & (load > limit), load, limit, " KB/s")
 
 
 def _leader_in(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
@@ -356,10 +337,10 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         parameters.leader_replica_count_balance_threshold,
     )
     most, fewest = cluster.topology.rack_counts
-    core = " % of a core"
+    core = " % of one core"
     each: list[tuple[str, bool, Callable[[], Decision]]] = [
-        ("RackAwareGoal", True, lambda: _racks(cluster.topology, most > 1, "two replicas in one rack")),
-        ("RackAwareDistributionGoal", True, lambda: _racks(cluster.topology, most - fewest > 1, "unevenly over racks")),
+        ("RackAwareGoal", True, lambda: _racks(cluster.topology, most > 1)),
+        ("RackAwareDistributionGoal", True, lambda: _racks(cluster.topology, most - fewest > 1)),
         ("MinTopicLeadersPerBrokerGoal", True, lambda: _min_leaders(cluster, parameters)),
         ("ReplicaCapacityGoal", True, lambda: _too_many(cluster, parameters)),
         ("DiskCapacityGoal", True, lambda: _capacity(cluster, parameters, "DISK", " MB")),

@@ -7,7 +7,9 @@ living replica; else the partition is leaderless. See "Failover" in docs/models/
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster
 from engine.broker_load.cruise_control.goals import over_capacity, usage
+from engine.broker_load.cruise_control.replica_loads import Loads
 from engine.broker_load.insight.data_quality import tightest
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
 from engine.broker_load.parameters import BrokerLoadParameters
@@ -155,20 +158,70 @@ def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[F
     )
 
 
-def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
-    """Demote brokers as Cruise Control does: the first living, online replica in list order that is not demoted leads.
+def lead(cluster: Cluster, rows: Longs, new: Ints) -> Cluster:
+    """Return the cluster after brokers ``new`` [K] lead the partitions ``rows`` [K], as Cruise Control moves leadership: the old
+    leader keeps a follower's CPU, the rest of it and the network out go along."""
+    topology, loads = cluster.topology, cluster.loads
+    was, now = first_of(loads.leads[rows]), first_of(topology.replicas[rows] == new[:, None])
+    leader, cpu, out, leads = topology.leader.copy(), loads.cpu.copy(), loads.nw_out.copy(), loads.leads.copy()
+    more, _, _ = moved = _moved(cluster, rows)
+    leader[rows] = new
+    cpu[rows, was] -= more
+    cpu[rows, now] += more
+    out[rows, was], out[rows, now] = 0.0, out[rows, was]
+    leads[rows, was], leads[rows, now] = False, True
+    return replace(
+        cluster,
+        topology=replace(topology, leader=leader),
+        loads=replace(loads, cpu=cpu, nw_out=out, leads=leads),
+        sums=_shift(cluster.sums, topology.brokers, topology.leader[rows], new, moved),
+    )
 
-    Return the partitions that move, their new leaders and the broker sums afterwards; partitions without another replica
-    stay.
-    """
+
+def without(cluster: Cluster, aftermath: Aftermath) -> Cluster:
+    """Return the cluster in which the brokers of ``aftermath`` are dead and their partitions led as it says."""
+    election, topology = aftermath.election, cluster.topology
+    pick = election.moved & (election.new >= 0)
+    after = lead(cluster, election.rows[pick], election.new[pick])
+    leader = after.topology.leader.copy()
+    leader[election.rows] = election.new
+    isr = topology.isr & ~topology.spread(aftermath.failed)
+    unclean = election.rows[pick & election.unclean]
+    isr[unclean] = topology.replicas[unclean] == leader[unclean][:, None]
+    alive = topology.alive & ~aftermath.failed
+    return replace(after, topology=replace(after.topology, leader=leader, isr=isr, alive=alive))
+
+
+def demote(cluster: Cluster, demoted: Flags) -> Cluster:
+    """Demote brokers as Cruise Control does: they go to the end of each replica list, and the first living, online replica in
+    list order that is not demoted leads; partitions without another one keep their leader."""
     topology = cluster.topology
     rows = np.flatnonzero(np.append(demoted, False)[topology.leader])
     here = topology.replicas[rows]
     fit = topology.held[rows] & topology.alive[here] & ~topology.offline[rows] & ~demoted[here]
     rows, here, fit = rows[any_of(fit)], here[any_of(fit)], fit[any_of(fit)]
     new = here[np.arange(len(rows)), first_of(fit)] if len(rows) else np.empty(0, np.int32)
-    sums = _shift(cluster.sums, topology.brokers, topology.leader[rows], new, _moved(cluster, rows))
-    return rows, new.astype(np.int32), sums
+    after = lead(cluster, rows, new.astype(np.int32))
+    last = np.where(topology.held, topology.spread(demoted), 2)
+    order = np.argsort(last, axis=1, kind="stable")
+
+    def sorted_(part: Topology | Loads, names: Iterable[str]) -> dict[str, Any]:
+        return {name: np.take_along_axis(getattr(part, name), order, axis=1) for name in names}
+
+    return replace(
+        after,
+        topology=replace(after.topology, **sorted_(after.topology, ("replicas", "isr", "elr", "offline"))),
+        loads=replace(after.loads, **sorted_(after.loads, ("cpu", "disk", "nw_in", "nw_out", "held", "leads"))),
+    )
+
+
+def preferred(topology: Topology) -> tuple[Longs, Ints]:
+    """Return the partitions [K] that a preferred leader election moves, and their new leaders: the first replicas of their lists
+    that are in sync and alive but do not lead."""
+    first = topology.replicas[:, 0]
+    fit = topology.isr[:, 0] & ~topology.offline_replicas[:, 0] & (first >= 0)
+    rows = np.flatnonzero(fit & (topology.leader >= 0) & (topology.leader != first))
+    return rows, first[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,16 +272,20 @@ def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailure
 @dataclass(frozen=True, slots=True)
 class Headroom:
     """The survivor nearest to (or furthest over) a capacity threshold, in words, and its distance in % of the capacity; the
-    number of survivors over a threshold, and over one that they were not over before."""
+    number of survivors over a threshold, and over one that they were not over before; whether all loads and capacities of the
+    survivors are known."""
 
     worst: str
     percent: float | None
     over: int
     newly_over: int
+    known: bool
 
-    def survivable(self, leaderless: int) -> bool:
-        """Whether the failure can be survived: no partition is ``leaderless`` and no survivor over a threshold."""
-        return not (leaderless or self.over)
+    def survivable(self, leaderless: int) -> bool | None:
+        """Whether the failure can be survived: no partition is ``leaderless`` and no survivor over a threshold; None: unknown."""
+        if leaderless or self.over:
+            return False
+        return True if self.known else None
 
 
 def headroom(
@@ -237,15 +294,17 @@ def headroom(
     """Compare survivors' loads ``after_sums`` (by resource) with the capacity thresholds."""
     topology = cluster.topology
     survivors = topology.alive & ~failed
-    now = {name: usage(cluster, name, after_sums[name], survivors, parameters).over for name in RESOURCES}
-    new = [flags & ~over_capacity(cluster, name, parameters) for name, flags in now.items()]
-    over, newly_over = (int(np.logical_or.reduce(flags).sum()) for flags in (list(now.values()), new))
+    now = {name: usage(cluster, name, after_sums[name], survivors, parameters) for name in RESOURCES}
+    every = [found.over for found in now.values()]
+    new = [found.over & ~over_capacity(cluster, name, parameters) for name, found in now.items()]
+    over, newly_over = (int(np.logical_or.reduce(flags).sum()) for flags in (every, new))
+    known = not any(np.isnan(found.share[survivors]).any() for found in now.values())
     nearest = tightest(cluster, after_sums, survivors, parameters)
     if np.isnan(nearest.headroom).all():
-        return Headroom("", None, over, newly_over)
+        return Headroom("", None, over, newly_over, known)
     place = int(np.nanargmin(nearest.headroom))
     worst = f"{nearest.resource[place]} of broker {topology.ids[place]}"
-    return Headroom(worst, float(nearest.headroom[place]), over, newly_over)
+    return Headroom(worst, float(nearest.headroom[place]), over, newly_over, known)
 
 
 def single_headroom(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> list[Headroom]:

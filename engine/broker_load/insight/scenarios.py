@@ -12,20 +12,8 @@ from engine.broker_load.cruise_control import cluster_model, load_model, replica
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model import broker_capacity
-from engine.broker_load.model.topology import Broker, Flags, Floats, Ints, Longs, Topology, build
+from engine.broker_load.model.topology import Broker, Floats, Longs, Topology, build
 from engine.broker_load.parameters import CpuWeights
-
-
-def demoted(topology: Topology, brokers: Flags, rows: Longs, new: Ints) -> tuple[Topology, Longs]:
-    """Return the topology after Cruise Control's demotion: ``brokers`` [B] at the end of each replica list and ``new`` leaders of
-    ``rows``; and the partitions whose list or leader changed."""
-    last = np.where(topology.held, topology.spread(brokers), 2)
-    order = np.argsort(last, axis=1, kind="stable")
-    replicas = np.take_along_axis(topology.replicas, order, axis=1)
-    leader = topology.leader.copy()
-    leader[rows] = new
-    changed = np.flatnonzero((replicas != topology.replicas).any(axis=1) | (leader != topology.leader))
-    return dataclasses.replace(topology, replicas=replicas, leader=leader), changed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,7 +59,7 @@ def reassign(
         cores[after.index_of(topology.ids)] = cluster.capacities.cores
         capacities = dataclasses.replace(capacities, cores=cores, cpu=cores * 100.0)
     loads = replica_loads.as_cruise_control(after, model.values, load_model.window_loads(model.aggregate), weights)
-    moved = Cluster(after, capacities, loads, cluster_model.sums(after, loads, True))
+    moved = Cluster(after, capacities, loads, cluster_model.sums(after, loads, True), cluster.unknown)
     return Reassignment(moved, np.array(order, np.int64), np.array(moved_mb), new_brokers)
 
 

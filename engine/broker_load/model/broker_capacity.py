@@ -28,6 +28,13 @@ class Capacities:
     log_dirs: tuple[str | None, ...]
     file: bool
 
+    @property
+    def missing(self) -> str:
+        """What gives the capacities that are unknown, in words."""
+        if self.file:
+            return "capacity.json has no entry for some brokers and no default entry (-1)"
+        return "no capacities are known: give a capacity.json with num.cores, DISK, NW_IN and NW_OUT"
+
 
 def resolve(
     rows: pl.DataFrame, topology: Topology, allow_estimation: bool, node_cpus: dict[int, int] | None = None

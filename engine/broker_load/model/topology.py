@@ -204,6 +204,12 @@ class Topology(Partitions):
         return len(place), np.array(index, np.int32)
 
     @cached_property
+    def racks_known(self) -> bool:
+        """Whether a rack of a live broker is known; without one, each host counts as a rack."""
+        each = zip(self.racks, self.hosts, self.alive.tolist(), strict=True)
+        return any(living and rack not in ("", host) for rack, host, living in each)
+
+    @cached_property
     def racks_index(self) -> tuple[tuple[str, ...], Ints]:
         """Rack names sorted, and [B] the index of each broker's rack."""
         names = sorted(set(self.racks))

@@ -66,13 +66,44 @@ def add(
     _headline(model, builder, words)
     builder.findings.extend(_leaderless(topology))
     builder.findings.extend(
-        Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated", ("goals", (v.goal,)))
+        Finding("severe" if v.hard else "moderate", _GOALS[v.goal][0], _of_goal(v), ("goals", (v.goal,)))
         for v in violated
     )
     builder.findings.extend(data_quality.silent_brokers(builder.frames["ledger"]))
     _notes(model, parameters, builder)
     single = f"; single brokers are over capacity: {words}" if words else ""
     builder.notes.append(f"{_LOADS[parameters.mode]}: {provision}, {why}{single}")
+
+
+def _of_goal(verdict: Verdict) -> str:
+    """Return what breaks a goal, what to do, and Cruise Control's name of the goal."""
+    return f"{verdict.detail or 'violated'}; {_GOALS[verdict.goal][1]} ({verdict.goal})"
+
+
+_ELSEWHERE, _SPREAD = (
+    "move leaders or replicas off it, or add brokers",
+    "move replicas from the fullest to the emptiest brokers",
+)
+_GOALS = {
+    "RackAwareGoal": ("replicas in one rack", "reassign one replica of each to another rack"),
+    "RackAwareDistributionGoal": ("replicas over racks", "reassign replicas so that racks differ by one at most"),
+    "MinTopicLeadersPerBrokerGoal": ("leaders of a topic", "let a replica on that broker lead"),
+    "ReplicaCapacityGoal": ("number of replicas", "move replicas to other brokers"),
+    "DiskCapacityGoal": ("disk", "move replicas off it, shorten retention or add disks"),
+    "NetworkInboundCapacityGoal": ("network in", _ELSEWHERE),
+    "NetworkOutboundCapacityGoal": ("network out", _ELSEWHERE),
+    "CpuCapacityGoal": ("CPU", _ELSEWHERE),
+    "ReplicaDistributionGoal": ("balance of replicas", _SPREAD),
+    "PotentialNwOutGoal": ("network out if it led all its replicas", "move replicas of busy topics off it"),
+    "DiskUsageDistributionGoal": ("balance of disks", _SPREAD),
+    "NetworkInboundUsageDistributionGoal": ("balance of network in", _SPREAD),
+    "NetworkOutboundUsageDistributionGoal": ("balance of network out", "let other replicas lead"),
+    "CpuUsageDistributionGoal": ("balance of CPU", "let other replicas lead"),
+    "TopicReplicaDistributionGoal": ("replicas of a topic", "move some to brokers with fewer of the topic"),
+    "LeaderReplicaDistributionGoal": ("balance of leaders", "let other replicas lead"),
+    "LeaderBytesInDistributionGoal": ("balance of leaders' network in", "let other replicas of busy topics lead"),
+}
+"""What each goal is about, and what to do where it is violated."""
 
 
 def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[int]]:

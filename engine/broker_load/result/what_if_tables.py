@@ -1,192 +1,235 @@
-"""Result tables of failures and what-if: every single failure, the brokers that fail, demotion, reassignment, more brokers."""
+"""Result tables of what-if: reassignment, preferred election, demotion and failure, one on top of the other, and more brokers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from engine.broker_load.cruise_control import goals
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, BrokerSums, Cluster, broker_columns, load_columns
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
 from engine.broker_load.insight.data_quality import breaches
 from engine.broker_load.insight.failover import Aftermath
-from engine.broker_load.model.topology import Floats, Ints, Longs, Topology
+from engine.broker_load.insight.scenarios import Reassignment
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.fields import text_of
 from engine.broker_load.reading.kafka_tools import read_plan
+from engine.broker_load.result import single_losses
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import inputs as input_tables
 from engine.broker_load.tables import whatif
 from engine.core.reading import Problem
+from engine.core.tables import Table
 from engine.core.view import Finding, Headline, Inputs, Level
 
 _OUTCOME = ("moved", "leaderless", "under_min_isr", "over", "newly_over", "survivable")
 """Columns of a failure that the summary repeats as ``failover_...``."""
-BROKER_LIMIT = 3000
-"""Most brokers for which every single failure is computed: arrays grow with their square."""
-MATRIX_LIMIT = 250
-"""Most brokers for which the rolling-restart matrix is computed: its rows grow with their square."""
 
 
-def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
-    """Add tables ``failures`` (worst first) and ``rolling_restart``, and whether one failure cannot be survived."""
-    topology = cluster.topology
-    builder.summary |= {
-        "unsurvivable_single_failures": None, "n_plus_1_headroom_pct": None, "worst_single_failure": None,
-    }  # fmt: skip
-    if topology.brokers > BROKER_LIMIT:
-        builder.notes.append(f"single failures are left out: there are more than {BROKER_LIMIT} brokers")
-        return
-    failures = failover.singles(cluster, parameters)
-    room = failover.single_headroom(cluster, failures, parameters)
-    rows = [
-        {
-            "failure": f"broker {topology.ids[index]}",
-            "moved": int(failures.moved[index]),
-            "leaderless": int(failures.leaderless[index]),
-            "unclean": int(failures.unclean[index]),
-            "under_min_isr": int(failures.under[index]),
-            **_capacity(room[index], int(failures.leaderless[index])),
-        }
-        for index in np.flatnonzero(topology.alive).tolist()
-    ]
-    names, index = topology.racks_index
-    sizes = np.bincount(index[topology.alive], minlength=len(names)) if topology.brokers else np.empty(0, np.int64)
-    if len(names) < topology.brokers and len(names) <= 64:
-        for place, name in enumerate(names):
-            if 1 < sizes[place] < topology.alive.sum():
-                aftermath = failover.after(cluster, (index == place) & topology.alive, parameters)
-                rows.append(_outcome(cluster, aftermath, f"rack {name}", parameters))
-    rows.sort(key=_badness)
-    builder.frames["failures"] = whatif.FAILURES.frame(
-        {name: [r[name] for r in rows] for name in whatif.FAILURES.schema}
-    )
-    if topology.brokers <= MATRIX_LIMIT:
-        builder.frames["rolling_restart"] = failover.rolling(cluster, failures, parameters)
-    single = [row for row in rows if str(row["failure"]).startswith("broker ")]
-    lost = [row for row in single if not row["survivable"]]
-    builder.findings.extend(
-        Finding(
-            "severe", f"loss of {row['failure']}", "not survivable: " + _in_words(row), ("failures", (row["failure"],))
-        )
-        for row in lost
-    )
-    stops = [row for row in single if row["survivable"] and row["under_min_isr"]]
-    if stops:
-        most = max(stops, key=lambda row: row["under_min_isr"])
-        text = f"{len(stops)} of {len(single)} single failures would stop producers with acks=all, most: "
-        text += f"{most['failure']}, {_under(most)}"
-        builder.findings.append(Finding("moderate", "min.insync.replicas", text, ("failures", (most["failure"],))))
-    percents = [row["headroom_pct"] for row in single if row["headroom_pct"] is not None]
-    builder.summary["unsurvivable_single_failures"] = len(lost)
-    builder.summary["n_plus_1_headroom_pct"] = min(percents) if percents else None
-    if single:
-        worst = rows[0]
-        text = f"{len(lost)} of {len(single)} not survivable" if lost else "each survivable"
-        if stops and not lost:
-            text = f"{len(stops)} of {len(single)} under min ISR"
-        builder.summary["worst_single_failure"] = f"{worst['failure']}: {_in_words(worst)}"
-        builder.headline.append(
-            Headline("single failure", text, f"worst: {worst['failure']}", _level(not lost, len(stops)))
-        )
+def add_what_if(
+    model: Model, cluster: Cluster, inputs: Inputs, parameters: BrokerLoadParameters, builder: ResultBuilder
+) -> Cluster:
+    """Add the tables of the what-if that ``parameters`` ask for; return the cluster after it.
+
+    A reassignment comes first, then a preferred election, demotion, and failure; ``cluster`` is the one before.
+    """
+    after = _reassign(model, cluster, inputs, parameters, builder)
+    moved = {} if after is None else dict(zip(after.rows.tolist(), after.moved_mb.tolist(), strict=True))
+    now = cluster if after is None else after.cluster
+    steps = [] if after is None else ["the reassignment is applied"]
+    if parameters.elect:
+        now = _elect(now, parameters, builder)
+        steps.append("preferred leaders are elected")
+    if parameters.demote:
+        marked = _select(now.topology, "demote", parameters.demote, builder)
+        now = failover.demote(now, marked)
+        stay = int(np.append(marked, False)[now.topology.leader].sum())
+        if stay:
+            rest = (
+                "has no other live replica and keeps its" if stay == 1 else "have no other live replica and keep their"
+            )
+            builder.notes.append(f"demote: {plural(stay, 'partition')} {rest} leader")
+        names = ", ".join(map(str, now.topology.ids[marked].tolist()))
+        steps.append(f"{names or 'none'} {'is' if marked.sum() == 1 else 'are'} demoted")
+    if now is not cluster:
+        _scenario(cluster, now, parameters, moved, " and ".join(steps), builder)
+    if parameters.add_brokers:
+        _more(now, parameters, builder)
+    if parameters.fail:
+        now = _fail(cluster, now, parameters, builder)
+    return now
 
 
-def _badness(row: dict[str, Any]) -> tuple[float, ...]:
-    room = math.inf if row["headroom_pct"] is None else row["headroom_pct"]
-    return -row["leaderless"], -row["over"], -row["newly_over"], -row["under_min_isr"], room, -row["moved"]
-
-
-def _level(survivable: bool, under: int) -> Level:
-    """Return the level of a failure; with partitions ``under`` min.insync.replicas, producers with acks=all stop."""
-    return "severe" if not survivable else "moderate" if under else "ok"
-
-
-def _in_words(row: dict[str, Any]) -> str:
-    """Describe a failure: partitions without a leader or enough in-sync replicas, brokers over capacity, and the headroom."""
-    words = [plural(row["leaderless"], "partition") + " without a leader"] if row["leaderless"] else []
-    words += [_under(row)] if row["under_min_isr"] else []
-    words.append(_over(row))
-    if row["worst"]:
-        words.append(f"headroom {row['headroom_pct']:.1f} % ({row['worst']})")
-    return "; ".join(words)
-
-
-def _under(row: dict[str, Any]) -> str:
-    return plural(row["under_min_isr"], "partition") + " under min ISR"
-
-
-def _over(row: dict[str, Any]) -> str:
-    return f"{row['over']} over capacity" + (f" ({row['newly_over']} new)" if row["over"] else "")
-
-
-def _outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: BrokerLoadParameters) -> dict[str, Any]:
-    """Return the row of result table ``failures`` for the failure called ``name``."""
-    election, sums = aftermath.election, aftermath.sums
-    room = failover.headroom(cluster, aftermath.failed, {r: sums.raw(r) for r in RESOURCES}, parameters)
-    return {
-        "failure": name,
-        "moved": int((election.moved & (election.new >= 0)).sum()),
-        "leaderless": int((election.moved & (election.new < 0)).sum()),
-        "unclean": int((election.moved & election.unclean).sum()),
-        "under_min_isr": int((election.under & ~election.under_before).sum()),
-        **_capacity(room, int((election.moved & (election.new < 0)).sum())),
-    }
-
-
-def _capacity(room: failover.Headroom, leaderless: int) -> dict[str, Any]:
-    """Return the columns on capacity of a failure's row, and whether it can be survived."""
-    return {
-        "over": room.over,
-        "newly_over": room.newly_over,
-        "worst": room.worst,
-        "headroom_pct": room.percent,
-        "survivable": room.survivable(leaderless),
-    }
-
-
-def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
-    """Add tables and headline of the failure of the brokers in ``parameters.fail``."""
-    failed, unknown = failover.select(cluster.topology, parameters.fail)
+def _select(topology: Topology, option: str, words: tuple[str, ...], builder: ResultBuilder) -> Flags:
+    """Return flags [B] of the brokers that ``words`` of an ``option`` name; unknown words are a problem and a finding."""
+    marked, unknown = failover.select(topology, words)
     for word in unknown:
-        builder.notes.append(f"fail: no broker, rack or host is called {word!r}")
-        builder.problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
-        builder.findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host has this name"))
-    aftermath = failover.after(cluster, failed, parameters)
-    builder.frames["failover_leaders"] = _leaders(cluster.topology, aftermath)
-    builder.frames["failover_brokers"] = _brokers(cluster, aftermath, parameters)
-    builder.frames["failover_min_isr"] = _min_isr(
-        cluster.topology, aftermath, cluster.topology.min_in_sync(parameters.min_insync_replicas)
+        builder.notes.append(f"{option}: no broker, rack or host is called {word!r}")
+        reason = f"{word!r} is no broker, rack:NAME or host:NAME"
+        builder.problems.append(Problem.at(f"-o {option}", "bad-option", reason))
+        builder.findings.append(Finding("moderate", f"{option}={word}", "no broker, rack or host has this name"))
+    return marked
+
+
+def _elect(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> Cluster:
+    """Return the cluster after the preferred leader election of all partitions."""
+    if parameters.elect != "all":
+        reason = f"{parameters.elect!r} is not known: all elects the first replica of every partition"
+        builder.problems.append(Problem.at("-o elect", "bad-option", reason))
+        return cluster
+    return failover.lead(cluster, *failover.preferred(cluster.topology))
+
+
+def _scenario(
+    cluster: Cluster, after: Cluster, parameters: BrokerLoadParameters, moved: dict[int, float], what: str,
+    builder: ResultBuilder,
+) -> None:  # fmt: skip
+    """Add the tables and the outcome of the placement ``after``; ``moved``: MB to copy by partition, of those reassigned."""
+    old, new = cluster.topology, after.topology
+    changed = (old.leader >= 0) & (old.ids_of(old.leader) != new.ids_of(new.leader))
+    both = zip(old.replica_lists.to_list(), new.replica_lists.to_list(), strict=True)
+    other = [row for row, (before, after_) in enumerate(both) if before != after_]
+    rows = np.unique(np.array([*np.flatnonzero(changed).tolist(), *other, *moved], np.int64))
+    demoted = failover.select(new, parameters.demote)[0]
+    states = _states(cluster, after, demoted, "DEMOTED")
+    builder.frames["scenario_brokers"] = _brokers(
+        whatif.SCENARIO_BROKERS, cluster, after, after.sums, new.alive, states, parameters
     )
-    ids = [int(i) for i in cluster.topology.ids[failed].tolist()]
+    builder.frames["scenario_moves"] = _moves(old, rows, new, np.array([moved.get(row, 0.0) for row in rows.tolist()]))
+    over = int(np.logical_or.reduce([goals.over_capacity(after, name, parameters) for name in RESOURCES]).sum())
+    before = int(np.logical_or.reduce([goals.over_capacity(cluster, name, parameters) for name in RESOURCES]).sum())
+    copied = sum(moved.values())
+    text = f"{plural(int(changed.sum()), 'leader')} {'moves' if changed.sum() == 1 else 'move'}"
+    known = not after.missing
+    judged = f"{before} → {over} over capacity" if known or over else "load unknown"
+    basis = "no data is copied" if not copied else f"{copied:,.0f} MB are copied"
+    level: Level = "severe" if over else "ok" if known else ""
+    _outcome(Headline(f"if {what}", f"{text}, {judged}", basis, level), builder)
+
+
+def _outcome(told: Headline, builder: ResultBuilder) -> None:
+    """Make ``told`` the outcome, before all other numbers: a narrow screen shows no more."""
+    builder.outcome = told
+    builder.headline.insert(0, told)
+
+
+def _more(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
+    """Add what more brokers could do at best: they hold nothing until partitions are moved."""
+    rows = scenarios.expansion_bounds(cluster, parameters.add_brokers)
+    columns = {name: [row[name] for row in rows] for name in whatif.ADD_BROKERS.schema}
+    builder.frames["add_brokers"] = whatif.ADD_BROKERS.frame(columns)
+    words = ", ".join(
+        f"{row['resource']} {row['highest_before_pct']:.1f} → {row['least_highest_after_pct']:.1f} %" for row in rows
+    )
+    label = f"if {plural(parameters.add_brokers, 'broker')} join" + ("s" if parameters.add_brokers == 1 else "")
+    text = f"fullest broker at best: {words}" if words else "what they relieve is unknown"
+    basis = "after moving partitions to them" if words else cluster.missing
+    _outcome(Headline(label, text, basis), builder)
+
+
+def _fail(cluster: Cluster, now: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> Cluster:
+    """Add tables and headline of the failure of the brokers in ``parameters.fail``; return the cluster without them."""
+    topology = now.topology
+    failed = _select(topology, "fail", parameters.fail, builder)
+    aftermath = failover.after(now, failed, parameters)
+    builder.frames["failover_leaders"] = _leaders(topology, aftermath)
+    builder.frames["failover_brokers"] = _brokers(
+        whatif.FAILOVER_BROKERS, cluster, now, aftermath.sums, topology.alive & ~failed,
+        _states(cluster, now, failed, "FAILED"), parameters, aftermath.physical,
+    )  # fmt: skip
+    builder.frames["failover_min_isr"] = _min_isr(
+        topology, aftermath, topology.min_in_sync(parameters.min_insync_replicas)
+    )
+    ids = [int(i) for i in topology.ids[failed].tolist()]
     names = ", ".join(map(str, ids)) or "none"
-    outcome = _outcome(cluster, aftermath, names, parameters)
+    outcome = single_losses.outcome(now, aftermath, names, parameters)
     builder.summary |= {"failed_brokers": ids}
     builder.summary |= {f"failover_{n}": outcome[n] for n in _OUTCOME}
-    dead = [int(i) for i in cluster.topology.ids[failed & ~cluster.topology.alive].tolist()]
+    dead = [int(i) for i in topology.ids[failed & ~topology.alive].tolist()]
     if dead:
         builder.notes.append(f"fail: already dead: {', '.join(map(str, dead))}")
     _tell(outcome, names, len(ids), bool(ids) and dead == ids, builder)
+    return failover.without(now, aftermath)
 
 
 def _tell(outcome: dict[str, Any], names: str, count: int, dead: bool, builder: ResultBuilder) -> None:
     """Add summary, finding and headline of the failure of the ``count`` brokers ``names``; ``dead``: all are dead already."""
     under = outcome["under_min_isr"]
-    basis = f"{outcome['moved']} leaders move" + ("" if under else ", 0 under min ISR")
-    builder.summary["failover"] = f"{_in_words(outcome)}; {basis}"
-    level = _level(outcome["survivable"], under)
-    text = f"{outcome['leaderless']} leaderless, " + (f"{under} under min ISR, " if under else "") + _over(outcome)
+    basis = f"{plural(outcome['moved'], 'leader')} {'moves' if outcome['moved'] == 1 else 'move'}"
+    basis += "" if under else ", 0 under min ISR"
+    builder.summary["failover"] = f"{single_losses.in_words(outcome)}; {basis}"
+    level = single_losses.level(outcome)
+    known = outcome["survivable"] is not None or outcome["over"]
+    text = f"{outcome['leaderless']} leaderless, " + (f"{under} under min ISR, " if under else "")
+    text += single_losses.over(outcome) if known else "load unknown"
     if dead:
         builder.summary["failover"] = text = "already dead"
         basis, level = "nothing more changes", "moderate"
-    elif level != "ok":
-        why = "producers with acks=all stop: " if outcome["survivable"] else "not survivable: "
-        builder.findings.append(Finding(level, f"failure of {names}", why + _in_words(outcome)))
-    builder.outcome = Headline(f"if {names} fail" + ("" if count > 1 else "s"), text, basis, level)
-    builder.headline.insert(0, builder.outcome)  # first: a narrow screen shows no more
+    elif level in ("moderate", "severe"):
+        why = "not survivable: " if outcome["survivable"] is False else "producers with acks=all stop: "
+        builder.findings.append(Finding(level, f"failure of {names}", why + single_losses.in_words(outcome)))
+    _outcome(Headline(f"if {names} fail" + ("" if count > 1 else "s"), text, basis, level), builder)
+
+
+def _states(cluster: Cluster, after: Cluster, marked: Flags, word: str) -> list[str]:
+    """Return the states of the brokers ``after`` a what-if: ``word`` where ``marked``, NEW where ``cluster`` has none."""
+    fresh = cluster.topology.index_of(after.topology.ids) < 0
+    each = zip(after.states, marked.tolist(), fresh.tolist(), strict=True)
+    return [
+        word if hit and (state != "DEAD" or word == "FAILED") else "NEW" if new else state for state, hit, new in each
+    ]
+
+
+def _brokers(
+    table: Table, cluster: Cluster, after: Cluster, sums: BrokerSums, survivors: Flags, states: list[str],
+    parameters: BrokerLoadParameters, physical: Floats | None = None,
+) -> pl.DataFrame:  # fmt: skip
+    """Return every broker with its load ``after`` a what-if and, in the columns ending in ``_before``, in ``cluster``."""
+    columns = broker_columns(after, sums)
+    columns |= {"state": states, "nw_out_physical_kbs": physical}
+    columns["breaches"] = breaches(after, sums, survivors, survivors, parameters)
+    was = pl.DataFrame({"broker": cluster.topology.ids} | load_columns(cluster, cluster.sums))
+    was = was.with_columns(nw_out_physical_kbs=pl.Series(failover.physical_out(cluster)))
+    was = was.rename({name: name + "_before" for name in was.columns if name != "broker"})
+    was = was.select(name for name in was.columns if name in table.schema)
+    both = pl.DataFrame(columns).join(was, on="broker", how="left", maintain_order="left")
+    return table.frame(both.select(name for name in both.columns if name in table.schema))
+
+
+def _reassign(
+    model: Model, cluster: Cluster, inputs: Inputs, parameters: BrokerLoadParameters, builder: ResultBuilder
+) -> Reassignment | None:
+    """Return the placement that a reassignment asks for; None without one."""
+    if parameters.reassignment is not None:
+        rows, problems = read_plan(parameters.reassignment.name, text_of(parameters.reassignment.data))
+        builder.problems.extend(problems)
+        plan = input_tables.PLANS.frame(rows)
+    elif parameters.apply_plan:
+        plan = inputs.table("plans")
+    else:
+        return None
+    plan = plan.filter(pl.col("plan") == "proposed").unique(["topic", "partition"], keep="last", maintain_order=True)
+    topology = cluster.topology
+    here = pl.DataFrame({"topic": topology.topic_names, "partition": topology.partition, "p": np.arange(topology.size)})
+    known = plan.join(here, on=["topic", "partition"], how="inner", maintain_order="left")
+    if known.height < plan.height:
+        builder.notes.append(f"reassignment: {plural(plan.height - known.height, 'partition')} not in this cluster")
+    if not known.height:
+        builder.notes.append("reassignment: nothing to apply")
+        return None
+    planned = dict(zip(known["p"].to_list(), known["replicas"].to_list(), strict=True))
+    estimate, weights = parameters.allow_capacity_estimation, parameters.cpu_weights
+    done = scenarios.reassign(model, cluster, planned, inputs.table("capacity"), estimate, weights)
+    builder.notes.extend(
+        f"reassignment: broker {number} is not known; its capacity is the default entry's, if any"
+        for number in done.new_brokers
+    )
+    builder.notes.append("the loads of a reassignment are computed as in Cruise Control")
+    return done
 
 
 def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:
@@ -222,104 +265,6 @@ def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFra
             "before": election.under_before[election.under],
         }
     )
-
-
-def _brokers(cluster: Cluster, aftermath: Aftermath, parameters: BrokerLoadParameters) -> pl.DataFrame:
-    """Return result table ``failover_brokers``: every broker, the failed ones too, after and before."""
-    columns, before = broker_columns(cluster, aftermath.sums), load_columns(cluster, cluster.sums)
-    columns["state"] = [
-        "FAILED" if gone else state for gone, state in zip(aftermath.failed.tolist(), cluster.states, strict=True)
-    ]
-    columns["nw_out_physical_kbs"] = aftermath.physical
-    columns["nw_out_physical_kbs_before"] = aftermath.physical_before
-    columns |= {
-        name + "_before": series
-        for name, series in before.items()
-        if name + "_before" in whatif.FAILOVER_BROKERS.schema
-    }
-    survivors = cluster.topology.alive & ~aftermath.failed
-    columns["breaches"] = breaches(cluster, aftermath.sums, survivors, survivors, parameters)
-    return whatif.FAILOVER_BROKERS.frame(columns)
-
-
-def add_what_if(
-    model: Model, cluster: Cluster, inputs: Inputs, parameters: BrokerLoadParameters, builder: ResultBuilder
-) -> None:
-    """Add the tables of the what-if that ``parameters`` ask for."""
-    if parameters.fail:
-        add_failure(cluster, parameters, builder)
-    if parameters.demote:
-        _demote(cluster, parameters, builder)
-    if parameters.reassignment is not None or parameters.apply_plan:
-        _reassign(model, cluster, inputs, parameters, builder)
-    if parameters.add_brokers:
-        rows = scenarios.expansion_bounds(cluster, parameters.add_brokers)
-        columns = {name: [row[name] for row in rows] for name in whatif.ADD_BROKERS.schema}
-        builder.frames["add_brokers"] = whatif.ADD_BROKERS.frame(columns)
-
-
-def _demote(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
-    topology = cluster.topology
-    marked, unknown = failover.select(topology, parameters.demote)
-    for word in unknown:
-        builder.notes.append(f"demote: no broker, rack or host is called {word!r}")
-        builder.problems.append(Problem.at("-o demote", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
-    rows, new, sums = failover.demote(cluster, marked)
-    states = [
-        "DEMOTED" if gone and state == "ALIVE" else state
-        for gone, state in zip(marked.tolist(), cluster.states, strict=True)
-    ]
-    after, changed = scenarios.demoted(topology, marked, rows, new)
-    builder.frames["scenario_brokers"] = _scenario_brokers(cluster, sums, parameters, states)
-    builder.frames["scenario_moves"] = _moves(topology, changed, after, np.zeros(len(changed)))
-    stay = int(np.append(marked, False)[topology.leader].sum()) - len(rows)
-    builder.notes.append(
-        f"demotion moves {len(rows)} leaders" + (f"; {stay} have no other live replica" if stay else "")
-    )
-
-
-def _reassign(
-    model: Model, cluster: Cluster, inputs: Inputs, parameters: BrokerLoadParameters, builder: ResultBuilder
-) -> None:
-    if parameters.reassignment is not None:
-        rows, problems = read_plan(parameters.reassignment.name, text_of(parameters.reassignment.data))
-        builder.problems.extend(problems)
-        plan = input_tables.PLANS.frame(rows)
-    else:
-        plan = inputs.table("plans")
-    plan = plan.filter(pl.col("plan") == "proposed").unique(["topic", "partition"], keep="last", maintain_order=True)
-    topology = cluster.topology
-    here = pl.DataFrame({"topic": topology.topic_names, "partition": topology.partition, "p": np.arange(topology.size)})
-    known = plan.join(here, on=["topic", "partition"], how="inner", maintain_order="left")
-    if known.height < plan.height:
-        builder.notes.append(f"reassignment: {plural(plan.height - known.height, 'partition')} not in this cluster")
-    if not known.height:
-        builder.notes.append("reassignment: nothing to apply")
-        return
-    planned = dict(zip(known["p"].to_list(), known["replicas"].to_list(), strict=True))
-    estimate, weights = parameters.allow_capacity_estimation, parameters.cpu_weights
-    done = scenarios.reassign(model, cluster, planned, inputs.table("capacity"), estimate, weights)
-    builder.notes.extend(
-        f"reassignment: broker {number} is not known; its capacity is the default entry's, if any"
-        for number in done.new_brokers
-    )
-    moved = done.cluster
-    builder.frames["scenario_brokers"] = _scenario_brokers(moved, moved.sums, parameters, moved.states)
-    builder.frames["scenario_moves"] = _moves(topology, done.rows, moved.topology, done.moved_mb)
-    moved_mb = sum(done.moved_mb.tolist())
-    builder.notes.append(
-        f"reassignment of {plural(len(planned), 'partition')} moves {moved_mb:,.0f} MB; loads as in Cruise Control"
-    )
-
-
-def _scenario_brokers(
-    cluster: Cluster, sums: BrokerSums, parameters: BrokerLoadParameters, states: Sequence[str]
-) -> pl.DataFrame:
-    everyone = np.ones(cluster.topology.brokers, np.bool_)
-    columns = broker_columns(cluster, sums)
-    columns["state"] = list(states)
-    columns["breaches"] = breaches(cluster, sums, everyone, cluster.topology.alive, parameters)
-    return whatif.SCENARIO_BROKERS.frame(columns)
 
 
 def _moves(topology: Topology, rows: Longs, after: Topology, moved_mb: Floats) -> pl.DataFrame:

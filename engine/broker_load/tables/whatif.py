@@ -22,17 +22,9 @@ from engine.broker_load.tables.columns import (
 )
 from engine.core.tables import Column, Table
 
-SCENARIO_BROKERS = Table(
-    "scenario_brokers",
-    "Broker loads after the demotion or reassignment.",
-    (*WHO, *LOAD, text("breaches", "Capacity thresholds broken.", width=10, priority=0, grow=40)),
-    key=("broker",),
-    order=("broker",),
-)
-
 SCENARIO_MOVES = Table(
     "scenario_moves",
-    "What the demotion or reassignment changes.",
+    "What the reassignment, preferred election or demotion changes.",
     (
         TOPIC,
         PARTITION,
@@ -120,6 +112,19 @@ _ON_SCREEN: dict[str, dict[str, Any]] = {
 """Columns that show before and after in one cell are wider; what a failure does not change comes last."""
 
 
+_WAS = tuple(_before(column) for column in LOAD if column.name in _AFTER)
+SCENARIO_BROKERS = Table(
+    "scenario_brokers",
+    "Broker loads after the reassignment, preferred election or demotion, and before it in the columns ending in _before.",
+    (
+        *(replace(column, **_ON_SCREEN.get(column.name, {})) for column in (*WHO, *LOAD)),
+        *_WAS,
+        text("breaches", "Capacity thresholds broken.", width=10, priority=0, grow=40),
+    ),
+    key=("broker",),
+    order=("broker",),
+)
+
 FAILOVER_BROKERS = Table(
     "failover_brokers",
     "Broker loads after the failure, and before it in the columns ending in _before.",
@@ -127,7 +132,7 @@ FAILOVER_BROKERS = Table(
         *(_after(column) for column in (*WHO, *LOAD)),
         number("nw_out_physical_kbs", "Network out without the fetches of failed followers.", KBS, title="phys. out",
             width=13, priority=2),
-        *(_before(c) for c in LOAD if c.name in _AFTER),
+        *_WAS,
         number("nw_out_physical_kbs_before", "Network out before.", KBS, hidden=True),
         text("breaches", "Capacity thresholds broken after the failure.", width=10, priority=0, grow=40),
     ),

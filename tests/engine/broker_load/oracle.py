@@ -436,7 +436,11 @@ class Loads:
             out[f"{name}UsageDistributionGoal"] = self._out_of_band(resource)
         out["ReplicaDistributionGoal"] = self._uneven(self._counts(lambda r: True))
         out["LeaderReplicaDistributionGoal"] = self._uneven(self._counts(lambda r: r.leads))
-        out["PotentialNwOutGoal"] = self._potential_moves()
+        out["PotentialNwOutGoal"] = any(
+            self.pnw_out(i) > 0.8 * self.capacity(i, "NW_OUT")
+            for i in self.live
+            if any(r.broker == i for r in self.replicas)
+        )
         topics = {key[0] for key in self.potential}
         out["TopicReplicaDistributionGoal"] = any(
             self._topic_uneven(self._counts(lambda r, topic=topic: r.key[0] == topic)) for topic in topics
@@ -489,15 +493,6 @@ class Loads:
         high = min(max(math.ceil(average * 2.8), up + 2), up + 40)
         low = max(min(max(math.floor(average * -0.8), down - 40), down - 2), 0)
         return any(not low <= counts[i] <= high for i in self.live)
-
-    def _potential_moves(self) -> bool:
-        room = {i: 0.8 * self.capacity(i, "NW_OUT") - self.pnw_out(i) for i in self.live}
-        for r in self.replicas:
-            if room.get(r.broker, 0.0) < 0:
-                holders = {q.broker for q in self.replicas if q.key == r.key}
-                if any(room[i] > 0 and self.potential[r.key] <= room[i] for i in self.live if i not in holders):
-                    return True
-        return False
 
     def states(self) -> dict[int, str]:
         """State of each broker."""

@@ -168,16 +168,16 @@ def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact
         ("added", added if count else None, "ok"),
         (
             "outcome",
-            result.summary["failover"] if outcome is not None else None,
+            result.summary.get("failover", f"{outcome.value}; {outcome.basis}") if outcome is not None else None,
             outcome.level if outcome is not None else "",
         ),
     ]
 
 
 def worst_failure(result: Result) -> list[Fact]:
-    """Return the worst single failure in words, coloured as in the headline."""
+    """Return the worst single failure, on top of the what-if, in words, coloured as in the headline."""
     worst = result.summary.get("worst_single_failure")
     if not worst:
         return []
-    level = next(one.level for one in result.headline if one.label == "single failure")
-    return [("worst loss", worst, level)]
+    told = next(one for one in result.headline if one.label in ("single failure", "one more failure"))
+    return [("worst loss" if told.label == "single failure" else "worst next loss", worst, told.level)]
