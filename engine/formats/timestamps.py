@@ -8,9 +8,19 @@ from datetime import UTC, datetime, timedelta
 _STAMP = re.compile(
     r"(\d{4})[-/]?(\d\d)[-/]?(\d\d)"
     r"(?:[T _](\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d)(?:[.,](\d{1,9}))?)?)?"
-    r"\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?"
+    r"\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?"
 )
-_IN_NAME = re.compile(r"(?<!\d)(\d{4}-?\d\d-?\d\d[T _-]?\d\d[:_-]?\d\d[:_-]?\d\d(?:\.\d{1,6})?Z?|\d{13}|\d{10})(?!\d)")
+_IN_NAME = re.compile(
+    r"(?<!\d)(\d{4}-?\d\d-?\d\d[T _-]?\d\d[:_-]?\d\d[:_-]?\d\d(?:[.,]\d{1,9})?(?:Z|\+\d\d:?\d\d)?"
+    r"|\d{19}|\d{16}|\d{13}|\d{10}(?:\.\d{2,9})?)(?!\d)"
+)
+_DATE_STYLES = (
+    re.compile(r"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{4}) (?P<clock>[\d:.]+)\s*(?P<zone>\S*)"),
+    re.compile(r"[A-Z]\w\w (?P<name>[A-Z]\w\w) +(?P<day>\d\d?) (?P<clock>[\d:.]+) (?P<year>\d{4})\s*(?P<zone>\S*)"),
+    re.compile(r"[A-Z]\w\w (?P<day>\d\d?) (?P<name>[A-Z]\w\w) (?P<clock>[\d:.]+) (?P<year>\d{4})\s*(?P<zone>\S*)"),
+)
+"""PostgreSQL's DateStyles "German" and "Postgres"; the month of "SQL" (11/13/2026) cannot be told from the day."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DATE = re.compile(r"(?<!\d)\d{4}-?\d\d-?\d\d(?!\d)")
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 _EPOCH = re.compile(r"\d{9,10}(?:\.\d+)?|\d{12,13}(?:\.\d+)?")
@@ -21,7 +31,8 @@ def instant_ms(text: str) -> int | None:
     """Parse a timestamp to epoch milliseconds; None if it is not one.
 
     Takes ISO 8601 in its usual variants (``2026-11-20 23:38:03.3+00``, ``20261120T233803.381Z``), epoch seconds and epoch
-    milliseconds. A time without a zone is UTC.
+    milliseconds, and PostgreSQL's styles ``20.11.2026 23:38:03.3 UTC`` and ``Fri Nov 20 23:38:03.3 2026 UTC``. A time
+    without a zone is UTC; one with the name of another zone is none.
     """
     text = text.strip()
     if _EPOCH.fullmatch(text):
@@ -29,13 +40,23 @@ def instant_ms(text: str) -> int | None:
         return round(number if number >= 1e11 else number * 1000)
     stamp = _STAMP.fullmatch(text)
     if stamp is None:
-        return None
+        return _other_style_ms(text)
     *parts, fraction, zone = stamp.groups()
     offset = timedelta()
-    if zone and zone not in ("Z", "UTC"):
+    if zone and zone not in ("Z", "UTC", "GMT"):
         digits = zone[1:].replace(":", "")
         offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0)) * (1 if zone[0] == "+" else -1)
     return _epoch_ms([int(part or 0) for part in parts], fraction, offset)
+
+
+def _other_style_ms(text: str) -> int | None:
+    """Parse PostgreSQL's other styles of dates to epoch milliseconds; None for anything else."""
+    found = next((match for style in _DATE_STYLES if (match := style.fullmatch(text))), None)
+    if found is None:
+        return None
+    parts = found.groupdict()
+    month = _MONTHS.index(parts["name"]) + 1 if parts.get("name") in _MONTHS else int(parts.get("month") or 0)
+    return instant_ms(f"{parts['year']}-{month:02}-{int(parts['day']):02} {parts['clock']}{parts['zone']}")
 
 
 _RFC_3339 = re.compile(
@@ -82,10 +103,11 @@ def name_instant_ms(name: str) -> int | None:
     """Return the timestamp in a file's name (``pgss-20261120T233803.381Z.csv``), or None."""
     for match in _IN_NAME.finditer(name):
         text = match.group(1)
-        if text.isdecimal() and len(text) in (10, 13):
-            return instant_ms(text)
-        digits = re.sub(r"[^0-9.Z]", "", text)
-        moment = instant_ms(f"{digits[:8]}T{digits[8:]}")
+        if text.replace(".", "").isdecimal() and len(text.partition(".")[0]) in (10, 13, 16, 19):
+            return instant_ms(text[:13] if text.isdecimal() else text)
+        clock, plus, zone = text.partition("+")
+        digits = re.sub(r"[^0-9.Z]", "", clock.replace(",", "."))
+        moment = instant_ms(f"{digits[:8]}T{digits[8:]}{plus}{zone}")
         if moment is not None:
             return moment
     return None

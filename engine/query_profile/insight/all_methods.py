@@ -106,8 +106,9 @@ def assess(
     if changed:
         mark(0.05, "costs changed within the window: both sides are fitted alone")
     rows = len(y)
-    mark(min(doubtful / max(rows + doubtful, 1), 1) * 0.2, f"{doubtful} doubtful intervals are left out")
-    mark(0.3 if rows < 20 else 0.1 if rows < 60 else 0.0, f"only {rows} intervals")
+    left_out = "1 doubtful interval is left out" if doubtful == 1 else f"{doubtful} doubtful intervals are left out"
+    mark(min(doubtful / max(rows + doubtful, 1), 1) * 0.2, left_out)
+    mark(0.3 if rows < 20 else 0.1 if rows < 60 else 0.0, f"only {rows} interval{'s' * (rows != 1)}")
     reasons.sort(reverse=True)
     score = max(0.0, 1 - sum(penalty for penalty, _ in reasons))
     grade: Grade = "good" if score >= 0.75 else "fair" if score >= 0.5 else "poor"
@@ -123,6 +124,10 @@ MOST_SEPARATE = 400
 MOST_WITH_CALLS, FEWEST_WITH_CALLS = 80, 30
 """The same if calls are known, so that each class has two costs: half the number of intervals within these bounds; classes
 with the largest shares of time and calls come first."""
+
+
+OUTSIDE_US = 1000.0
+"""Most CPU microseconds of a call outside of its elapsed time (parsing, planning, sending; measured: 53 to 330 by kind)."""
 
 
 @dataclass
@@ -224,8 +229,21 @@ class Fits:
         """The default attribution."""
         self.context.check()
         x, calls, column = self._lumped
-        lumped = attribution.attribute(x, calls, self.y, self.seconds, self.options, self.level)
-        return lumped if len(column) <= self._separate else _unlump(lumped, column, self.x, self.calls)
+        found = attribution.attribute(x, calls, self.y, self.seconds, self.options, self.level)
+        if len(column) > self._separate:
+            found = _unlump(found, column, self.x, self.calls)
+        most = np.where(np.isnan(self.most), np.inf, self.most)
+        bounded = (np.minimum(part, most) for part in (found.total, found.cpu_low_us, found.cpu_high_us))
+        return replace(found, **dict(zip(("total", "cpu_low_us", "cpu_high_us"), bounded, strict=True)))
+
+    @cached_property
+    def most(self) -> np.ndarray:
+        """The most CPU (J,) that each class can have used: all cores throughout its time, and ``OUTSIDE_US`` a call beside it.
+        NaN where the cores are unknown, or times end before the work (a WLR CSV's at the first byte of the answer)."""
+        if self.work.is_table:
+            return np.full(self.x.shape[1], np.nan)
+        calls = 0.0 if self.calls is None else np.maximum(self.calls, 0).sum(axis=0) * OUTSIDE_US
+        return np.asarray(self.work.cores * np.maximum(self.x, 0).sum(axis=0) + calls)
 
     def total(self, method: str) -> np.ndarray:
         """Return the CPU per class (J,) over the used intervals."""

@@ -17,23 +17,30 @@ from engine.query_profile.insight.all_methods import NO_TRUST, UNTESTED, Fits, T
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.tables import COMPARISON, METHODS, METHODS_SIDE_BY_SIDE, NAN_TO_NULL
 from engine.query_profile.wlr.regression import HUGE, Lines, plausible
+from engine.query_profile.workloads.resources import COVERED, OWN
 from engine.query_profile.workloads.workload import Workload
 
-COVERED = 0.999
-"""Share of all time whose CPU must be counted by class for the counters to replace the model."""
-LEAST, MOST = 0.5, 1.1
-"""Bounds of the counted CPU as a share of the measured one: below, most CPU was used outside statements; above, it belongs to
-another server."""
+SEEN = 0.02
+"""Share by which a counter of CPU may be off either way: it is read at the begin and the end of a statement."""
+UNSEEN_US = 350.0
+"""CPU microseconds per call that such counters may miss: parsing, planning and sending (measured: 53 to 330 by kind)."""
+LEAST = 0.5
+"""Share of the measured CPU that must be the statements' for the model to be compared with counters."""
+FULL = 0.95
+"""Utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """CPU that the server itself counted by class, over the intervals shown: ``by_class`` (T, J) and ``total`` (J,) in us;
-    ``covered``: share of all time with counted CPU; ``of_measured``: its sum as a share of the host's or process' CPU; ``error``:
-    share of it that the model attributes to other classes; ``complete``: it can replace the model."""
+    """CPU that the server itself counted by class, over the intervals shown: ``by_class`` (T, J) and ``total`` (J,) in us, with
+    the ends ``low`` and ``high`` (J,) between which the truth lies; ``covered``: share of all time with counted CPU;
+    ``of_measured``: its sum as a share of the host's or process' CPU; ``error``: share of it that the model attributes to
+    other classes; ``complete``: it replaces the model."""
 
     by_class: np.ndarray
     total: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     covered: float
     of_measured: float
     error: float
@@ -67,7 +74,7 @@ class Profile:
     counted: Counted | None = None
 
     @property
-    def exact(self) -> bool:
+    def counts(self) -> bool:
         """Whether the server's own counters stand for the model."""
         return self.method == "default" and self.counted is not None and self.counted.complete
 
@@ -77,25 +84,39 @@ class Profile:
         return self.fits.used
 
     @property
-    def attributable(self) -> bool:
+    def measurable(self) -> bool:
         """Whether the resource is known in any interval free of doubt."""
         return bool(self.used.any())
 
     @property
+    def full(self) -> bool:
+        """Whether hardly a CPU was ever idle."""
+        return self.utilisation > FULL and self.work.y_source != OWN
+
+    @property
+    def attributable(self) -> bool:
+        """Whether the resource says something about classes. That of a whole host that is full does not: it is always the same,
+        whatever the classes do."""
+        return self.measurable and (self.counts or not (self.full and self.work.shared))
+
+    @property
     def total(self) -> np.ndarray:
         """CPU by class (J,) by the chosen method; NaN where the resource is unknown."""
-        if self.exact and self.counted is not None:
-            return self.counted.total
+        if self.counts and self.counted is not None:
+            return np.asarray(self.counted.total)
         return self.totals[self.method] if self.attributable else np.full(len(self.work.classes), np.nan)
 
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end (J,) of the interval of each class' CPU; NaN where the method has none."""
-        if self.exact:
-            return self.total, self.total
+        if self.counts and self.counted is not None:
+            return self.counted.low, self.counted.high
         if self.attribution is None or self.method != "default":
             return (np.full(len(self.work.classes), np.nan),) * 2
-        return self.attribution.cpu_low_us, self.attribution.cpu_high_us
+        low, high = self.attribution.cpu_low_us, self.attribution.cpu_high_us
+        if not self.full:
+            return low, high
+        return np.zeros(len(low)), np.fmin(self.fits.most, self.measured)
 
     @property
     def attributed(self) -> float:
@@ -105,7 +126,7 @@ class Profile:
     @property
     def background(self) -> float:
         """CPU given to no class: used at all times, us."""
-        if self.exact:
+        if self.counts:
             return 0.0
         return self.fits.background(self.method) if self.attributable else math.nan
 
@@ -121,7 +142,7 @@ class Profile:
         unknown = np.full(len(self.work.classes), np.nan)
         if not self.attributable:
             return unknown, unknown
-        if self.exact:
+        if self.counts:
             return np.where(self.x_total > 0, self.total / np.maximum(self.x_total, 1e-300), 0.0), unknown
         if self.method == "wlr":
             lines = self.lines
@@ -139,17 +160,17 @@ class Profile:
     @property
     def active_cpus(self) -> float:
         """CPUs in use on average; NaN where times or the resource are unknown."""
-        return self.measured / (self.seconds * 1e6) if self.attributable and self.seconds > 0 else math.nan
+        return self.measured / (self.seconds * 1e6) if self.measurable and self.seconds > 0 else math.nan
 
     @property
     def utilisation(self) -> float:
         """Part of the host's CPUs in use, 0 to 1; NaN where their number, times or the resource are unknown."""
         capacity = self.work.cores * self.seconds * 1e6
-        return self.measured / capacity if self.attributable and capacity > 0 else math.nan
+        return self.measured / capacity if self.measurable and capacity > 0 else math.nan
 
     def unattributed(self, method: str) -> float:
         """Return the measured use that ``method`` does not explain; 0 if it is rounding."""
-        if self.exact and method == self.method:
+        if self.counts and method == self.method:
             rest = self.measured - self.attributed
         else:
             rest = self.measured - float(np.nansum(self.totals[method])) - self.fits.background(method)
@@ -182,10 +203,10 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
     measured = float(np.where(np.isfinite(work.y), work.y, 0.0)[shown].sum()) if known else math.nan
     counted = _counted(work, shown, totals.get("default"), measured) if known else None
     if counted is not None:
-        trust = _judged(trust, counted)
+        trust = _judged(trust, counted, work)
         if method == "default" and counted.complete:
             by_class = counted.by_class
-    return Profile(
+    profile = Profile(
         work=work,
         fits=fits,
         method=method,
@@ -201,6 +222,11 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
         trust=trust,
         counted=counted,
     )
+    if not profile.full or profile.counts:
+        return profile
+    said = "of a full host neither time nor CPU tells what a class needs"
+    trust = replace(trust, score=0.0, grade="poor", reasons=(said, *trust.reasons))
+    return replace(profile, trust=trust, by_class=by_class if profile.attributable else np.zeros(work.x.shape))
 
 
 def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measured: float) -> Counted | None:
@@ -214,19 +240,25 @@ def _counted(work: Workload, shown: np.ndarray, model: np.ndarray | None, measur
         return None
     error = float(np.abs(model - total).sum()) / whole if model is not None else math.nan
     of_measured = whole / measured if measured > 0 else math.nan
-    complete = work.counted >= COVERED and LEAST <= of_measured <= MOST
-    return Counted(by_class, total, work.counted, of_measured, error, complete)
+    unseen = work.calls[shown].sum(axis=0) * UNSEEN_US if work.calls is not None else total
+    high = total * (1 + SEEN) + unseen
+    if work.y_source != OWN and measured > whole:
+        high = np.minimum(high, total * (1 + SEEN) + measured - whole)
+    return Counted(by_class, total, total * (1 - SEEN), high, work.counted, of_measured, error, work.counted >= COVERED)
 
 
-def _judged(trust: Trust, counted: Counted) -> Trust:
+def _judged(trust: Trust, counted: Counted, work: Workload) -> Trust:
     """Adjust trust by the server's own counters: they replace the model, or show how far it is off."""
     off = f"the model alone puts {counted.error * 100:.1f} % of it elsewhere" if counted.error == counted.error else ""
     if counted.complete:
-        said = f"the server counted the CPU of every class, {counted.of_measured * 100:.0f} % of the measured"
-        score = 1 - min(abs(1 - counted.of_measured), 1) / 2
-        return replace(
-            trust, score=score, grade="good" if score >= 0.75 else "fair", reasons=tuple(filter(None, (said, off)))
-        )
+        said = "the server counted the CPU of every statement; short ones use more: parsing and sending are not counted"
+        rest = 1 - counted.of_measured
+        whose = "the host" if work.shared else "the server"
+        other = f"{rest * 100:.0f} % of the CPU of {whose} is not these queries" if rest >= 0.005 else ""
+        off = (
+            off if counted.of_measured >= LEAST else ""
+        )  # of a host's CPU that is mostly others' the model cannot know
+        return replace(trust, score=1.0, grade="good", reasons=tuple(filter(None, (said, other, off))))
     said = f"the server counted the CPU of classes with {counted.covered * 100:.0f} % of the time"
     return replace(trust, reasons=("; ".join(filter(None, (said, off))), *trust.reasons))
 

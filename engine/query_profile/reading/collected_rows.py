@@ -125,8 +125,15 @@ CHUNK = 1 << 16
 """Rows collected as Python objects before they are packed into a frame, which takes less memory."""
 
 
+HIDDEN = "<insufficient privilege>"
+"""What pg_stat_statements shows instead of a statement that the asking role may not see."""
+
+
 class SnapshotRows:
-    """Rows of the ``snapshots`` table, collected column by column; a key that repeats within a part starts the next one.
+    """Rows of the ``snapshots`` table, collected column by column.
+
+    Without a time of their own, snapshots one after another are told apart by a key that comes again (``_is_twin`` knows the
+    exceptions). Rows of one key in one snapshot add up later.
 
     A file has millions of counters and repeats its texts in every snapshot: each text is held once, counters as numbers.
     """
@@ -143,9 +150,11 @@ class SnapshotRows:
         self._keys: dict[str, str] = {}
         self.seen: set[tuple[str, str]] = set()
         self.problems: list[Problem] = Problems()
-        self.moment: int | None = None
+        self.moment: tuple[str, int | None] = ("", None)
         self.timed: str | None = None
         """Name of the time column, where there is one."""
+        self._named_ms = name_instant_ms(source.name)
+        self._first = self._last = ("", "")
 
     def problem(self, kind: str, reason: str, line: int | None = None, count: int = 1) -> None:
         """Note a problem of the file."""
@@ -201,15 +210,25 @@ class SnapshotRows:
 
         ``counters``: the same number of them in every row of a file.
         """
-        at_ms = instant_ms(str(row.get(self.timed, ""))) if self.timed else None
+        stamp = str(row.get(self.timed, "")) if self.timed else ""
+        at_ms = instant_ms(stamp) if self.timed else None
         if self.timed and at_ms is None:
-            self.problem("bad-time", f"{str(row.get(self.timed))[:40]!r} is no time; the row is left out", line)
-            return
+            at_ms = self._named_ms
+            told = "the moment in the file's name counts" if at_ms is not None else "the row is left out"
+            reason = f"{stamp[:40]!r} is no time that can be read; {told} (write times with: set datestyle = ISO)"
+            self.problem("bad-time", reason, line)
+            if at_ms is None:
+                return
         series = "/".join(str(row[name]) for name in HOST_COLUMNS if row.get(name))
-        if (series, key) in self.seen or (self.timed and self.seen and at_ms != self.moment):
+        place = (series, key)
+        if (place in self.seen and not self._is_twin(place, values["query"])) or (
+            self.timed and self.seen and (stamp, at_ms) != self.moment
+        ):
             self.next_part()
-        self.moment = at_ms
-        self.seen.add((series, key))
+        self.moment = stamp, at_ms
+        self._first = self._first if self.seen else place
+        self._last = place
+        self.seen.add(place)
         values |= {"series": series, "at_ms": at_ms, "system": self.system, "part": self.part}
         for name in ("query", "user", "database", "queryid", "series"):
             values[name] = self._text(values[name] or "")
@@ -220,6 +239,13 @@ class SnapshotRows:
             column.append(values.get(name))
         if len(self._columns["key"]) == CHUNK:
             self._frames.append(self._taken())
+
+    def _is_twin(self, place: tuple[str, str], query: str) -> bool:
+        """Whether a row whose key was seen belongs to the same snapshot as the first one: the server lists a class twice, or
+        hides whose row it is. In a file with one moment only a row like the very first one begins another snapshot."""
+        if query == HIDDEN or place == self._last:
+            return True
+        return self._named_ms is not None if self.timed is None else place != self._first
 
     def _text(self, text: str) -> str:
         """Clean a text; equal texts share one object."""

@@ -77,6 +77,8 @@ class MysqlDigest(Document):
 
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
+_ARRIVED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: \S+(?= # ))?[ \t](?=\S)")
+"""What CloudWatch puts before a record, or before each of its lines: a moment, and the name of the stream."""
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
 
@@ -136,10 +138,13 @@ class SlowLog(Log):
         number = begun_line = state["line"]
         for raw in lines:
             text = decode(raw.rstrip(b"\r"))
+            if text[:2] == "20" and (arrived := _ARRIVED.match(text)):
+                text = text[arrived.end() :]
             header = text.startswith("# ") and not text.startswith("# administrator command")
             body = event is not None and (event.sql or event.command or event.stamp_ms is not None)
             begins = header and (body or text.startswith(("# Time:", "# User")) or "Query_time:" in text)
-            if event is not None and "Query_time" in event.fields and (begins or _is_banner(text)):
+            # where the head of the log was cut off, a record may begin behind its own header
+            if event is not None and ("Query_time" in event.fields or body) and (begins or _is_banner(text)):
                 self._close(source, event, state, groups, reading.problems)
                 event = None
                 start, begun, begun_line = position, dict(state), number
@@ -186,7 +191,7 @@ class SlowLog(Log):
             _add_fields(text, event.fields)
             return
         stamp = _STAMP.match(text)
-        if stamp and not event.sql and int(stamp.group(1)) <= LAST_S:
+        if stamp and not event.sql and event.stamp_ms is None and int(stamp.group(1)) <= LAST_S:
             event.stamp_ms = int(stamp.group(1)) * 1000
             return
         use = _USE.match(text)
@@ -208,7 +213,7 @@ class SlowLog(Log):
         fields = event.fields
         if "Query_time" not in fields:
             if event.sql or len(fields) > 1:
-                reason = "a statement without Query_time"
+                reason = "a statement without Query_time (the log begins inside it?); it is left out"
                 problems.append(Problem.at(source.path, "bad-record", reason, line=event.line))
             return
         try:
@@ -222,15 +227,7 @@ class SlowLog(Log):
             reason = f"{error}; the statement is left out"
             problems.append(Problem.at(source.path, "bad-number", reason, line=event.line))
             return
-        end_ms: int | None = state["time_ms"]
-        if end_ms is not None and state["local"]:
-            # the old format has local time; SET timestamp reveals its offset from UTC
-            if state["zone_ms"] is None and event.stamp_ms is not None:
-                apart = round((end_ms - event.stamp_ms) / ZONE_MS) * ZONE_MS
-                state["zone_ms"] = apart if abs(apart) <= FARTHEST_MS else None
-            end_ms -= state["zone_ms"] or 0
-        if end_ms is None and event.stamp_ms is not None:
-            end_ms = event.stamp_ms + round(seconds * 1000)
+        end_ms = _end_ms(event, state)
         text = fingerprint(" ".join(event.sql) or event.command)
         bucket = None if end_ms is None else (end_ms // SECOND) * SECOND
         sums = groups.setdefault((bucket, text, state["user"], fields.get("Schema", state["db"])), [0.0] * 5)
@@ -263,6 +260,24 @@ class SlowLog(Log):
             "errors": errors,
             "lock_us": lock_us,
         }
+
+
+def _end_ms(event: _Event, state: dict[str, Any]) -> int | None:
+    """Return when the statement ended (epoch ms); None where the log does not say.
+
+    Old headers have the server's local time. ``SET timestamp`` of each record (its end, in logs with such headers) tells the
+    distance from UTC, which changes with summer time.
+    """
+    end_ms: int | None = state["time_ms"]
+    if end_ms is None:
+        return event.stamp_ms
+    if not state["local"]:
+        return end_ms
+    if event.stamp_ms is not None:
+        apart = round((end_ms - event.stamp_ms) / ZONE_MS) * ZONE_MS
+        if abs(apart) <= FARTHEST_MS:
+            state["zone_ms"] = apart
+    return end_ms - (state["zone_ms"] or 0)
 
 
 def _is_banner(text: str) -> bool:

@@ -20,6 +20,7 @@ from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.query_profile.reading.collected_rows import (
+    HIDDEN,
     TIME_COLUMNS,
     SnapshotRows,
     class_key,
@@ -60,6 +61,12 @@ class _Pgss(Document):
         time_ms = values["total_exec_time"] if not math.isnan(values["total_exec_time"]) else values["total_time"]
         io_ms = [values[name] for name in _IO if not math.isnan(values[name])]
         query, queryid = str(row.get("query") or ""), str(row.get("queryid") or "")
+        if query == HIDDEN:
+            reason = (
+                "the role that asked may not see other users' statements: GRANT pg_read_all_stats TO it; until then they are "
+                "one class per user and database"
+            )
+            rows.problem("insufficient-privilege", reason, line)
         identity = queryid
         if rounded or queryid in ("", "0", "NULL"):
             identity = str(row.get("md5") or "") or text_key(query)

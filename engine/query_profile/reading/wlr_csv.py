@@ -96,8 +96,6 @@ class WlrCsv(Log):
             return True
         if not name.lower().endswith((".csv", ".txt", ".tsv")) and DEFAULT_TARGET not in names:
             return False
-        if any(go_number(field) is not None for field in names):
-            return False
         if DEFAULT_TARGET in names:
             return True
         if not any(field.endswith("_us") for field in names):

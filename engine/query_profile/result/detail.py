@@ -49,8 +49,9 @@ LISTING = Table(
         Column("io_s", pl.Float64, "Time in block reads and writes.", "s", "s", "IO", width=8, priority=6),
         Column("errors", pl.Float64, "Failed executions.", "", "count", width=7, priority=7),
         Column("flag", pl.String, "No spread: all times of the class are equal.", width=10, priority=7),
-        Column("cost_per_time", pl.Float64, "CPU per elapsed time.", "", "number", "CPU/time", hidden=True),
-        Column("cost_per_call_ms", pl.Float64, "CPU per call beside it.", "ms", "ms", "CPU/call", hidden=True),
+        Column("cost_per_time", pl.Float64, "The model's CPU per elapsed time.", "", "number", "model: CPU/time", hidden=True),
+        Column("cost_per_call_ms", pl.Float64, "The model's CPU per call beside it.", "ms", "ms", "model: CPU/call",
+               hidden=True),
         Column("lock_s", pl.Float64, "Time waiting for locks.", "s", "s", "locks", hidden=True),
         Column("verb", pl.String, "First word of the statement.", width=8, hidden=True),
         Column("user", pl.String, "User or its id.", width=10, hidden=True),
@@ -350,8 +351,9 @@ class Detail:
             ("share of all time", _times(values["x_share"], 100), "percent"),
             ("calls", values["calls"], "count"),
             ("latency", _times(values["latency_us"], ms), "ms"),
-            ("CPU per time", values["cost_per_time"], "number"),
-            ("CPU per call", _times(values["cost_per_call"], ms), "ms"),
+            ("CPU by time", _ratio(values["y_total"], values["x_total"]), "number"),
+            ("model: CPU per time", values["cost_per_time"], "number"),
+            ("model: CPU per call", _times(values["cost_per_call"], ms), "ms"),
             ("rows", values["rows"], "count"),
             ("IO", _times(values["io_us"], us), "s"),
             ("locks", _times(values["lock_us"], us), "s"),
@@ -415,6 +417,10 @@ class Detail:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Detail) and self.token == other.token
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
 
 
 def _times(value: float | None, by: float) -> float | None:

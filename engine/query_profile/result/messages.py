@@ -32,6 +32,12 @@ TRUST = {
 """Advice per grade of trust."""
 
 
+NO_CPU = (
+    "no CPU series goes with these queries: they are ranked by time only (copy cpu.stat of the server's control group "
+    "beside them, at the same moments: loadlens feeds query-profile)"
+)
+
+
 def notes(profile: Profile) -> list[str]:
     """Word the modes and assumptions in force, a sentence each."""
     work, trust = profile.work, profile.trust
@@ -39,7 +45,9 @@ def notes(profile: Profile) -> list[str]:
     if not work.used.any():
         if np.isfinite(work.y).any():
             return [*texts, "no interval is free of doubt: nothing can be attributed"]
-        return [*texts, "no CPU series goes with these queries: they are ranked by time only"]
+        return [*texts, NO_CPU]
+    if profile.full:
+        texts.append(_on_full(profile))
     if profile.method == "wlr":
         texts += _on_wlr(profile)
     if profile.attribution is not None:
@@ -54,9 +62,7 @@ def notes(profile: Profile) -> list[str]:
             "measured): see measured CPU"
         )
     if work.y_source == OWN:
-        texts.append(
-            f"the server itself counts {work.y_name} by class, which is exact: the estimate only shows how near it comes"
-        )
+        texts.append(f"there is no {NAMES.get(work.y_name, work.y_name)} but what the server counts of its statements")
     if len(work.classes) and "calls" not in work.metrics:
         texts.append("no call counts: costs per call cannot be told from costs per time")
     return texts
@@ -70,6 +76,17 @@ def _lost_calls(work: Workload) -> list[str]:
     return [
         f"{share * 100:.1f} % of the calls found no room in the server's digest table: the classes stand for the others"
     ]
+
+
+def _on_full(profile: Profile) -> str:
+    busy = f"the host is full ({profile.utilisation * 100:.1f} % of its CPUs were busy)"
+    if profile.attributable:
+        wide = "" if profile.counts else ", and ranges are as wide as time and cores allow"
+        return f"{busy}: time is mostly waiting{wide}"
+    return (
+        f"{busy}: its CPU says nothing about single classes; the server's own would (cpu.stat of its control group, or "
+        "pg_stat_kcache)"
+    )
 
 
 def _on_wlr(profile: Profile) -> list[str]:
@@ -123,17 +140,24 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
     items = []
     levels: dict[str, Level] = {"good": "ok", "fair": "moderate"}
     level = "" if trust is UNTESTED else levels.get(trust.grade, "severe")
-    if profile.attributable:
+    if profile.measurable and not profile.attributable:
+        total, busy = f"{measured / 1e6:,.1f} s", f"{profile.utilisation * 100:.1f} % busy"
+        items += [
+            Headline("CPU of the host", total, busy, "moderate", short=("CPU", total)),
+            Headline("CPU of the classes", f"not known: the host is full, {busy}", level="moderate",
+                     short=("classes", "host full")),
+        ]  # fmt: skip
+    elif profile.attributable:
         share = profile.attributed / measured * 100 if measured > 0 else math.nan
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
         explained = f"{share:.1f} %" if measured > 0 else "-"
-        rest = f"{round(100 - share, 1) + 0.0:.1f} %" if measured > 0 else "-"  # never -0.0
         busy = f"{profile.active_cpus:.2f}" + (f" of {work.cores:g}" if math.isfinite(work.cores) else "")
-        over = f"{count} intervals" + (f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else "")
+        over = f"{count} interval{'s' * (count != 1)}" + (
+            f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else ""
+        )
         items += [
             Headline(resource, total, over, short=(resource, total)),
             Headline("attributed", explained, short=("attr.", explained)),
-            Headline("unattributed", rest, short=("unattr.", rest)),
             Headline(
                 "trust", f"{trust.grade}: {TRUST[trust.grade]}", "; ".join(trust.reasons[:3]), level,
                 short=("trust", trust.grade),
@@ -151,7 +175,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
     used = f"{count} of {rows}"
     items.append(Headline("intervals", used, left_out, "low" if left else "", short=("intervals", used)))
     if profile.attributable:
-        items.append(Headline("method", profile.method))
+        items.append(Headline("method", "counted by the server" if profile.counts else profile.method))
     items.append(Headline("source", work.label))
     return tuple(items)
 
@@ -160,7 +184,8 @@ def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
     """Return the classes whose lower bound exceeds the share ``limit`` of everything measured, the largest first."""
     work, measured, total, (cpu_low_us, cpu_high_us) = profile.work, profile.measured, profile.total, profile.interval
     if not profile.attributable:
-        return unanswered(limit, f"nothing can be attributed in {work.label}")
+        why = "the host is full, so its CPU says nothing about classes" if profile.full else "nothing can be attributed"
+        return unanswered(limit, f"{why} in {work.label}")
     if not limit or measured <= 0:
         return ()
     large = []

@@ -5,29 +5,20 @@ by key. A new class counts in full only if the server says that it began within 
 meanwhile. A counter that fell, or is counted from a later moment than before, was reset (or the class was evicted and came
 back): its new value counts. A class that vanished took its last part with it. If the statistics were reset, or most classes
 fell at once, the interval is not used; nor is any interval if the snapshots of several servers are mixed.
-
-postgres_exporter lists at most 100 classes (those with the most time), mysqld_exporter 250: classes enter and leave. Their
-series come in slices and are repeated by range queries. A class that leaves keeps its counters; one that enters a cut list
-has no first value, so its work counts from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from engine.core.view import FILE
-from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
-from engine.query_profile.tables import METRICS
+from engine.formats.sql_text import label
+from engine.query_profile.workloads.snapshots import NAMES, Snapshot
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names
-
-NAMES = tuple(name for name, _ in METRICS)
-"""Columns of ``Snapshot.values`` and ``Interval.values``."""
 
 NOISE = 1e-9
 """Relative fall of a counter that counts as rounding (counters are printed from doubles)."""
@@ -39,6 +30,12 @@ TORN_SHARE, SLIGHT = 0.25, 0.05
 """A snapshot does not continue another if more than the first share of their common classes was reset, or less than that share
 of classes is common. It does if at least half are common and at most the second share of them was reset."""
 
+PROMPT = 0.1
+"""Share of an interval within which counters must have begun again for their new values to stand for all of its work."""
+
+SLACK_MS, QUARTER_MS = 1000, 900_000
+"""Resolution of the moments at which classes began, and the unit of time zones."""
+
 MOST_ENDS = 4
 """Snapshots before a break that are compared with later ones."""
 
@@ -47,45 +44,6 @@ FEWEST = 10
 
 MOST_RETURNS = 2
 """Returns to a snapshot before a break from which on several servers are assumed to take turns."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Cumulative counters of one server at one moment, one row per class.
-
-    ``series``, ``file``, ``part`` and ``at_ms``: columns of the ``snapshots`` table; ``classes`` (rows,): hashes of
-    the classes' keys; ``values`` (rows, metrics): NaN where the source has none; ``counters`` (rows, counters);
-    ``since_ms`` (rows,): begin of counting in epoch ms, or -1; ``texts``: the columns of ``CLASS_TEXTS``; ``listed``: an exporter
-    lists only some classes, so a new one existed before; ``is_reduced``: the counters were dropped.
-    """
-
-    system: str
-    series: str
-    file: int
-    part: int
-    at_ms: int | None
-    classes: np.ndarray
-    values: np.ndarray
-    counters: np.ndarray
-    since_ms: np.ndarray
-    texts: pl.DataFrame
-    listed: bool = False
-    is_reduced: bool = False
-
-    @property
-    def key(self) -> tuple[int, int, str]:
-        """Identify the snapshot among all."""
-        return self.file, self.part, self.series
-
-    def reduced(self) -> Snapshot:
-        """Return the snapshot with its identity and time, but the counters of one class only."""
-        return replace(
-            self, classes=self.classes[:1].copy(), values=self.values[:1].copy(), counters=self.counters[:1].copy(),
-            since_ms=self.since_ms[:1].copy(), texts=self.texts.clear(), is_reduced=True,
-        )  # fmt: skip
-
-
-CLASS_TEXTS = ("queryid", "query", "user", "database", "nested")
 
 
 class Statistics(NamedTuple):
@@ -106,34 +64,6 @@ class Interval:
     values: np.ndarray
     reasons: tuple[str, ...]
     torn: bool = False
-
-
-def snapshots(rows: pl.DataFrame, files: Collection[int]) -> dict[int, list[Snapshot]]:
-    """Split rows of the ``snapshots`` table into the snapshots of each of ``files``, in file order."""
-    by_file: dict[int, list[Snapshot]] = {file: [] for file in files}
-    for system in rows["system"].unique(maintain_order=True):
-        part = rows.filter(pl.col("system") == system)
-        # Rows of several servers may alternate within one part; otherwise avoid copying a large table.
-        keys = part.select(FILE, "part", "series").with_row_index("row")
-        first = keys.select(pl.col("row").first().over(FILE, "part", "series"))["row"].to_numpy()
-        if (first[1:] < first[:-1]).any():
-            order = np.argsort(first, kind="stable")
-            part, first = part[order], first[order]
-        classes = part["key"].hash().to_numpy()  # 64 bits: collisions are negligible
-        values = part.select(pl.col(name).fill_null(float("nan")) for name in NAMES).to_numpy()
-        counters = part["counters"].explode().to_numpy().reshape(len(first), -1)  # equal length within a system
-        since = part["since_ms"].fill_null(-1).to_numpy()
-        texts = part.select(*CLASS_TEXTS[:-1], pl.col(CLASS_TEXTS[-1]).fill_null(False))
-        starts = np.flatnonzero(np.r_[True, first[1:] != first[:-1]])
-        heads = part[starts].select("series", FILE, "part", "at_ms").rows()
-        for (series, file, number, at_ms), start, end in zip(heads, starts, [*starts[1:], len(first)], strict=True):
-            rows_of = slice(start, end)
-            snapshot = Snapshot(
-                str(system), series, file, number, at_ms, classes[rows_of], values[rows_of],
-                counters[rows_of], since[rows_of], texts[rows_of],
-            )  # fmt: skip
-            by_file[file].append(snapshot)
-    return by_file
 
 
 def _matched(before: Snapshot, after: Snapshot) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -178,14 +108,18 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     values[old] = change
 
     reset = known_reset or (old.any() and fell.sum() > RESET_SHARE * old.sum())
-    if reset:
+    begins = _begins(before, after, where, old)[fell]
+    if known_reset:
+        begins = np.array([now.reset_ms or 0])
+    elif reset:  # all at once: before the first of them was seen again
+        begins = begins.min(keepdims=True)
+    lost = int((~(begins - (before.at_ms or 0) <= PROMPT * ((after.at_ms or 0) - (before.at_ms or 0)))).sum())
+    if reset and lost:
         reasons.append("the statistics were reset")
-    elif fell.any():
-        since = after.since_ms[old][fell]
-        proven = (since >= 0) & (since >= (before.at_ms if before.at_ms is not None else np.inf))
+    elif lost:
         # A class that was reset within the interval lost its earlier work.
-        what = "reset" if proven.all() else "reset, or evicted and back"
-        reasons.append(f"{_count(int(fell.sum()), 'class')} fell or restarted from zero ({what})")
+        what = "reset" if np.isfinite(begins).all() else "reset, or evicted and back"
+        reasons.append(f"{_count(lost, 'class')} fell or restarted from zero ({what})")
     if after.listed:
         values[new] *= 0.0
     elif not reset and new.any():
@@ -199,8 +133,26 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     if reasons and not reset:
         reasons[-1] += _unmatched_time(before, after, change[~fell], new, gone)
     shared = int(old.sum())
-    torn = int(fell.sum()) > TORN_SHARE * shared or shared < TORN_SHARE * min(len(before.classes), len(after.classes))
+    torn = (int(fell.sum()) > TORN_SHARE * shared and lost > 0) or shared < TORN_SHARE * min(
+        len(before.classes), len(after.classes)
+    )
     return Interval(before.at_ms, after.at_ms, after.classes, values, tuple(reasons), torn)
+
+
+def _begins(before: Snapshot, after: Snapshot, where: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """Return when the classes of both snapshots were counted from zero within the interval (epoch ms, NaN where unknown).
+
+    A server may tell it in local time: whole quarters of an hour bring it into the interval.
+    """
+    begins = after.since_ms[old].astype(float)
+    if before.at_ms is None or after.at_ms is None:
+        return np.full(len(begins), np.nan)
+    quarters = np.maximum(np.ceil((before.at_ms - SLACK_MS - begins) / QUARTER_MS), 0)
+    quarters -= np.maximum(np.ceil((begins - after.at_ms - SLACK_MS) / QUARTER_MS), 0)
+    begins += quarters * QUARTER_MS
+    inside = (begins >= before.at_ms - SLACK_MS) & (begins <= after.at_ms + SLACK_MS)
+    began_again = before.since_ms[where[old]] < after.since_ms[old]
+    return np.where(inside & began_again, begins, np.nan)
 
 
 def _unproven(
@@ -270,7 +222,7 @@ def newest(run: list[Snapshot], most: int, memory: int) -> list[Snapshot]:
         length = length * 7 // 8  # lengths do not depend on history, so a fresh start gives the same result
 
 
-def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval]) -> Workload:
+def workload(title: str, run: Sequence[Snapshot], intervals: Sequence[Interval]) -> Workload:
     """Join the intervals between the snapshots of ``run`` (in order) into a workload whose y is not known yet.
 
     Classes are in order of first appearance. A single snapshot gives one interval without a begin: what was counted since
@@ -291,6 +243,12 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
     row = np.repeat(np.arange(count), [len(i.classes) for i in intervals])
     place = column[len(column) - len(row) :]  # the first snapshot has no interval
     values = np.concatenate([i.values for i in intervals])
+    top = np.array([not info.nested for info in infos], bool)
+    if top.any() and not top.all():
+        notes += (_inside(infos, place, values),)
+        kept = top[place]
+        row, values, place = row[kept], values[kept], (np.cumsum(top) - 1)[place[kept]]
+        infos = tuple(info for info in infos if not info.nested)
     metrics: dict[str, np.ndarray] = {}
     for m, name in enumerate(NAMES):
         finite = np.isfinite(values[:, m])
@@ -301,7 +259,7 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
     start = np.array([-1 if i.start_ms is None else i.start_ms for i in intervals], np.int64)
     end = np.array([-1 if i.end_ms is None else i.end_ms for i in intervals], np.int64)
     return Workload(
-        label,
+        title,
         run[-1].system,
         infos,
         metrics,
@@ -312,6 +270,18 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
         notes=notes,
         returns=turns if mixed else 0,
         counted=_counted(values),
+    )
+
+
+def _inside(infos: Sequence[ClassInfo], place: np.ndarray, values: np.ndarray) -> str:
+    """Word which statements ran inside others: their work is in their callers' already."""
+    time = np.zeros(len(infos))
+    np.add.at(time, place, np.nan_to_num(values[:, NAMES.index("time_us")]))
+    nested = [j for j, info in enumerate(infos) if info.nested]
+    most = max(nested, key=lambda j: time[j])
+    return (
+        f"{_count(len(nested), 'nested statement')} ran inside others, whose time and CPU hold theirs: not counted again "
+        f"(most time: {label(infos[most].query) or infos[most].name}, {time[most] / 1e6:,.1f} s)"
     )
 
 
@@ -340,132 +310,3 @@ def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo
     names = [queryid or query[:64] or "(no text)" for queryid, query, *_ in texts]
     more = [(user, database, "nested" if nested else "", query[:24]) for _, query, user, database, nested in texts]
     return column, tuple(ClassInfo(name, *text) for name, text in zip(unique_names(names, more), texts, strict=True))
-
-
-LONGEST = {POSTGRES: 100, MYSQL: 250}
-"""Most classes that an exporter lists, by system."""
-
-NOTE = (
-    "the exporter lists only the classes with the most time: what a class did before it was listed first, and the work of "
-    "classes never listed, is unknown"
-)
-"""Note on a list that is cut."""
-
-
-def in_time(run: Sequence[Snapshot]) -> list[Snapshot]:
-    """Sort snapshots by time, join those of one moment (several files) and drop repeats and classes without a time. If the list
-    is cut (``listed``), classes that have left are carried along."""
-    joined: list[Snapshot] = []
-    for snapshot in sorted(run, key=lambda one: one.at_ms or 0):
-        if joined and joined[-1].at_ms == snapshot.at_ms:
-            joined[-1] = _joined(joined[-1], snapshot)
-        else:
-            joined.append(snapshot)
-    ordered: list[Snapshot] = []
-    for snapshot in map(_timed, joined):
-        if len(snapshot.classes) and not (ordered and _repeats(ordered[-1], snapshot)):
-            ordered.append(snapshot)
-    if not _is_cut(ordered):
-        return ordered
-    carried: list[Snapshot] = []
-    for snapshot in ordered:
-        one = replace(snapshot, listed=True)
-        carried.append(_with_rows(one, carried[-1]) if carried else one)
-    return carried
-
-
-def _timed(one: Snapshot) -> Snapshot:
-    known = np.isfinite(one.values[:, NAMES.index("time_us")])
-    if known.all():
-        return one
-    return replace(
-        one, classes=one.classes[known], values=one.values[known], counters=one.counters[known],
-        since_ms=one.since_ms[known], texts=one.texts.filter(pl.Series(known)),
-    )  # fmt: skip
-
-
-def _is_cut(run: Sequence[Snapshot]) -> bool:
-    """Whether some class has left, or the list is as long as it can be."""
-    if any(len(one.classes) >= LONGEST.get(one.system, 0) for one in run):
-        return True
-    return any(not np.isin(a.classes, b.classes).all() for a, b in pairwise(run))
-
-
-def _repeats(before: Snapshot, after: Snapshot) -> bool:
-    """Whether a range query only repeated earlier samples: counters of a queried server never stand still."""
-    return np.array_equal(before.classes, after.classes) and np.array_equal(
-        before.counters, after.counters, equal_nan=True
-    )
-
-
-def _joined(one: Snapshot, two: Snapshot) -> Snapshot:
-    """Join two files' snapshots of one moment: the second fills in numbers that the first lacks."""
-    place = {key: row for row, key in enumerate(two.classes.tolist())}
-    rows = np.array([place.get(key, -1) for key in one.classes.tolist()])
-    values, counters = one.values.copy(), one.counters.copy()
-    for mine, theirs in ((values, two.values), (counters, two.counters)):
-        other = np.where((rows >= 0)[:, None], theirs[rows], np.nan) if len(theirs) else np.full(mine.shape, np.nan)
-        np.copyto(mine, other, where=np.isnan(mine))
-    return _with_rows(replace(one, values=values, counters=counters), two)
-
-
-def _with_rows(one: Snapshot, other: Snapshot) -> Snapshot:
-    """Add the classes that only ``other`` has."""
-    missing = ~np.isin(other.classes, one.classes)
-    if not missing.any():
-        return one
-    return replace(
-        one,
-        classes=np.concatenate([one.classes, other.classes[missing]]),
-        values=np.concatenate([one.values, other.values[missing]]),
-        counters=np.concatenate([one.counters, other.counters[missing]]),
-        since_ms=np.concatenate([one.since_ms, other.since_ms[missing]]),
-        texts=pl.concat([one.texts, other.texts.filter(pl.Series(missing))]),
-    )
-
-
-NEAR_MS = 2000
-"""Distance within which snapshots of both extensions count as simultaneous."""
-
-_CPU = NAMES.index("cpu_us")
-
-
-def with_cpu(run: Sequence[Snapshot], counted: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the snapshots ``run`` with the CPU of the ``counted`` ones taken at the same moments.
-
-    Classes match by all their ids, or by query id alone if user or database ids are unknown and only one class has it.
-    """
-    times = np.array([one.at_ms or 0 for one in counted], np.int64)
-    out = []
-    for snapshot in run:
-        if snapshot.at_ms is None or not len(times):
-            out.append(snapshot)
-            continue
-        nearest = int(np.argmin(np.abs(times - snapshot.at_ms)))
-        near = abs(int(times[nearest]) - snapshot.at_ms) <= NEAR_MS
-        out.append(_with_counted_cpu(snapshot, counted[nearest]) if near else snapshot)
-    return out
-
-
-def fingerprint(one: Snapshot) -> int:
-    """Return a hash of the CPU of a snapshot's classes."""
-    return hash(one.values[:, _CPU].tobytes())
-
-
-def _with_counted_cpu(one: Snapshot, counted: Snapshot) -> Snapshot:
-    cpu = counted.values[:, _CPU]
-    by_class = dict(zip(counted.classes.tolist(), cpu.tolist(), strict=True))
-    found = np.array([by_class.get(key, np.nan) for key in one.classes.tolist()])
-    missing = np.isnan(found)
-    if missing.any():
-        by_id: dict[str, float] = {}
-        for queryid, value in zip(counted.texts["queryid"].to_list(), cpu.tolist(), strict=True):
-            by_id[queryid] = by_id.get(queryid, 0.0) + value
-        ids = one.texts["queryid"].to_list()
-        times = {queryid: ids.count(queryid) for queryid in set(ids)} if len(ids) < 10_000 else {}
-        for row in np.flatnonzero(missing).tolist():
-            if times.get(ids[row]) == 1:
-                found[row] = by_id.get(ids[row], np.nan)
-    values = one.values.copy()
-    values[:, _CPU] = np.where(np.isnan(found), values[:, _CPU], found)
-    return replace(one, values=values)

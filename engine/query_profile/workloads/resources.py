@@ -18,6 +18,14 @@ PREFERENCE = ("process", "pidstat", "cadvisor", "node_exporter", "procstat", "mp
 """Sources, best first: database process, its container, its host; counters before percent, fine before rounded percent,
 momentary samples last."""
 
+OF_A_HOST = ("node_exporter", "procstat", "mpstat", "sadf", "vmstat")
+"""Sources that count the CPU of every program of a host."""
+
+COVERED = 0.999
+"""Share of all time whose CPU the server must have counted by class for its counters to replace the model."""
+MOST = 1.1
+"""Counted CPU as a share of the measured one from which on the measured one is that of another server."""
+
 PER_CORE = ("docker",)
 """Sources whose percentages are of one core."""
 
@@ -285,7 +293,17 @@ def with_resource(
             f"the CPU of {chosen.stem} may as well be that of {', '.join(other.name or other.folder for other in rivals[:3])}: "
             "it is right for one of them only, unless each server's files have a name or a folder of their own",
         )
-    return replace(work.with_y(y, y_name, where), reasons=joined, cores=cores, notes=notes)
+    own, known = work.metrics.get(y_name), np.isfinite(y)
+    if own is not None and work.counted >= COVERED and own[known].sum() > MOST * y[known].sum():
+        reason = (
+            f"{where} has less CPU ({y[known].sum() / 1e6:,.1f} s) than the server counted for its statements "
+            f"({own[known].sum() / 1e6:,.1f} s): it is another server's, and not used"
+        )
+        problems.append(Problem.at(work.label, "other-server", reason))
+        return work.with_y(own.sum(axis=1), y_name, OWN)
+    return replace(
+        work.with_y(y, y_name, where), reasons=joined, cores=cores, notes=notes, shared=chosen.source in OF_A_HOST
+    )
 
 
 OWN = "the classes' own counters"

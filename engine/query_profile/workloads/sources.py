@@ -22,7 +22,8 @@ from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.tables import SNAPSHOTS
 from engine.query_profile.wlr.regression import HUGE, TINY
 from engine.query_profile.workloads import deltas, log_workloads, resources
-from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
+from engine.query_profile.workloads.deltas import Interval, Statistics
+from engine.query_profile.workloads.snapshots import NOTE, Snapshot, fingerprint, in_time, taken, with_cpu
 from engine.query_profile.workloads.workload import ClassInfo, Origin, Workload, depth, folder, label, of_files
 
 SAME_CLASSES = 0.25
@@ -290,12 +291,12 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         lambda files: {
             file: made
             for batch in inputs.batches(files)
-            for file, made in deltas.snapshots(inputs.of("snapshots", batch), batch).items()
+            for file, made in taken(inputs.of("snapshots", batch), batch).items()
         },
         key=most,
     )
     runs = {
-        server: deltas.in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
+        server: in_time(run) if server[0] in (POSTGRES, MYSQL) else _in_order(run)
         for server, run in _servers(by_file, inputs.files).items()
     }
     lengths = {server: len(run) - 1 for server, run in runs.items()}
@@ -306,7 +307,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
     statistics = _statistics(inputs)
     counted = {server: run for server, run in runs.items() if server[0] == KCACHE}
     runs = {
-        server: deltas.with_cpu(run, _nearest_counted(counted, server)) if server[0] in _POSTGRES else run
+        server: with_cpu(run, _nearest_counted(counted, server)) if server[0] in _POSTGRES else run
         for server, run in runs.items()
         if run and server[0] != KCACHE
     }
@@ -321,7 +322,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
             pairs[after.key] = (before, after, ask(before.at_ms), ask(after.at_ms))
             stamps[after.key] = (before.key, by_file.revisions[before.file], by_file.revisions[after.file],
                                  ask(before.at_ms), ask(after.at_ms), carried,
-                                 *(deltas.fingerprint(one) for one in (before, after) if counted))  # fmt: skip
+                                 *(fingerprint(one) for one in (before, after) if counted))  # fmt: skip
     intervals: Partials[tuple[int, int, str], Interval] = context.memo.state("intervals", Partials)
     intervals.update(
         stamps,
@@ -336,7 +337,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context, most: int) -> list[tup
         between = [intervals[snapshot.key] for snapshot in run[1:]]
         work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
         if run[0].listed:
-            work = replace(work, notes=(*work.notes, deltas.NOTE))
+            work = replace(work, notes=(*work.notes, NOTE))
         if gone := lengths[server] - len(between):
             why = "max-intervals" if len(between) == most else "memory-mb"
             work = replace(work, notes=(*work.notes, log_workloads.left_out(gone, lengths[server], why)))

@@ -88,8 +88,9 @@ class Workload:
     ``reasons``: per interval why it is doubtful (empty: no doubt). ``y_name`` and ``y_source`` name the resource and where
     it comes from; ``cores`` of the host, NaN if unknown; ``is_table``: a WLR CSV, whose doubtful rows VividCortex' program
     would use. ``resources``: names of the host's series that can be y; ``returns``: how often a snapshot
-    continues an earlier one than its predecessor, where the snapshots of several servers seem to be mixed; ``counted``: share of
-    the elapsed time whose CPU the server itself counted by class.
+    continues an earlier one than its predecessor, where the snapshots of several servers seem to be mixed;
+    ``counted``: share of the elapsed time whose CPU the server itself counted by class; ``shared``: y is that of a whole host,
+    whose other programs count too.
     """
 
     label: str
@@ -108,6 +109,7 @@ class Workload:
     resources: tuple[str, ...] = ()
     returns: int = 0
     counted: float = 0.0
+    shared: bool = False
 
     @property
     def seconds(self) -> np.ndarray:

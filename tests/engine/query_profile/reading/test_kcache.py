@@ -54,12 +54,13 @@ def test_complete_counters_are_the_profile_and_show_how_far_the_model_is_off(ver
     )
     for queryid, total, measured, low, high, model in rows:
         wanted = calls_of(queryid, STEPS - 1) * COST_US[queryid]
-        assert total == measured == low == high == pytest.approx(wanted, rel=1e-9)
+        assert total == measured == pytest.approx(wanted, rel=1e-9)
+        assert low < total < high
         assert model is not None and model != total
     assert result.summary["counted_share"] == pytest.approx(1 / 1.02)
     assert 0 < result.summary["model_error"] < 1 and result.summary["trust_grade"] == "good"
     assert result.summary["attributed"] + result.summary["unattributed"] == pytest.approx(result.summary["y_measured"])
-    assert any("counted the CPU of every class" in note for note in result.notes) and not result.problems
+    assert any("counted the CPU of every statement" in note for note in result.notes) and not result.problems
 
 
 def test_incomplete_counters_and_those_of_another_server_stand_beside_the_model() -> None:
@@ -67,8 +68,9 @@ def test_incomplete_counters_and_those_of_another_server_stand_beside_the_model(
     rows = {queryid: rest for queryid, *rest in part.tables["classes"].select("queryid", "y_total", "y_default").rows()}
     assert all(total == model for total, model in rows.values())
     assert any("of classes with" in note for note in part.notes)
-    other = profile(extra=10.0)
-    assert all(total == model for total, model in other.tables["classes"].select("y_total", "y_default").rows())
+    other = profile(extra=0.5)  # less than the statements used
+    assert other.summary["y_source"] == "the classes' own counters"
+    assert [problem.kind for problem in other.problems] == ["other-server"]
     without = profile(())
     assert without.summary["model_error"] is None and not without.tables["classes"]["cpu_measured_us"].count()
 
