@@ -97,6 +97,7 @@ class BrokerLoad:
             detail=standing.detail,
             outcome=builder.outcome,
             trend=_trend(builder.frames.get(BROKERS.name)),
+            answer=summary.answer(builder.frames.get(BROKERS.name, BROKERS.empty())),
         )
 
     def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:

@@ -234,7 +234,8 @@ class Finding:
     """One line of ``check``: level, subject, and a plain sentence with the numbers.
 
     ``row``: name of a result table and the key of the row that it is about. ``rest``: number of further findings that this
-    one stands for and that are not listed.
+    one stands for and that are not listed. ``cause``: what several findings come from (``dead brokers``); without it those of
+    one ``row`` belong together. ``count``: findings of one cause that a line of the overview stands for.
     """
 
     level: Level
@@ -242,6 +243,8 @@ class Finding:
     text: str
     row: tuple[str, tuple[Any, ...]] | None = None
     rest: int = 0
+    cause: str = ""
+    count: int = 1
 
 
 TREND_LENGTH = 120
@@ -279,6 +282,7 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
+    ``answer``: the most useful sentence about these data, with names: who holds, wastes, uses or lost most, between what.
     ``outcome``: outcome of the active what-if, None without one. ``trend``: history of the view's main number. ``latest``: name
     of the newest input where inputs arrive one by one (``run 132``), for events. ``later``: makers of the tables that are made
     only on demand (``table``), by name.
@@ -298,6 +302,7 @@ class Result:
     outcome: Headline | None = None
     trend: Trend | None = None
     latest: str = ""
+    answer: str = ""
     later: Mapping[str, MadeLater] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -333,7 +338,7 @@ class Result:
         """Return whether ``other`` would be drawn identically."""
         if other is None or (self.view, self.at_ms) != (other.view, other.at_ms):
             return False
-        plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings", "outcome", "trend")
+        plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings", "outcome", "trend", "answer")
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
             and self.tables.keys() == other.tables.keys()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
@@ -29,7 +29,7 @@ class Event:
     """One change: at ``time_ms`` (epoch), in ``view``, of ``subject``.
 
     ``level`` is the level that it has now, or had if it is gone, ``row`` where it stands (``Finding.row``), ``count`` how
-    often it happened within ``FLAPPING_MS`` of the last time.
+    often it happened within ``FLAPPING_MS`` of the last time, ``cause`` what it has in common with others.
     """
 
     time_ms: int
@@ -40,6 +40,7 @@ class Event:
     text: str
     row: tuple[str, tuple[object, ...]] | None = None
     count: int = 1
+    cause: Hashable = None
 
     @property
     def bad(self) -> bool:
@@ -91,7 +92,12 @@ def number_of(findings: Iterable[Finding], level: int = 2) -> int:
 
 
 def _event(change: Change, finding: Finding, time_ms: int, view: str, text: str) -> Event:
-    return Event(time_ms, view, change, finding.level, finding.subject, text, finding.row)
+    return Event(time_ms, view, change, finding.level, finding.subject, text, finding.row, cause=_cause(finding))
+
+
+def _cause(finding: Finding) -> Hashable:
+    """Return what the findings of one line of the overview have in common."""
+    return finding.cause or finding.row or finding.subject
 
 
 def _count_event(before: Result, after: Result, rank: int, time_ms: int) -> list[Event]:
@@ -129,8 +135,12 @@ def _folded(events: Iterable[Event], latest: str) -> list[Event]:
     def alike(event: Event) -> tuple[int, int, str, bool]:
         return _ORDER[event.change], -units.rank(event.level), event.change, bool(latest) and event.row is None
 
+    causes: dict[Hashable, list[Event]] = {}
+    for event in sorted(events, key=alike):
+        causes.setdefault((event.change, event.cause or event.subject), []).append(event)
+    first = [replace(worst, subject=worst.subject + and_more(len(rest))) for worst, *rest in causes.values()]
     out: list[Event] = []
-    for _, group in groupby(sorted(events, key=alike), key=alike):
+    for _, group in groupby(sorted(events if latest else first, key=alike), key=alike):
         members = list(group)
         if len(members) <= (1 if latest else FOLD):
             out += [replace(event, text=f"{latest}: {event.text}") if latest else event for event in members]
@@ -177,14 +187,30 @@ LISTED = 200
 
 
 def worst_first(results: Mapping[str, Result]) -> list[tuple[str, Finding]]:
-    """Return the findings of several views (by name) from level ``low`` on, worst first, then in the order of views."""
+    """Return the findings of several views (by name) from level ``low`` on, one of each cause, worst first, then in the order of
+    views."""
     found = [
         (place, name, finding)
         for place, (name, result) in enumerate(results.items())
-        for finding in sorted(by_subject(result.findings).values(), key=lambda each: -units.rank(each.level))[:LISTED]
+        for finding in _by_cause(
+            sorted(by_subject(result.findings).values(), key=lambda each: -units.rank(each.level))
+        )[:LISTED]
     ]
     found.sort(key=lambda each: (-units.rank(each[2].level), each[0]))
     return [(name, finding) for _, name, finding in found]
+
+
+def _by_cause(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the first finding of each cause with the number of all of them."""
+    causes: dict[Hashable, list[Finding]] = {}
+    for finding in findings:
+        causes.setdefault(_cause(finding), []).append(finding)
+    return [replace(group[0], count=len(group)) for group in causes.values()]
+
+
+def and_more(count: int) -> str:
+    """Return what follows the first of several that belong together; ``count`` of the others."""
+    return f" and {count:,} more" if count else ""
 
 
 _VIEW = Column("view", pl.String, "The view.", priority=1, width=15)
@@ -217,7 +243,13 @@ EVENTS = Table(
 FINDINGS = Table(
     "findings",
     "Findings of all views, worst first.",
-    (replace(_LEVEL, title="findings"), _VIEW, _SUBJECT, _TEXT),
+    (
+        _LEVEL,
+        _VIEW,
+        _SUBJECT,
+        Column("more", pl.String, "How many more findings have the same cause.", priority=0, width=4),
+        _TEXT,
+    ),
     ("view", "subject"),
     title="Findings",
 )
@@ -235,4 +267,5 @@ def events_frame(feed: Feed, titles: Mapping[str, str]) -> pl.DataFrame:
 def findings_frame(found: Sequence[tuple[str, Finding]], titles: Mapping[str, str]) -> pl.DataFrame:
     """Return the rows of ``FINDINGS`` for what ``worst_first`` returned; ``titles``: of the views, by name."""
     columns = {name: [getattr(finding, name) for _, finding in found] for name in ("level", "subject", "text")}
+    columns["more"] = [f"+{finding.count - 1}" if finding.count > 1 else "" for _, finding in found]
     return FINDINGS.frame({"view": [titles.get(name, name) for name, _ in found], **columns})

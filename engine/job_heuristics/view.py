@@ -137,6 +137,7 @@ class JobHeuristics:
             focus=dict.fromkeys(_OF_ALL_JOBS, ("job_id", job)) if job is not None else {},
             later={DIFFERENCES.name: lambda: (differences(model, chosen.of(MapReduceHeuristic)), ())},
             trend=_trend(more.detail.listing),
+            answer=_answer(tables),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -155,6 +156,16 @@ def _trend(listing: pl.DataFrame) -> Trend | None:
         return None
     ended = ended.filter(pl.col("finish_ms") >= first).sort("finish_ms", "job_id")
     return Trend.of("avoidable", ended["avoidable_mb_s"] / ended["cost_mb_s"])
+
+
+def _answer(tables: Mapping[str, pl.DataFrame]) -> str:
+    """Return which job can save most and by what, as a sentence; empty if none can."""
+    names = tables["jobs"].select("job_id", "name")
+    advice = tables["recommendations"].filter(pl.col("saving_mb_s") > 0).top_k(1, by="saving_mb_s")
+    for row in advice.join(names, on="job_id").iter_rows(named=True):
+        saved = units.mb_seconds(row["saving_mb_s"])
+        return f"{row['name'] or row['job_id']}: set {row['key']}={row['value']} and save {saved}"
+    return ""
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:

@@ -172,6 +172,7 @@ class _Computation:
                 names=names,
                 token=(self.inputs.version, self.parameters, self.context.at_ms),
             ),
+            answer=messages.answer(profile, classes, names),
             trend=Trend.of(messages.NAMES.get(profile.work.y_name, profile.work.y_name), finished["intervals"]["y"]),
         )
 

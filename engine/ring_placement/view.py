@@ -8,7 +8,7 @@ texts of it (behind ``Answers``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Any, Generic
@@ -224,8 +224,18 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
     summary = answers.summary(s, p, observed, sweep, context)
     return Result(
         RingPlacement.name, summary, frames, answers.headline(s, summary), tuple(findings), tuple(notes), tuple(problems),
-        detail=answers.map_view(s, p, context),
+        detail=answers.map_view(s, p, context), answer=_holds_most(frames["nodes"], summary),
     )  # fmt: skip
+
+
+def _holds_most(nodes: pl.DataFrame, summary: Mapping[str, Any]) -> str:
+    """Return which node of ``NODES`` has the largest load, else most of the keys, as a sentence; empty if neither is known."""
+    for row in nodes.filter(pl.col("load_after") > 0).top_k(1, by="load_after").iter_rows(named=True):
+        load = units.text("number" if summary.get("load_is_count") else "bytes_per_s", row["load_after"])
+        return f"{row['instance']} holds most: {load}, {row['over_mean'] or 0:.2f} × the mean"
+    for row in nodes.filter(pl.col("replica_share") > 0).top_k(1, by="replica_share").iter_rows(named=True):
+        return f"{row['instance']} holds most: {units.share(row['replica_share'])} of the keys"
+    return ""
 
 
 def _not_placeable(ring: RingFile, memory: int) -> tuple[str, str, str] | None:

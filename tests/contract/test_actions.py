@@ -174,7 +174,7 @@ def widgets() -> dict[str, Widget]:
     headline.show([Headline(HOSTILE, HOSTILE, HOSTILE, "severe")])
     headline.crumbs([HOSTILE])
     notes = NotesBar()
-    notes.show([HOSTILE, HOSTILE])
+    notes.show(HOSTILE, [HOSTILE, HOSTILE])
     status = StatusLine()
     status.show([(HOSTILE, "severe"), (HOSTILE, ""), (HOSTILE, "dim")], HOSTILE, HOSTILE)
     keys = KeyBar()

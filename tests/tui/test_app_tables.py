@@ -56,6 +56,31 @@ def test_cursor_stays_on_its_row(tmp_path: Path) -> None:
     play(story)
 
 
+def test_a_table_that_grows_above_the_cursor_stays_at_its_top_until_a_key_moves_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            table, view = nodes(s.app), s.session.views["fake-view"]
+            await s.until(lambda: table.window is not None)
+            rows = frame(80)
+
+            async def only(first: int) -> None:
+                view.frame = rows[first:]
+                s.session.change()
+                await s.until(lambda: table.window.height == 80 - first)
+
+            await only(40)
+            await only(20)
+            assert (table.cursor, table.cursor_key, table.scroll_offset.y) == (0, ("node-020",), 0)
+            await s.press("j")
+            await only(10)
+            assert table.cursor_key == ("node-021",)
+            await s.press("g")
+            await only(0)
+            assert table.cursor_key == ("node-000",)
+
+    play(story)
+
+
 def test_sort_keys(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:

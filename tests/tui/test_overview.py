@@ -217,7 +217,7 @@ def test_lines_have_the_headline_that_matters_and_hostile_names_are_cut() -> Non
     finding = Finding("severe", "node\x1b[2J", "text " * 60, ("nodes", ("n",)))
     row = Row("v", "View", "files", unseen={"node\x1b[2J"})
     row.take(Brief((*numbers, Headline("broken", "3", level="severe")), None, (finding,) * 5, 5, 5, 2, 0, ()))
-    (first, to_view), *rest = lines_of(row, 80, 2, 60.0, BRAILLE)
+    (first, to_view), *rest = lines_of(row, 80, 1, 60.0, BRAILLE)
     assert "number 0" in plain(first) and "broken" in plain(first) and plain(first).rstrip().endswith("!2")
     assert to_view == ("v", None) and [target for _, target in rest] == [("v", ("nodes", ("n",)))] * 2
     assert "•▲" in plain(rest[0][0]) and "5 findings" in plain(rest[0][0]) and "5 findings" not in plain(rest[1][0])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Brief:
-    """The gist of a result.
+    """The gist of a result; ``answer`` is its most useful sentence.
 
     ``worst``: findings from level ``low`` on, worst first, at most ``engine.findings.events.LISTED``; ``number`` of all of them,
     ``calling`` of those from the level on that calls. ``events``: what changed since the result before.
@@ -30,6 +30,7 @@ class Brief:
     problems: int
     newest_ms: int | None
     events: tuple[Event, ...]
+    answer: str = ""
 
 
 class Briefs:
@@ -103,5 +104,13 @@ class Briefs:
         else:
             worst, number, calling = known.worst, known.number, known.calling
         return Brief(
-            result.headline, result.trend, worst, number, calling, len(result.problems), result.newest_ms, events
+            result.headline,
+            result.trend,
+            worst,
+            number,
+            calling,
+            len(result.problems),
+            result.newest_ms,
+            events,
+            result.answer,
         )

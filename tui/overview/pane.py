@@ -73,7 +73,8 @@ Target = tuple[str, tuple[str, tuple[Any, ...]] | None]
 
 
 def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) -> list[tuple[Line, Target]]:
-    """Return the lines of one view, at most ``findings`` of them on findings, each with where it leads."""
+    """Return the lines of one view, each with where it leads: numbers, the most useful sentence, ``findings`` findings (one more
+    without a sentence)."""
     brief = row.brief
     to_view: Target = (row.name, None)
     title = [(f" {fit(row.title, TITLE, ellipsis=glyphs.ellipsis)} ", "title" if brief is not None else "dim")]
@@ -81,17 +82,22 @@ def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) 
         state = [*title, (row.state, row.level or "dim")]
         reads = [(" " * (TITLE + 2), ""), (f"reads {row.reads}", "dim")]
         return [(state, to_view), (reads, to_view)]
+    from engine.findings.events import and_more
+
     right = _right(row, brief, width, now_s, glyphs)
     room = max(width - width_of(title) - width_of(right), 0)
     numbers = _numbers(brief.headline, room, glyphs)
     first: Line = [*title, *numbers, (" " * (room - width_of(numbers)), ""), *right]
     lines: list[tuple[Line, Target]] = [(first, to_view)]
-    for place, finding in enumerate(brief.worst[:findings]):
+    count = f"{brief.number:,} finding{'s' if brief.number > 1 else ''}" if brief.number else ""
+    if brief.answer:
+        lines.append(([(f" {fit(count, TITLE)} ", "dim"), ("  " + harmless(brief.answer), "")], to_view))
+    for place, finding in enumerate(brief.worst[: findings if brief.answer else findings + 1]):
         new = glyphs.point if finding.subject in row.unseen else " "
-        count = f"{brief.number:,} finding{'s' if brief.number > 1 else ''}" if place == 0 else ""
-        head = f" {fit(count, TITLE, ellipsis=glyphs.ellipsis)} "
+        head = f" {fit('' if place or brief.answer else count, TITLE)} "
         mark = f"{new}{glyphs.severity[finding.level]} "
-        line: Line = [(head, "dim"), (mark, finding.level), (f"{finding.subject}: ", finding.level), (finding.text, "")]
+        named = f"{finding.subject}{and_more(finding.count - 1)}: "
+        line: Line = [(head, "dim"), (mark, finding.level), (named, finding.level), (finding.text, "")]
         lines.append((line, (row.name, finding.row)))
     return lines
 
@@ -144,7 +150,7 @@ class ViewRows(PickList):
         super().__init__(id=id)
         self.rows: Sequence[Row] = ()
         self.targets: list[Target] = []
-        self.findings = 1
+        self.findings = 0
         self.now_s = 0.0
 
     def draw(self, rows: Sequence[Row], findings: int, now_s: float) -> None:
@@ -235,7 +241,7 @@ class OverviewPane(Frame):
         self._rows, self._now_s = rows, now_s
         lines = self.query_one(ViewRows)
         height = self.size.height
-        lines.draw(rows, 1 if height < 30 else 2 if height < 40 else 3, now_s)
+        lines.draw(rows, 0 if height < 30 else 1 if height < 40 else 2, now_s)
         wanted = max(min(lines.height, height - LEAST), 5)
         if lines.styles.height is None or lines.styles.height.cells != wanted:
             lines.styles.height = wanted

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Line, cells, cut, harmless, width_of
+from tui.widgets.drawing.fragments import Line, cells, cut, fit_line, harmless, width_of
 
 if TYPE_CHECKING:
     from engine.core.view import Headline
@@ -102,16 +102,20 @@ class HeadlineBar(Canvas):
 
 
 class NotesBar(Canvas):
-    """One line with the modes and assumptions in force, cut at the right."""
+    """One line: the most useful sentence, then the modes and assumptions in force, cut at the right."""
 
+    _answer = ""
     _notes: tuple[str, ...] = ()
 
-    def show(self, notes: Sequence[str]) -> None:
-        """Show these notes instead."""
-        self._notes = tuple(notes)
+    def show(self, answer: str, notes: Sequence[str]) -> None:
+        """Show these instead."""
+        self._answer, self._notes = answer, tuple(notes)
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Return the notes in one line."""
-        text = f" {self.glyphs.separator} ".join(self._notes)
-        return [[(cut(harmless(text), width, self.glyphs.ellipsis), "dim")]]
+        """Return the sentence and the notes in one line."""
+        gap = f" {self.glyphs.separator} "
+        notes = gap.join(self._notes)
+        between = gap if self._answer and notes else ""
+        line: Line = [(harmless(self._answer), "title"), (between, "dim"), (harmless(notes), "dim")]
+        return [fit_line(line, width, self.glyphs.ellipsis)]

@@ -198,7 +198,7 @@ def _findings(losses: Losses, lost: list[Row], stops: list[Row]) -> list[Finding
     found = [
         Finding(
             "severe", f"loss of {row['failure']}", f"not survivable: {in_words(row)}; {remedy(row)}",
-            ("failures", (row["failure"],)),
+            ("failures", (row["failure"],)), cause="single losses",
         )
         for row in lost
     ]  # fmt: skip

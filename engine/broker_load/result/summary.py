@@ -66,7 +66,13 @@ def add(
     _headline(model, builder, words)
     builder.findings.extend(_leaderless(topology))
     builder.findings.extend(
-        Finding("severe" if v.hard else "moderate", _GOALS[v.goal][0], _of_goal(v), ("goals", (v.goal,)))
+        Finding(
+            "severe" if v.hard else "moderate",
+            _GOALS[v.goal][0],
+            _of_goal(v),
+            ("goals", (v.goal,)),
+            cause=DEAD if v.detail.startswith(goals.DEAD_NOTE) else "",
+        )
         for v in violated
     )
     builder.findings.extend(data_quality.silent_brokers(builder.frames["ledger"]))
@@ -122,13 +128,28 @@ def _leaderless(topology: Topology) -> list[Finding]:
     return [Finding("critical", "partitions without a leader", f"{rows.size:,} of {topology.size:,}: {text}")]
 
 
+DEAD = "dead brokers"
+"""Cause of what is found because brokers are dead."""
+
+
 def dead_brokers(brokers: pl.DataFrame) -> list[Finding]:
     """Return a finding for each dead broker in rows of ``BROKERS``."""
     dead = brokers.filter(pl.col("state") == "DEAD")["broker"].to_list()
     return [
-        Finding("critical", f"broker {broker}", "dead: its replicas are offline", ("brokers", (broker,)))
+        Finding("critical", f"broker {broker}", "dead: its replicas are offline", ("brokers", (broker,)), cause=DEAD)
         for broker in dead
     ]
+
+
+def answer(brokers: pl.DataFrame) -> str:
+    """Return which broker of rows of ``BROKERS`` uses most of its CPU, as a sentence; empty if no load is known."""
+    known = brokers.filter(pl.col("cpu_pct").is_finite()).sort("cpu_pct", descending=True)
+    if known.is_empty():
+        return ""
+    row = known.row(0, named=True)
+    cores = f" of {row['cores']:g} cores" if row["cores"] else ""
+    left = f"; {row['headroom_pct']:.1f} % left ({row['tightest']})" if row["headroom_pct"] is not None else ""
+    return f"broker {row['broker']} uses most CPU: {row['cpu_pct']:.1f} %{cores}{left}"
 
 
 def of_brokers(brokers: pl.DataFrame) -> list[Headline]:

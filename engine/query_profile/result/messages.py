@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from engine.core import units
 from engine.core.view import Finding, Headline, Level
@@ -130,6 +132,16 @@ def _remedies(attribution: Attribution) -> list[str]:
             f"the squared error by {lag.gain * 100:.0f} %"
         )
     return texts
+
+
+def answer(profile: Profile, classes: pl.DataFrame, names: Mapping[str, str]) -> str:
+    """Return which of ``classes`` uses most of the resource, else takes most time, as a sentence; ``names``: their labels."""
+    share, what = ("y_share", NAMES.get(profile.work.y_name, profile.work.y_name))
+    if not profile.attributable:
+        share, what = "x_share", "time"
+    for row in classes.filter(pl.col(share) > 0).top_k(1, by=share).iter_rows(named=True):
+        return f"{100 * row[share]:.1f} % of the {what} goes to {names.get(row['class']) or row['class']}"
+    return ""
 
 
 def headline(profile: Profile) -> tuple[Headline, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core import units
 from engine.core.reading import Problem
 from engine.core.view import Finding, Headline, Inputs, Level, Result, Trend
 from engine.output.export import at_least
@@ -103,13 +104,25 @@ def findings(
 def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: ComparisonParameters) -> list[Finding]:
     largest = _largest_first(rows).head(MAX_FINDINGS)
     found = [
-        Finding(level, name_of(row), _sentence(row, parameters), ("metrics", tuple(row[name] for name in METRICS.key)))
+        Finding(
+            level,
+            name_of(row),
+            _sentence(row, parameters),
+            ("metrics", tuple(row[name] for name in METRICS.key)),
+            cause=_same_operation(row, what),
+        )
         for row in largest.iter_rows(named=True)
     ]
     rest = rows.height - MAX_FINDINGS
     if rest > 0:
         found.append(Finding(level, "comparison", f"{rest} more {what}", rest=rest))
     return found
+
+
+def _same_operation(row: Mapping[str, Any], what: str) -> str:
+    """Return what the metrics of one operation on one resource have in common, whatever test or quantile; else empty."""
+    words = " ".join(row[name] for name in ("verb", "resource", "subresource", "scope") if row[name])
+    return f"{what}: {words}" if words else ""
 
 
 def _largest_first(rows: pl.DataFrame) -> pl.DataFrame:
@@ -225,6 +238,7 @@ def build_result(
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
         trend=Trend("worse", (float(summary["worse"]),)),
+        answer=_answer(metrics, sides),
         latest=f"run {max(begun)[1]}" if begun else "",
         detail=Detail(
             comparison.samples,
@@ -297,6 +311,21 @@ def _finite(value: float) -> float | None:
 
 def _without_nan(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def _answer(metrics: pl.DataFrame, sides: Sides) -> str:
+    """Return between what was compared and which metric became worst, as a sentence."""
+    before, after = (
+        " and ".join(dict.fromkeys(run.job or run.name for run in side)) for side in (sides.left, sides.right)
+    )
+    between = f"{before} → {after}" if before != after else f"{before}: {len(sides.left)} → {len(sides.right)} runs"
+    worse = _largest_first(metrics.filter("regression"))
+    if worse.is_empty():
+        return f"{between}: nothing became worse"
+    row = worse.row(0, named=True)
+    left, right = _middles(row)
+    change = units.number(left, 3), units.number(right, 3)
+    return f"{between}: {worse.height:,} worse, most {name_of(row)}, {change[0]} → {change[1]} {row['unit']}".rstrip()
 
 
 def _selection_note(parameters: ComparisonParameters, sides: Sides) -> str:

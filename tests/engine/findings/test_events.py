@@ -164,3 +164,21 @@ def test_findings_of_all_views_worst_first_as_tables() -> None:
     assert rows.schema == events.EVENTS.schema and rows["count"].to_list() == [None]
     assert rows.select(pl.col("subject")).item() == "a"
     assert events.number_of([Finding("severe", "", "", rest=9), Finding("low", "", "")], units.rank("severe")) == 9
+
+
+def test_findings_of_one_cause_are_one_line_and_one_event() -> None:
+    dead = [
+        Finding("critical", "broker 7", "dead", ("brokers", (7,)), cause="dead brokers"),
+        *(Finding("severe", goal, "broken", ("goals", (goal,)), cause="dead brokers") for goal in ("A", "B", "C", "D")),
+    ]
+    job = [Finding("critical", f"etl {what}", "x", ROW) for what in ("memory", "skew")]
+    after = result(*dead, *job, Finding("severe", "alone", "y"))
+    found = [(finding.subject, finding.count) for _, finding in events.worst_first({"one": after})]
+    assert found == [("broker 7", 5), ("etl memory", 2), ("alone", 1)]
+    assert [event.subject for event in changes(result(), after, 0)] == [
+        "broker 7 and 4 more",
+        "etl memory and 1 more",
+        "alone",
+    ]
+    frame = events.findings_frame(events.worst_first({"one": after}), {})
+    assert frame["more"].to_list() == ["+4", "+1", ""]

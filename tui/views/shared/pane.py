@@ -136,7 +136,7 @@ class ViewPane(Tab):
         self.result = result
         self.error = self.empty = ""
         self.query_one(HeadlineBar).show(result.headline)
-        self.query_one(NotesBar).show(result.notes)
+        self.query_one(NotesBar).show(result.answer, result.notes)
         self._place_notes()
         if not self.levels:
             root = self.root
@@ -189,7 +189,9 @@ class ViewPane(Tab):
 
         It is set directly: a class would take effect one repaint later.
         """
-        self.query_one(NotesBar).display = bool(self.result and self.result.notes) and self.app.size.height >= 16
+        self.query_one(NotesBar).display = (
+            bool(self.result and (self.result.answer or self.result.notes)) and self.app.size.height >= 16
+        )
 
     def on_resize(self) -> None:
         """Place the notes again: the screen may have become tiny."""

@@ -93,6 +93,7 @@ class Grid(ScrollView, Painter):
         self.window: Window | None = None
         self.cursor = 0
         self.cursor_key: Key | None = None
+        self.placed = False  # the operator put the cursor where it is; else it stays on the first row
         self.current = ""
         self.search = ""
         self.waiting = False
@@ -148,7 +149,8 @@ class Grid(ScrollView, Painter):
         self.run_worker(build_window, thread=True, group="build", exit_on_error=False, description="sort and filter")
 
     def wait(self, waiting: bool) -> None:
-        """Note whether a result is being computed: a table without rows then says so."""
+        """Note whether a result is being computed: without rows the table says so; with rows the cursor stays on its row."""
+        self.placed = self.placed or (waiting and self.cursor_key is not None)
         if waiting != self.waiting:
             self.waiting = waiting
             if self.window is not None and not self.window.height:
@@ -168,7 +170,7 @@ class Grid(ScrollView, Painter):
         old, self.window, self._building_since = self.window, window, 0.0
         if not self.is_attached or not self.size.height:
             # Not laid out or hidden: drawn later. The cursor is placed now, so that panes can ask for its row.
-            self.cursor = window.locate(self.cursor_key, self.cursor) or 0
+            self.cursor = (window.locate(self.cursor_key, self.cursor) if self.placed else 0) or 0
             self.cursor_key = window.key(self.cursor)
             self._cache.clear()
             self._width = -1
@@ -176,7 +178,7 @@ class Grid(ScrollView, Painter):
             return
         before_layout, before_header, before_cursor = self._layout, self._header, self.cursor
         self._arrange()
-        position = window.locate(self.cursor_key, self.cursor)
+        position = window.locate(self.cursor_key, self.cursor) if self.placed else 0
         if position is None:
             position = max(min(self.cursor, window.height - 1), 0)
         moved, key = position - before_cursor, window.key(position)
@@ -185,11 +187,10 @@ class Grid(ScrollView, Painter):
         whole = old is None or before_layout != self._layout
         if old is None or old.height != window.height:
             whole = self._resize() or whole
-        if moved and old is not None:
+        top = self.scroll_offset.y
+        if moved and old is not None and not top <= position < top + self._page:
             # The row under the cursor moved: scroll with it, so that it stays where the eye is.
-            target = max(min(self.scroll_offset.y + moved, self.max_scroll_y), 0)
-            if not self.scroll_offset.y <= position < self.scroll_offset.y + self._page:
-                self.scroll_to(y=target, animate=False)
+            self.scroll_to(y=max(min(top + moved, self.max_scroll_y), 0), animate=False)
         if whole:
             self._cache.clear()
             self.refresh()
@@ -337,6 +338,7 @@ class Grid(ScrollView, Painter):
         window = self.window
         if window is None or not window.height:
             return
+        self.placed = True
         row = max(min(row, window.height - 1), 0)
         if row == self.cursor and window.key(row) == self.cursor_key:
             return

@@ -145,6 +145,7 @@ class LiveTable(Grid, can_focus=True):
     def action_edge(self, last: int) -> None:
         """Go to the first or the last row."""
         self.move_to(self.window.height - 1 if last and self.window is not None else 0)
+        self.placed = bool(last)
 
     def action_page(self, pages: float) -> None:
         """Scroll and move the cursor by a page or half of one."""
