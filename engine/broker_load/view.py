@@ -142,6 +142,8 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         cluster = corrected_loads.cluster_in_mode(model, parameters, fit, observed, builder.notes)
         decided = model_tables.add_model(inputs, model, cluster, parameters, builder.frames, context)
         summary.add(model, cluster, decided, parameters, builder)
+        if cluster.unknown:
+            _add_totals(inputs, at_ms, parameters.interval_ms, builder.frames)
         losses = single_losses.find(cluster, parameters)
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
     model_tables.add_answers(inputs, has_loads, builder, parameters.cpu_weights)
@@ -172,6 +174,17 @@ def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None
     if problems:
         builder.notes.append("the files seem to come from more than one cluster and are shown as one: see the problems")
         builder.findings.append(Finding("moderate", "mixed clusters", problems[0].reason))
+
+
+def _add_totals(inputs: Inputs, at_ms: int | None, interval_ms: int, frames: dict[str, pl.DataFrame]) -> None:
+    """Give brokers whose loads cannot be modelled the totals that they report themselves."""
+    measured = brokers_without_topology.brokers(inputs, at_ms, interval_ms)
+    if measured is None:
+        return
+    names = ("disk_mb", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs")
+    both = frames["brokers"].join(measured, on="broker", how="left", suffix="_own", maintain_order="left")
+    both = both.with_columns(pl.coalesce(name, f"{name}_own").alias(name) for name in names)
+    frames["brokers"] = both.select(frames["brokers"].columns)
 
 
 def _add_without_topology(

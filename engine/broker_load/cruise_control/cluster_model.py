@@ -84,13 +84,15 @@ def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """A cluster at one moment: topology, capacities, replica loads and their sums. ``unknown``: resources whose loads nothing
-    among the inputs gives, and why, in words; their loads count as 0 here, as in Cruise Control."""
+    among the inputs gives, and why, in words; their loads count as 0 here, as in Cruise Control. ``lacking``: why some brokers'
+    loads are unknown, so that all loads are lower bounds."""
 
     topology: Topology
     capacities: Capacities
     loads: Loads
     sums: BrokerSums
     unknown: Mapping[str, str] = field(default_factory=dict)
+    lacking: str = ""
 
     @cached_property
     def states(self) -> tuple[str, ...]:
@@ -110,18 +112,19 @@ class Cluster:
 
     def capacity(self, resource: str) -> Floats:
         """Return the capacity [B] of one of RESOURCES; NaN if it or the load is unknown, 0 on dead brokers."""
-        known = np.nan if resource in self.unknown else getattr(self.capacities, resource.lower())
-        return np.where(self.topology.alive, known, 0.0)
+        return np.where(self.topology.alive & (resource in self.unknown), np.nan, self.given(resource))
+
+    def given(self, resource: str) -> Floats:
+        """Return the capacity [B] of one of RESOURCES, whether or not the load is known."""
+        return np.where(self.topology.alive, getattr(self.capacities, resource.lower()), 0.0)
 
     @property
     def missing(self) -> str:
         """What is needed to judge loads and is not known, in words; empty if nothing is."""
         alive = self.topology.alive
         without = [name for name in RESOURCES if np.isnan(self.capacity(name)[alive]).any()]
-        reasons = [self.unknown[name] for name in without if name in self.unknown]
-        if without and not reasons:
-            reasons.append(self.capacities.missing)
-        return "; ".join(dict.fromkeys(reasons))
+        reasons = [self.unknown.get(name, self.capacities.missing) for name in without]
+        return "; ".join(dict.fromkeys([*reasons, *([self.lacking] if self.lacking else [])]))
 
     def by_host(self, value: Floats) -> Floats:
         """Return ``value`` [B] summed over the brokers of each broker's host."""
@@ -235,9 +238,10 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
     """Return the load columns of one row per broker; on dead brokers, as in Cruise Control, CPU is 0 % and disk null."""
     alive = cluster.topology.alive
     cpu, disk = sums.of("CPU"), sums.of("DISK")
-    cores = np.where(alive, cluster.capacity("CPU") / 100.0, 0.0)
+    cores = np.where(alive, cluster.given("CPU") / 100.0, 0.0)
     return {
         "cores": known("cores", cores),
+        "cpu_pct_cores": pl.Series("cpu_pct_cores", np.where(alive | np.isnan(cpu), cpu, 0.0)),
         "cpu_pct": _nulls(
             "cpu_pct", np.where(alive | np.isnan(cpu), _percent(cpu, cluster.capacity("CPU"), alive), 0.0)
         ),

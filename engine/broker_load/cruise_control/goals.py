@@ -154,10 +154,10 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
             return "UNDER_PROVISIONED", why
         if limits.low:
             low.append(resource)
-    if low:
+    if low and not cluster.missing:
         return "OVER_PROVISIONED", f"the cluster's mean {', '.join(low)} is at or under the low-utilisation threshold"
-    if not decided:
-        return "UNDECIDED", "capacities are unknown"
+    if not decided or cluster.missing:
+        return "UNDECIDED", cluster.missing or "capacities are unknown"
     return "RIGHT_SIZED", "the cluster's mean load is within every threshold"
 
 
@@ -183,6 +183,8 @@ class Verdict:
 Decision = tuple[bool | None, str, int]
 """Whether a goal is violated (None: cannot be decided), the worst offender in words, and how many there are."""
 
+COUNTED = (" replicas", " leaders")
+"""Units of whole numbers."""
 TOPIC_GAPS = (2, 40)
 """Least and greatest distance of a topic's replica limits on a broker to its average."""
 
@@ -196,19 +198,28 @@ def _beyond(cluster: Cluster, bad: Flags, load: Floats, limit: Floats | float, u
         excess = np.where(bad, np.abs(load - limit), -np.inf)
     worst, count = int(np.argmax(excess)), int(bad.sum())
     over = load[worst] - limit[worst]
+    digits = ",.0f" if unit in COUNTED else ",.1f"
     detail = (
-        f"broker {cluster.topology.ids[worst]}: {load[worst]:,.1f}{unit}, {abs(over):,.1f}{unit} "
-        f"{'over' if over > 0 else 'under'} the limit {limit[worst]:,.1f}{unit}"
+        f"broker {cluster.topology.ids[worst]}: {load[worst]:{digits}}{unit}, {abs(over):{digits}} "
+        f"{'over' if over > 0 else 'under'} its limit of {limit[worst]:{digits}}"
     )
     return True, detail + (f" (and {count - 1} more)" if count > 1 else ""), count
+
+
+def _of_cores(cluster: Cluster, cpu: Floats) -> Floats:
+    """Return CPU [B] in % of the cores of each broker, as everything else shows it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 100.0 * cpu / cluster.capacity("CPU")
 
 
 def _capacity(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, unit: str) -> Decision:
     alive = cluster.topology.alive
     if np.isnan(cluster.capacity(resource)[alive]).any():
-        return None, "capacity unknown", 0
+        return None, cluster.missing or "capacity unknown", 0
     bad = over_capacity(cluster, resource, parameters)
     load, limit = cluster.load(resource), parameters.capacity_threshold(resource) * cluster.room(resource)
+    if resource == "CPU":
+        load, limit = _of_cores(cluster, load), _of_cores(cluster, limit)
     violated, detail, count = _beyond(cluster, bad, load, limit, unit)
     return violated, detail or (NAN_NOTE if np.isnan(load[alive]).any() else ""), count
 
@@ -218,7 +229,7 @@ def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, un
     limits = band(cluster, resource, parameters)
     alive = cluster.topology.alive
     if not cluster.total_capacity(resource) > 0:
-        return None, "capacity unknown", 0
+        return None, cluster.missing or "capacity unknown", 0
     if math.isnan(limits.average):
         return True, "a load is NaN: no broker is within limits made from it", int(alive.sum())
     load, room = cluster.sums.of(resource), cluster.capacity(resource)
@@ -226,16 +237,19 @@ def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, un
     host, host_room = cluster.load(resource), cluster.room(resource)
     over = (load > high) & (host > limits.upper * host_room)
     under = (load < low) & (host < limits.lower * host_room)
-    return _beyond(cluster, alive & (over | under), load, np.where(over, high, low), unit)
+    bad, limit = alive & (over | under), np.where(over, high, low)
+    if resource == "CPU":
+        load, limit = _of_cores(cluster, load), _of_cores(cluster, limit)
+    return _beyond(cluster, bad, load, limit, unit)
 
 
-def _counts(cluster: Cluster, counts: Floats, threshold: float) -> Decision:
+def _counts(cluster: Cluster, counts: Floats, threshold: float, unit: str) -> Decision:
     alive = cluster.topology.alive
     average = counts.sum() / max(int(alive.sum()), 1)
     margin = (threshold - 1) * MARGIN
     low, high = math.floor(average * (1 - margin)), math.ceil(average * (1 + margin))
     bad = alive & ((counts < low) | (counts > high))
-    return _beyond(cluster, bad, counts, np.where(counts > high, float(high), float(low)), "")
+    return _beyond(cluster, bad, counts, np.where(counts > high, float(high), float(low)), unit)
 
 
 def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
@@ -310,12 +324,14 @@ def _potential(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
     topology, load = cluster.topology, np.maximum(cluster.sums.pnw_out, 0.0)
     limit = parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
     if np.isnan(limit[topology.alive]).any():
-        return None, "capacity unknown", 0
+        return None, cluster.missing or "capacity unknown", 0
     return _beyond(cluster, topology.alive & (cluster.sums.replicas > 0) & (load > limit), load, limit, " KB/s")
 
 
 def _leader_in(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
     alive, load = cluster.topology.alive, np.maximum(cluster.sums.leader_nw_in, 0.0)
+    if "NW_IN" in cluster.unknown:
+        return None, cluster.missing, 0
     limit = load[alive].sum() / max(int(alive.sum()), 1) * parameters.balance_threshold("NW_IN")
     least = parameters.low_utilization_threshold * np.nan_to_num(cluster.capacity("NW_IN"))
     violated, detail, count = _beyond(
@@ -326,7 +342,7 @@ def _leader_in(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
 
 def _too_many(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
     counts, limit = cluster.sums.replicas.astype(np.float64), float(parameters.max_replicas_per_broker)
-    return _beyond(cluster, cluster.topology.alive & (counts > limit), counts, limit, "")
+    return _beyond(cluster, cluster.topology.alive & (counts > limit), counts, limit, " replicas")
 
 
 def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict]:
@@ -337,7 +353,6 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         parameters.leader_replica_count_balance_threshold,
     )
     most, fewest = cluster.topology.rack_counts
-    core = " % of one core"
     each: list[tuple[str, bool, Callable[[], Decision]]] = [
         ("RackAwareGoal", True, lambda: _racks(cluster.topology, most > 1)),
         ("RackAwareDistributionGoal", True, lambda: _racks(cluster.topology, most - fewest > 1)),
@@ -346,17 +361,17 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         ("DiskCapacityGoal", True, lambda: _capacity(cluster, parameters, "DISK", " MB")),
         ("NetworkInboundCapacityGoal", True, lambda: _capacity(cluster, parameters, "NW_IN", " KB/s")),
         ("NetworkOutboundCapacityGoal", True, lambda: _capacity(cluster, parameters, "NW_OUT", " KB/s")),
-        ("CpuCapacityGoal", True, lambda: _capacity(cluster, parameters, "CPU", core)),
+        ("CpuCapacityGoal", True, lambda: _capacity(cluster, parameters, "CPU", " %")),
         (
             "ReplicaDistributionGoal",
             False,
-            lambda: _counts(cluster, replicas, by_replicas),
+            lambda: _counts(cluster, replicas, by_replicas, " replicas"),
         ),
         ("PotentialNwOutGoal", False, lambda: _potential(cluster, parameters)),
         ("DiskUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "DISK", " MB")),
         ("NetworkInboundUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "NW_IN", " KB/s")),
         ("NetworkOutboundUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "NW_OUT", " KB/s")),
-        ("CpuUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "CPU", core)),
+        ("CpuUsageDistributionGoal", False, lambda: _usage(cluster, parameters, "CPU", " %")),
         (
             "TopicReplicaDistributionGoal",
             False,
@@ -365,7 +380,7 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
         (
             "LeaderReplicaDistributionGoal",
             False,
-            lambda: _counts(cluster, leaders, by_leaders),
+            lambda: _counts(cluster, leaders, by_leaders, " leaders"),
         ),
         ("LeaderBytesInDistributionGoal", False, lambda: _leader_in(cluster, parameters)),
     ]

@@ -9,16 +9,16 @@ rounds only of the newest sampling intervals. See "Memory" in docs/models/broker
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control import cluster_model, replica_loads, samples, windows
-from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
-from engine.broker_load.cruise_control.samples import Samples, SkipRules
+from engine.broker_load.cruise_control.samples import LACKING, NO_RATES, Samples, SkipRules
 from engine.broker_load.cruise_control.windows import Aggregate, Cores, Finished, Trace, Window, WindowSums
 from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
@@ -266,7 +266,11 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     context.check()
     leader = leader_values(total)
     loads = replica_loads.as_cruise_control(final, leader, window_loads(total), parameters.cpu_weights)
-    cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
+    if finished is not None or any(run.in_cores for one in traces.values() for run in one.runs):
+        # What is measured in cores is no share of a number of cores that nothing names.
+        capacities = replace(capacities, cpu=np.where(capacities.assumed, np.nan, capacities.cpu))
+    unknown, lacking = _unknown(final, traces, finished)
+    cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True), unknown, lacking)
     ends = total.ends_ms()
     span = (min(ends) - window_ms, max(ends)) if ends else (0, 2**62)
     messages = cluster_facts.message_rates(cluster_facts.facts(inputs, at_ms), final, *span)
@@ -279,6 +283,32 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         past, final, capacities, traces, sums, rounds, sampled, maps, finished, total, leader, cluster,
         synthetic, at_ms, messages,
     )  # fmt: skip
+
+
+def _unknown(final: Topology, traces: Mapping[int, Trace], finished: Finished | None) -> tuple[dict[str, str], str]:
+    """Return why loads are unknown, in words: by resource, where no series gives it; and for some brokers only."""
+    sampled, rule = np.zeros(final.size, np.bool_), np.where(final.leader >= 0, 2, 1)
+    for one in traces.values():
+        where = history.partition_map(one.partitions, final)
+        index = np.arange(final.size) if where is None else where
+        sampled[index[one.sampled & (index >= 0)]] = True
+        rule[index[index >= 0]] = one.rule[index >= 0]
+    if finished is not None:
+        sampled[finished.partition] = True
+    led = final.leader >= 0
+    left = led & ~sampled
+    if not sampled.any():
+        return dict.fromkeys(RESOURCES, LACKING[int(np.bincount(rule[led]).argmax()) if led.any() else 0]), ""
+    if finished is None and not any(one.rated for one in traces.values()):
+        return dict.fromkeys(("CPU", "NW_IN", "NW_OUT"), NO_RATES), ""
+    dark = np.bincount(final.leader[led], minlength=final.brokers) == np.bincount(
+        final.leader[left], minlength=final.brokers
+    )
+    dark &= np.bincount(final.leader[left], minlength=final.brokers) > 0
+    if not dark.any():
+        return {}, ""
+    names = ", ".join(map(str, final.ids[dark][:6].tolist()))
+    return {}, f"broker {names}: {LACKING[int(np.bincount(rule[left]).argmax())]}"
 
 
 def leader_values(total: Aggregate) -> LeaderValues:

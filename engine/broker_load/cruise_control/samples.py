@@ -34,6 +34,21 @@ RULES = (
 )
 """Why a partition has no sample; the position is the code used in arrays, "" means it has one."""
 
+_DESCRIBED = "add kafka_log_log_size to the exporter's rules or run kafka-log-dirs --describe"
+LACKING = (
+    "no partition is described with a leader: run kafka-topics --describe",
+    "no partition has a leader",
+    "no metrics of the brokers are there: scrape their JMX exporter (loadlens feeds broker-load)",
+    "no CPU series: run the JMX exporter as a Java agent for process_cpu_seconds_total, or scrape node_exporter beside it",
+    "the brokers' cores are unknown: name num.cores in capacity.json",
+    f"no partition sizes: {_DESCRIBED}",
+    f"no partition sizes of the leaders: {_DESCRIBED}",
+    "no totals of bytes in and out: export BrokerTopicMetrics without a topic, too",
+    "partitions report more traffic than their brokers: scrape all rates at one moment",
+)
+"""What is missing where a rule of RULES leaves all partitions out, and what gives it."""
+NO_RATES = "no rates by topic: the exporter's rules must keep the label topic of BrokerTopicMetrics"
+
 SkipRules = npt.NDArray[np.int8]
 """[P] code of RULES of each partition."""
 

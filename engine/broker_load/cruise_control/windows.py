@@ -40,7 +40,7 @@ class Trace:
 
     For its N rounds: ``moments``, the number of partitions with a sample (``taken``), the ``runs`` of what brokers reported, and
     ``broker_samples`` with their number by round. For its ``partitions`` [P]: whether any round ``sampled`` them, and the
-    skip ``rule`` of the newest round.
+    skip ``rule`` of the newest round. ``rated``: rates by topic were reported, or the brokers say that they are idle.
     """
 
     index: int
@@ -52,6 +52,7 @@ class Trace:
     partitions: Partitions
     sampled: Flags
     rule: SkipRules
+    rated: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +109,10 @@ def trace(index: int, moments: Sequence[int], members: Sequence[Round], cores: C
     rows = pl.concat(frames) if frames else pl.DataFrame()
     times = rows["time_ms"].to_numpy() if rows.height else np.empty(0, np.int64)
     counts = tuple(int(np.count_nonzero(times == one.time_ms)) for one in members)
-    return Trace(index, tuple(moments), tuple(taken), rounds.runs(members), rows, counts, partitions, sampled, rule)
+    rated = any(one.rates.any() or (np.nan_to_num(one.reported[:2], nan=1.0) == 0).all() for one in members)
+    return Trace(
+        index, tuple(moments), tuple(taken), rounds.runs(members), rows, counts, partitions, sampled, rule, rated
+    )
 
 
 def add_up(members: Sequence[Round], cores: Cores) -> WindowSums:

@@ -50,8 +50,10 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
     who = identity.resolve(table, inputs.table("topology"), listed, inputs.table("machines"))
     ids = dict(who.ids)
+    serving = identity.carriers(table)
     names = identity.together(table["host"].drop_nulls().unique().to_list(), inputs.table("machines"))
-    unknown = {host: name for host, name in names.items() if host not in ids}
+    served = {names[host] for host in serving} or set(names.values())
+    unknown = {host: name for host, name in names.items() if host not in ids and name in served}
     numbers = {name: -number for number, name in enumerate(sorted(set(unknown.values())), 1)}
     ids |= {host: (numbers[name],) for host, name in sorted(unknown.items())}
     rows = ticks.readings(table, ids, interval_ms, ticks.repeats(ticks.of_rows(table)))

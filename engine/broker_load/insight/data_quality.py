@@ -45,7 +45,7 @@ def cpu_residuals(model: Model, cluster: Cluster) -> tuple[Floats, Floats]:
     """Return measured CPU of each broker in % of its capacity, and modelled minus measured; NaN if unknown or dead."""
     alive = cluster.topology.alive
     with np.errstate(divide="ignore", invalid="ignore"):
-        measured = np.where(alive, model.measured.cpu / cluster.capacity("CPU") * 100.0, np.nan)
+        measured = np.where(alive, model.measured.cpu / cluster.given("CPU") * 100.0, np.nan)
         modelled = np.where(alive, cluster.sums.of("CPU") / cluster.capacity("CPU") * 100.0, np.nan)
     measured = np.where(np.isfinite(measured), measured, np.nan)
     return measured, np.where(np.isfinite(modelled - measured), modelled - measured, np.nan)
@@ -64,7 +64,7 @@ def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[s
     for index in range(topology.brokers):
         value = residual[index]
         if np.isnan(value):
-            no_cpu = last is not None and topology.alive[index]
+            no_cpu = last is not None and topology.alive[index] and np.isnan(model.measured.cpu[index])
             out.append("no CPU reading" if no_cpu else "")
             continue
         if abs(value) < 0.05:

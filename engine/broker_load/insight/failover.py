@@ -298,7 +298,7 @@ def headroom(
     every = [found.over for found in now.values()]
     new = [found.over & ~over_capacity(cluster, name, parameters) for name, found in now.items()]
     over, newly_over = (int(np.logical_or.reduce(flags).sum()) for flags in (every, new))
-    known = not any(np.isnan(found.share[survivors]).any() for found in now.values())
+    known = not (cluster.lacking or any(np.isnan(found.share[survivors]).any() for found in now.values()))
     nearest = tightest(cluster, after_sums, survivors, parameters)
     if np.isnan(nearest.headroom).all():
         return Headroom("", None, over, newly_over, known)

@@ -56,10 +56,12 @@ def reassign(
     capacities = broker_capacity.resolve(capacity, after, estimate)
     if not cluster.capacities.file:
         cores = capacities.cores.copy()
+        cpu = capacities.cpu.copy()
         cores[after.index_of(topology.ids)] = cluster.capacities.cores
-        capacities = dataclasses.replace(capacities, cores=cores, cpu=cores * 100.0)
+        cpu[after.index_of(topology.ids)] = cluster.capacities.cpu
+        capacities = dataclasses.replace(capacities, cores=cores, cpu=cpu)
     loads = replica_loads.as_cruise_control(after, model.values, load_model.window_loads(model.aggregate), weights)
-    moved = Cluster(after, capacities, loads, cluster_model.sums(after, loads, True), cluster.unknown)
+    moved = Cluster(after, capacities, loads, cluster_model.sums(after, loads, True), cluster.unknown, cluster.lacking)
     return Reassignment(moved, np.array(order, np.int64), np.array(moved_mb), new_brokers)
 
 

@@ -15,9 +15,9 @@ DEFAULT = -1
 
 @dataclass(frozen=True, eq=False)
 class Capacities:
-    """Per broker [B]: ``cores`` (NaN unknown), ``cpu`` (% of a core: 100 × cores), ``disk`` MB, ``nw_in``, ``nw_out``
-    KB/s (NaN unknown); ``estimated``: taken from the default entry or assumed; ``log_dirs``: JBOD JSON by index.
-    ``file``: a capacity file was read. Dead brokers keep their values here, which are never estimated."""
+    """Per broker [B]: ``cores`` (NaN unknown; 1 where they are ``assumed``), ``cpu`` (% of a core: 100 × cores), ``disk`` MB,
+    ``nw_in``, ``nw_out`` KB/s (NaN unknown); ``estimated``: taken from the default entry or guessed; ``log_dirs``: JBOD JSON
+    by index. ``file``: a capacity file was read. Dead brokers keep their values here, which are never estimated."""
 
     cores: Floats
     cpu: Floats
@@ -25,12 +25,15 @@ class Capacities:
     nw_in: Floats
     nw_out: Floats
     estimated: Flags
+    assumed: Flags
     log_dirs: tuple[str | None, ...]
     file: bool
 
     @property
     def missing(self) -> str:
         """What gives the capacities that are unknown, in words."""
+        if self.file and np.isnan(self.cpu).any() and not np.isnan(self.disk).any():
+            return "the cores are unknown: name num.cores in capacity.json"
         if self.file:
             return "capacity.json has no entry for some brokers and no default entry (-1)"
         return "no capacities are known: give a capacity.json with num.cores, DISK, NW_IN and NW_OUT"
@@ -46,10 +49,12 @@ def resolve(
     """
     ids = topology.ids.tolist()
     if not rows.height:
-        cores = np.array([(node_cpus or {}).get(index, 1) for index in range(len(ids))], np.float64)
+        named = np.array([(node_cpus or {}).get(index, np.nan) for index in range(len(ids))], np.float64)
+        cores = np.nan_to_num(named, nan=1.0)
         unknown = np.full(len(ids), np.nan)
-        assumed = topology.alive.copy()
-        return Capacities(cores, cores * 100.0, unknown, unknown, unknown, assumed, (None,) * len(ids), False)
+        guessed = topology.alive.copy()
+        none = (None,) * len(ids)
+        return Capacities(cores, cores * 100.0, unknown, unknown, unknown, guessed, np.isnan(named), none, False)
     # The last file given wins for a broker described twice.
     entries = {row["broker"]: row for row in rows.iter_rows(named=True)}
     default = entries.get(DEFAULT) if allow_estimation else None
@@ -62,9 +67,13 @@ def resolve(
     def column(name: str) -> Floats:
         return np.array([entry.get(name, np.nan) for entry in chosen], np.float64)
 
+    # A CPU figure alone names no cores; Cruise Control then counts one.
+    assumed = np.isnan(column("cores")) & ~np.isnan(column("cpu"))
+    cores = np.where(assumed, 1.0, column("cores"))
     return Capacities(
-        cores=column("cores"),
-        cpu=column("cpu") * column("cores"),
+        cores=cores,
+        cpu=column("cpu") * cores,
+        assumed=assumed,
         disk=column("disk_mb"),
         nw_in=column("nw_in_kbs"),
         nw_out=column("nw_out_kbs"),

@@ -54,7 +54,9 @@ def resolve(
     a number in the host's name that is a broker id.
     """
     named = rows.filter(pl.col("host").is_not_null())
+    every = set(topology["replicas"].explode(empty_as_null=False).unique().to_list()) if topology.height else set()
     own = named.filter(pl.col("broker").is_not_null()).select("host", "broker").unique(maintain_order=True)
+    own = own.filter(pl.col("host").is_in(carriers(named)) | pl.col("broker").is_in(every | set(known)))
     ids: dict[str, tuple[int, ...]] = {}
     for host, broker in own.iter_rows():
         ids[host] = (*ids.get(host, ()), broker)
@@ -76,9 +78,15 @@ def resolve(
             open_hosts.append(host)
     if not open_hosts:
         return Identity(ids, {}, (), ())
-    every = set(topology["replicas"].explode(empty_as_null=False).unique().to_list()) if topology.height else set()
     fits = _by_partitions(sizes.filter(pl.col("host").is_in(open_hosts)), topology)
     return _guess(ids, open_hosts, listed, sized, fits, every | set(known), _names(machines))
+
+
+def carriers(rows: pl.DataFrame) -> list[str]:
+    """Return the hosts of raw metrics ``rows`` that serve topics: KRaft controllers hold nothing but the metadata log."""
+    traffic = pl.col("metric").is_in([*raw_metrics.TOTALS, *raw_metrics.TOPIC])
+    size = (pl.col("metric") == raw_metrics.SIZE) & (pl.col("topic") != "__cluster_metadata")
+    return rows.filter(traffic | size)["host"].drop_nulls().unique().to_list()
 
 
 def together(hosts: Iterable[str], machines: pl.DataFrame) -> dict[str, str]:

@@ -312,6 +312,11 @@ class BrokerRun:
     replication_in: Floats
     replication_out: Floats
 
+    @property
+    def in_cores(self) -> bool:
+        """Whether CPU is measured in cores that a process uses, not as a share."""
+        return bool((~self.has_cpu & ~np.isnan(self.process)).any())
+
 
 def runs(rounds: Sequence[Round]) -> tuple[BrokerRun, ...]:
     """Return what the brokers reported in ``rounds``, one run for consecutive rounds of one topology."""

@@ -81,7 +81,7 @@ def _entry(entry: Any) -> dict[str, Any]:
         dirs, total = json.dumps(amounts), _amount(sum(amounts.values()), "DISK")
     else:
         total = _amount(disk, "DISK")
-    cpu, cores, has_cores = capacity["CPU"], 1.0, False
+    cpu, cores, has_cores = capacity["CPU"], None, False
     if isinstance(cpu, dict):
         if "num.cores" not in cpu:
             raise ValueError("CPU is a map without num.cores")

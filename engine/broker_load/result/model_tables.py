@@ -74,7 +74,27 @@ def add_model(
     frames["skipped"] = data_quality.skipped(model)
     frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms, context)
     context.check()
+    _blank(frames, cluster)
     return decided
+
+
+_OF_RESOURCE = {
+    "CPU": ("cpu_", "gini_cpu", "top_share_cpu"),
+    "NW_IN": ("nw_in_", "leader_nw_in_", "follower_nw_in_", "msg_in"),
+    "NW_OUT": ("nw_out_", "pnw_out_"),
+    "DISK": ("disk_mb", "disk_pct", "disk_share"),
+}
+"""Beginnings of the columns that hold the load of a resource."""
+_KEPT = ("cpu_trend", "nw_in_cap_kbs", "nw_out_cap_kbs")
+
+
+def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
+    """Set loads that nothing among the inputs gives to null."""
+    starts = tuple(start for resource in cluster.unknown for start in _OF_RESOURCE[resource])
+    for name in ("brokers", "hosts", "racks", "topics", "replicas", "partitions", "cluster_stats") if starts else ():
+        schema = frames[name].schema
+        columns = [column for column in schema if column.startswith(starts) and column not in _KEPT]
+        frames[name] = frames[name].with_columns(pl.lit(None, schema[column]).alias(column) for column in columns)
 
 
 def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
@@ -93,9 +113,9 @@ def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -
         "measured_cpu_pct": known("m", measured),
         "residual_cpu_pct": known("r", residual),
         "residual_reason": data_quality.residual_reasons(model, cluster, residual),
-        "nw_in_cap_kbs": known("i", cluster.capacity("NW_IN")),
-        "nw_out_cap_kbs": known("o", cluster.capacity("NW_OUT")),
-        "disk_cap_mb": known("d", cluster.capacity("DISK")),
+        "nw_in_cap_kbs": known("i", cluster.given("NW_IN")),
+        "nw_out_cap_kbs": known("o", cluster.given("NW_OUT")),
+        "disk_cap_mb": known("d", cluster.given("DISK")),
         "capacity_estimated": cluster.capacities.estimated,
         "source": ["model"] * cluster.topology.brokers,
         "cpu_trend": pl.Series("cpu_trend", trend, dtype=pl.List(pl.Float64)),

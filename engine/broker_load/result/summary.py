@@ -28,11 +28,7 @@ def add(
     """Add summary, headline, findings and notes of ``cluster``; ``decided`` are the verdicts of its goals."""
     topology, total = model.topology, model.aggregate
     score = -1.0 if cluster.has_offline else goals.balancedness(decided)
-    provision, why = (
-        ("UNDECIDED", "no loads are known")
-        if not model.rounds and model.finished is None
-        else goals.provision(cluster, parameters)
-    )
+    provision, why = goals.provision(cluster, parameters)
     valid = int(total.valid.sum()) if total.windows else 0
     monitored = 100.0 * valid / topology.size if topology.size else 0.0
     builder.summary |= {
@@ -63,7 +59,7 @@ def add(
         f"{resource} of broker {', '.join(map(str, ids[:6]))}" + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
         for resource, ids in over.items()
     )
-    _headline(model, builder, words)
+    _headline(model, cluster, builder, words)
     builder.findings.extend(_leaderless(topology))
     builder.findings.extend(
         Finding(
@@ -76,9 +72,20 @@ def add(
         for v in violated
     )
     builder.findings.extend(data_quality.silent_brokers(builder.frames["ledger"]))
+    if cluster.missing:
+        builder.findings.append(Finding("moderate", _unknown(cluster), cluster.missing))
     _notes(model, parameters, builder)
     single = f"; single brokers are over capacity: {words}" if words else ""
     builder.notes.append(f"{_LOADS[parameters.mode]}: {provision}, {why}{single}")
+
+
+def _unknown(cluster: Cluster) -> str:
+    """Return what is unknown, in words."""
+    names = {"CPU": "CPU", "NW_IN": "network in", "NW_OUT": "network out", "DISK": "disk"}
+    load = [names[name] for name in cluster.unknown]
+    if load:
+        return f"load of {', '.join(load[:-1])} and {load[-1]} unknown"
+    return "load of some brokers unknown" if cluster.lacking else "capacities unknown"
 
 
 def _of_goal(verdict: Verdict) -> str:
@@ -166,12 +173,13 @@ def of_brokers(brokers: pl.DataFrame) -> list[Headline]:
     return shown
 
 
-def _headline(model: Model, builder: ResultBuilder, over: str) -> None:
+def _headline(model: Model, cluster: Cluster, builder: ResultBuilder, over: str) -> None:
     """Add the headline; ``over`` names the brokers over capacity, worst news first."""
     summary, topology, total = builder.summary, model.topology, model.aggregate
     span = f"{plural(len(total.windows), 'window')} of {total.window_ms / 60000:g} min"
     cpu, skipped = summary["cpu_utilization_pct"], summary["skipped_partitions"]
     violated, hard = summary["violated_goals"], summary["violated_hard_goals"]
+    undecided = builder.frames["goals"]["violated"].null_count()
     builder.headline += [
         Headline(
             "brokers",
@@ -181,16 +189,16 @@ def _headline(model: Model, builder: ResultBuilder, over: str) -> None:
         ),
         Headline(
             "over capacity",
-            str(summary["brokers_over_capacity"]),
-            over,
-            "severe" if over else "ok",
+            "?" if cluster.missing and not over else str(summary["brokers_over_capacity"]),
+            over or cluster.missing,
+            "severe" if over else "" if cluster.missing else "ok",
         ),
-        Headline("CPU", "–" if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"),
+        Headline("CPU", _mean_cpu(cluster) if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"),
         Headline(
             "goals",
-            f"{violated} violated, {hard} hard",
-            f"balancedness {summary['balancedness_score']:.1f}",
-            "severe" if hard else "moderate" if violated else "ok",
+            f"{violated} violated, {hard} hard" + (f", {undecided} undecided" if undecided else ""),
+            f"balancedness {'unknown' if undecided else format(summary['balancedness_score'], '.1f')}",
+            "severe" if hard else "moderate" if violated else "" if undecided else "ok",
         ),
         Headline(
             "coverage",
@@ -199,6 +207,12 @@ def _headline(model: Model, builder: ResultBuilder, over: str) -> None:
             "moderate" if skipped else "ok",
         ),
     ]
+
+
+def _mean_cpu(cluster: Cluster) -> str:
+    """Return the mean CPU of live brokers whose cores are unknown."""
+    mean = cluster.total("CPU") / max(int(cluster.topology.alive.sum()), 1)
+    return "–" if "CPU" in cluster.unknown or math.isnan(mean) else f"{mean:.0f} % of one core"
 
 
 def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
@@ -219,8 +233,6 @@ def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilde
         builder.notes.append("no topology: each partition is shown with its leader only")
     if model.history.unknown:
         builder.notes.append(model.history.unknown)
-    if not model.rounds and model.finished is None:
-        builder.notes.append("no partition has a sample: loads are 0 until scrapes or samples arrive")
 
 
 _SOURCES = ("source", ("model", "measured", "reported", "upstream"))

@@ -70,6 +70,7 @@ LOAD = (
         priority=0,
         grow=22,
     ),
+    number("cpu_pct_cores", "CPU, 100 is one core.", "% of one core", title="cpu % core", width=10, priority=9),
     number("disk_mb", "Disk: sum over the replicas (Cruise Control: DiskMB).", "MB", title="disk MB", priority=5),
     number(
         "disk_pct",

@@ -90,7 +90,7 @@ CAPACITY = Table(
         BROKER,
         number("disk_mb", "Disk.", "MB"),
         number("cpu", "CPU capacity as given; 100 where cores are given.", "%"),
-        number("cores", "Cores; 1 where only a CPU figure is given."),
+        number("cores", "Cores; null where only a CPU figure is given."),
         number("nw_in_kbs", "Network in.", "KB/s"),
         number("nw_out_kbs", "Network out.", "KB/s"),
         text("log_dirs", "Log directories and their MB as JSON; null unless JBOD."),

@@ -44,25 +44,25 @@ def holding(*counts: int) -> Cluster:
     [
         ("DiskCapacityGoal", {"disk": (80, 0, 0)}, (False, "", 0)),
         ("DiskCapacityGoal", {"disk": (85, 90, 50)},
-         (True, "broker 2: 90.0 MB, 10.0 MB over the limit 80.0 MB (and 1 more)", 2)),
+         (True, "broker 2: 90.0 MB, 10.0 over its limit of 80.0 (and 1 more)", 2)),
         ("CpuCapacityGoal", {"cpu": (math.nan, 0, 0)}, (False, goals.NAN_NOTE, 0)),
         ("CpuUsageDistributionGoal", {"cpu": (math.nan, 0, 0)},
          (True, "a load is NaN: no broker is within limits made from it", 3)),
         # The average is 50, so the limits are 45.5 and 54.5.
         ("DiskUsageDistributionGoal", {"disk": (45.5, 54.5, 50)}, (False, "", 0)),
-        ("DiskUsageDistributionGoal", {"disk": (44, 52, 54)}, (True, "broker 1: 44.0 MB, 1.5 MB under the limit 45.5 MB", 1)),
+        ("DiskUsageDistributionGoal", {"disk": (44, 52, 54)}, (True, "broker 1: 44.0 MB, 1.5 under its limit of 45.5", 1)),
         ("DiskUsageDistributionGoal", {"disk": (40, 60, 50)},
-         (True, "broker 1: 40.0 MB, 5.5 MB under the limit 45.5 MB (and 1 more)", 2)),
+         (True, "broker 1: 40.0 MB, 5.5 under its limit of 45.5 (and 1 more)", 2)),
         ("LeaderBytesInDistributionGoal", {"leader_nw_in": (10, 10, 11)}, (False, "", 0)),
         ("LeaderBytesInDistributionGoal", {"leader_nw_in": (10, 10, 16)},
-         (True, "broker 3: 16.0 KB/s, 2.8 KB/s over the limit 13.2 KB/s", 1)),
+         (True, "broker 3: 16.0 KB/s, 2.8 over its limit of 13.2", 1)),
         ("LeaderBytesInDistributionGoal", {"leader_nw_in": (math.nan, 1, 1)}, (False, goals.NAN_NOTE, 0)),
         ("ReplicaDistributionGoal", {"replicas": (10, 10, 12)}, (False, "", 0)),
-        ("ReplicaDistributionGoal", {"replicas": (10, 10, 13)}, (True, "broker 3: 13.0, 1.0 over the limit 12.0", 1)),
-        ("ReplicaDistributionGoal", {"replicas": (9, 12, 12)}, (True, "broker 1: 9.0, 1.0 under the limit 10.0", 1)),
-        ("LeaderReplicaDistributionGoal", {"leaders": (9, 12, 12)}, (True, "broker 1: 9.0, 1.0 under the limit 10.0", 1)),
+        ("ReplicaDistributionGoal", {"replicas": (10, 10, 13)}, (True, "broker 3: 13 replicas, 1 over its limit of 12", 1)),
+        ("ReplicaDistributionGoal", {"replicas": (9, 12, 12)}, (True, "broker 1: 9 replicas, 1 under its limit of 10", 1)),
+        ("LeaderReplicaDistributionGoal", {"leaders": (9, 12, 12)}, (True, "broker 1: 9 leaders, 1 under its limit of 10", 1)),
         ("ReplicaCapacityGoal", {"replicas": (10000, 10001, 0)},
-         (True, "broker 2: 10,001.0, 1.0 over the limit 10,000.0", 1)),
+         (True, "broker 2: 10,001 replicas, 1 over its limit of 10,000", 1)),
     ],
 )  # fmt: skip
 def test_loads_and_counts_beyond_their_limits(goal: str, given: dict[str, Sequence[float]], wanted: Found) -> None:
@@ -90,7 +90,11 @@ def test_unknown_capacities_leave_goals_undecided() -> None:
     room = np.array([100.0, math.nan, 100.0])
     cluster = replace(cluster, capacities=replace(cluster.capacities, nw_out=room))
     for goal in ("NetworkOutboundCapacityGoal", "NetworkOutboundUsageDistributionGoal", "PotentialNwOutGoal"):
-        assert decided(cluster, goal) == (None, "capacity unknown", 0)
+        assert decided(cluster, goal) == (
+            None,
+            "capacity.json has no entry for some brokers and no default entry (-1)",
+            0,
+        )
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_demotion_moves_leaders_and_list_places(tmp_path: Path) -> None:
     assert result.tables["scenario_brokers"]["state"].to_list() == ["DEMOTED", "ALIVE", "ALIVE"]
     assert "demote: 1 partition has no other live replica and keeps its leader" in result.notes
     told = result.headline[0]
-    assert (told.label, told.value) == ("if 1 is demoted", "1 leader moves, 0 → 0 over capacity")
+    assert (told.label, told.value) == ("if 1 is demoted", "1 leader moves, load unknown")
     assert result.tables["scenario_brokers"]["leaders_before"].to_list() == [2, 2, 1]
     assert result.tables["scenario_brokers"]["leaders"].to_list() == [1, 3, 1]
 
