@@ -16,6 +16,7 @@ from engine.core import units
 from engine.core.view import Context
 from engine.formats import json_text
 from engine.job_heuristics.dr_elephant import decision
+from engine.job_heuristics.dr_elephant.errors import grouped
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
@@ -217,16 +218,9 @@ def facts_of(part: Model) -> JobFacts:
 
 
 def _errors(attempts: pl.DataFrame) -> tuple[tuple[str, int], ...]:
-    """Return error texts (their first line) of attempts, most frequent first, at most 20."""
-    counted = (
-        attempts.filter(pl.col("error").fill_null("") != "")
-        .select(pl.col("error").str.split("·").list.first().str.slice(0, 300).alias("text"))
-        .group_by("text")
-        .agg(pl.len().alias("n"))
-        .sort(["n", "text"], descending=[True, False])
-        .head(20)
-    )
-    return tuple((str(text), int(n)) for text, n in counted.iter_rows())
+    """Return the causes of the errors of attempts, the most frequent first, at most 20."""
+    told = attempts.filter(pl.col("error").fill_null("") != "").group_by("error").agg(pl.len().alias("n"))
+    return grouped(told.sort("error").iter_rows())
 
 
 def _chart(a: Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:

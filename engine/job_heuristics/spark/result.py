@@ -16,11 +16,11 @@ from engine.job_heuristics.dr_elephant import decision
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.spark.insight.findings import application as every
+from engine.job_heuristics.spark.insight.advice import Facts, judged
 from engine.job_heuristics.spark.insight.findings.insight import Insight
-from engine.job_heuristics.spark.insight.resources import Resources, busy_ms, resources
-from engine.job_heuristics.spark.insight.skew import StageTasks, stage_tasks, waves
-from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times, plan_rows
+from engine.job_heuristics.spark.insight.resources import Resources, busy_ms
+from engine.job_heuristics.spark.insight.skew import StageTasks, waves
+from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times
 from engine.job_heuristics.spark.insight.whatif import (
     Numbers,
     Prediction,
@@ -28,7 +28,6 @@ from engine.job_heuristics.spark.insight.whatif import (
     Schedule,
     numbers,
     predict,
-    schedule,
 )
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
@@ -83,7 +82,8 @@ def of_app(
         parameters.executors, parameters.executor_cores, parameters.executor_mb, parameters.shuffle_partitions
     )
     mine = verdicts.heuristics.filter(pl.col("job_id") == app_id)
-    detail = _detail(facts, mine, rules, scenario, (*revision, verdicts.version, parameters))
+    found, _ = memo.value("spark insights", (*revision, rules[0].key), lambda: judged(facts, rules[0]))
+    detail = _detail(facts, found, mine, rules, scenario, (*revision, verdicts.version, parameters))
     metrics: list[Metric] | None = None
     if detail.prediction is not None:
         now, then = detail.before, detail.prediction.numbers
@@ -94,31 +94,22 @@ def of_app(
             ("run time", now.runtime_ms, then.runtime_ms, units.duration),
         ]
     frame = OpenJob(app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].properties)
-    return detail, tables_of(frame, verdicts, detail.verdicts, metrics, parameters.compare, context) | facts.tables
+    return detail, tables_of(frame, verdicts, detail.verdicts, metrics, parameters.compare, context) | facts.tables | {
+        INSIGHTS.name: _insights(found)
+    }
 
 
-class _Facts:
-    """Parts of an application that do not depend on parameters."""
+class _Facts(Facts):
+    """Parts of an application that do not depend on parameters, and their tables."""
 
     def __init__(self, app: App) -> None:
-        self.app, self.held = app, resources(app)
-        self.schedule: Schedule = schedule(app, self.held)
-        self.stages: dict[tuple[int, int], StageTasks] = stage_tasks(app, self.held.slots)
+        super().__init__(app)
         self.waves = waves(app, self.held.slots)
-        self.plans: dict[int, list[PlanRow]] = {one.number: plan_rows(app, one) for one in app.sql}
-        self.insights = every.insights(app, self.held, self.schedule, self.stages, self.plans)
         self.tables = {
             STAGES.name: _stages(app, self.stages, self.held),
             EXECUTORS.name: _executors(app, self.held),
             SQL.name: _sql(app, self.plans),
             PLAN.name: _plans(self.plans),
-            INSIGHTS.name: of_rows(
-                INSIGHTS,
-                (
-                    (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting, i.status, i.reason)
-                    for i in self.insights
-                ),
-            ),
             SCALE.name: _scale(self.schedule, self.held),
             SPARK_TASK_LIST.name: SPARK_TASK_LIST.frame(
                 app.tasks.with_columns(pl.when(pl.col("getting_ms") > 0).then("getting_ms").alias("getting_ms")).select(
@@ -128,8 +119,17 @@ class _Facts:
         }  # fmt: skip
 
 
+def _insights(found: Sequence[Insight]) -> pl.DataFrame:
+    rows = (
+        (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting, i.current, i.status, i.reason)
+        for i in found
+    )
+    return of_rows(INSIGHTS, rows)
+
+
 def _detail(
     facts: _Facts,
+    insights: tuple[Insight, ...],
     verdicts: pl.DataFrame,
     rules: tuple[SparkRules, SparkRules],
     scenario: Scenario,
@@ -149,7 +149,7 @@ def _detail(
 
     made = verdicts_in_full(verdicts, words, prediction.levels if prediction is not None else {})
     before = numbers(app, facts.held)
-    return AppDetail(stamp, app, facts.held, made, facts.insights, before, scenario, facts.waves, prediction)
+    return AppDetail(stamp, app, facts.held, made, insights, before, scenario, facts.waves, prediction)
 
 
 def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources) -> pl.DataFrame:
@@ -159,11 +159,12 @@ def _stages(app: App, tasks: dict[tuple[int, int], StageTasks], held: Resources)
         took = (
             stage.finish_ms - stage.submit_ms if stage.finish_ms is not None and stage.submit_ms is not None else None
         )
+        cpu_ms = None if stage.outside else sums["cpu_ns"] // 1_000_000
         rows.append(
             (
                 stage.stage, stage.attempt, stage.name, stage.status, ", ".join(map(str, stage.jobs)), stage.tasks,
                 stage.completed_tasks, stage.failed_tasks, stage.killed_tasks, stage.active_tasks, stage.submit_ms, took,
-                sums["run_ms"], sums["cpu_ns"] // 1_000_000, sums["gc_ms"], found.median_ms if found else None,
+                sums["run_ms"], cpu_ms, sums["gc_ms"], found.median_ms if found else None,
                 found.longest_ms if found else None, stage.tasks / held.slots if held.slots else None,
                 100 * found.longest_ms / took if found and took else None, found.cause if found else "", sums["input_bytes"],
                 sums["output_bytes"], stage.shuffle_read_bytes, sums["shuffle_write_bytes"], sums["memory_spilled"],

@@ -27,7 +27,7 @@ SPARK_EVENTS = Table(
         time("time_ms", "when"),
         text("app_id", "application id", kind="id"),
         text("attempt", "attempt of the application, null: the only one"),
-        text("name", "its name; of an unknown event its name; of a broken line the reason"),
+        text("name", "its name; of an unknown event its name; of a broken line the reason; PROFILE: its resources"),
         text("user", "user"),
         text("version", "version of Spark"),
         whole("number", "END: exit code; UNKNOWN: how many; PROFILE: its id"),
@@ -76,6 +76,7 @@ SPARK_STAGES = Table(
         text("failure", "why it failed, null: it did not"),
         text("cached", "RDDs of it that are to be stored, separated by commas"),
         count("profile", "resource profile"),
+        flag("outside", "whether a part of its work is done by another process: Python, R, a pipe"),
     ),
 )
 
@@ -151,7 +152,10 @@ SPARK_TASKS = Table(
         time("finish_ms", "ended"),
         whole("getting_ms", "moment from which its result was fetched, 0: it was not", kind="time_ms"),
         text("reason", "Spark's word for how it ended; Success"),
-        text("error", "what went wrong, null: nothing"),
+        text("error", "the cause of what went wrong, null: nothing"),
+        text(
+            "trace", "the first error of each cause in full, cleaned and cut, null: another of it, or none", hidden=True
+        ),
         flag("measured", "whether the event holds metrics"),
         *(whole(name, meaning, kind=kind) for name, meaning, kind in METRICS),
     ),
@@ -253,7 +257,13 @@ STAGES = Table(
         time("submit_ms", "submitted", title="submitted", priority=2),
         whole("took_ms", "from submission to completion", kind="ms", title="took", priority=0),
         whole("run_ms", "run time of its tasks", kind="ms", title="run time", priority=1),
-        whole("cpu_ms", "processor time of its tasks", kind="ms", title="CPU", priority=2),
+        whole(
+            "cpu_ms",
+            "processor time of its tasks, null: Python or R did the work, which Spark does not count",
+            kind="ms",
+            title="CPU",
+            priority=2,
+        ),
         whole("gc_ms", "garbage collection in its tasks", kind="ms", title="GC", priority=1),
         whole("median_ms", "median run time of a task", kind="ms", title="median task", priority=1),
         whole("longest_ms", "longest run time of a task", kind="ms", title="longest task", priority=1),
@@ -361,6 +371,13 @@ INSIGHTS = Table(
         text("limit", "what it should be", priority=1, width=18),
         text("key", "property to change", priority=1, width=36),
         text("setting", "value to try", priority=1, width=12),
+        text(
+            "current",
+            "value it has: set, Spark's default, or seen in the log; empty: unknown",
+            title="now",
+            priority=2,
+            width=12,
+        ),
         text("status", "while it runs: certain, can only get worse, or provisional", priority=2, width=20),
         text("reason", "why, with the application's numbers", priority=2, width=80),
     ),

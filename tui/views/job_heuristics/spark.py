@@ -101,17 +101,16 @@ class SparkLevel(OpenJob):
 
     def knobs(self, shown: AppDetail) -> list[NumberControl]:
         """Return the controls of the scenario's numbers."""
-        from engine.job_heuristics.spark.insight.advice import DEFAULT_PARTITIONS
-        from engine.job_heuristics.spark.insight.resources import MB, heap_bytes, partitions_key
+        from engine.job_heuristics.spark.insight.resources import MB, heap_bytes
 
         app, held = shown.app, shown.held
+        shuffled = max((stage.tasks for stage in app.stages if stage.shuffle_read_bytes), default=1)
         return [
             knob("executors", "executors", max(1, held.count), 1, max(100, 4 * held.count)),
             knob("executor_cores", "cores of each", max((one.cores for one in held.held), default=1), 1, 32),
             knob("executor_mb", "memory of each MB", max(256, heap_bytes(app) // MB), 256, 65536, 512),
-            knob("shuffle_partitions", "shuffle partitions",
-                 max(1, app.number(partitions_key(app), DEFAULT_PARTITIONS)), 1, 10_000),
-        ]  # fmt: skip
+            knob("shuffle_partitions", "shuffle partitions", max(1, shuffled), 1, 10_000),
+        ]
 
     def draw(self) -> None:
         """Draw the section on screen; a narrow screen shows the prediction instead of the model's words."""

@@ -44,6 +44,8 @@ PATTERN = r"(job_(?:local)?\d+_\d+|application_\d+_\d+|app-\d+-\d+|local-\d+|spa
 """Ids of jobs and applications in file names; valid for the regex engines of Java and Python."""
 ROLLING = r"/(eventlog_v2_[^/]*)/"
 """Folder of a rolling event log, whose parts belong together."""
+DELIVERED = r"^(.*/)eventlog(?:-[0-9-]{17}[^/]*)?(?:\.gz)?$"
+"""Folder of a log that Databricks delivered in parts."""
 
 
 def components(links: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -196,7 +198,7 @@ def _key() -> Column:
 
     name = F.substring_index("path", "/", -1)
     folders = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)))")
-    searched = ((name, PATTERN), (folders, PATTERN), (folders, ROLLING))
+    searched = ((name, PATTERN), (folders, PATTERN), (folders, ROLLING), (F.col("path"), DELIVERED))
     found = [F.regexp_extract(where, pattern, 1) for where, pattern in searched]
     return F.coalesce(*(F.when(each != "", each) for each in found), F.col("path"))
 

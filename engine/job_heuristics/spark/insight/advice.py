@@ -8,36 +8,67 @@ from dataclasses import replace
 import polars as pl
 
 from engine.core import units
-from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, frame_of
+from engine.job_heuristics.dr_elephant.advice import Advice, frame_of, granted
+from engine.job_heuristics.spark.insight.findings.application import insights
+from engine.job_heuristics.spark.insight.findings.insight import Insight
 from engine.job_heuristics.spark.insight.resources import (
+    LOW_PEAK,
     MB,
+    PEAK_ROOM,
     Resources,
+    fitting_heap_mb,
     heap_bytes,
     is_local,
-    partitions_key,
+    peak_heap,
     resources,
     split,
 )
+from engine.job_heuristics.spark.insight.settings import (
+    DYNAMIC,
+    SETTINGS,
+    all_ran,
+    executors_wish,
+    may_be_dynamic,
+    tasks_wish,
+)
 from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
+from engine.job_heuristics.spark.insight.sql import PlanRow, plan_rows
 from engine.job_heuristics.spark.insight.whatif import Scenario, Schedule, changed_app, repartitioned, schedule
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 CONFIGURATION, EXECUTOR_METRICS, STAGE_METRICS = "Spark Configuration", "Spark Executor Metrics", "Spark Stage Metrics"
-PEAK_ROOM = 1.2
-"""Recommended heap as a multiple of the largest used heap."""
-HIGH_PEAK, LOW_PEAK = 0.95, 0.7
-"""Peak heap usage above which the heap should grow, and below which it may shrink."""
 IDLE_LIMIT = 0.5
 """Share of idle slots from which fewer executors or dynamic allocation pay off."""
 LEAST_SHARE = 0.05
 """Least share of run time that a change of partitions must save."""
-DEFAULT_PARTITIONS, MOST_PARTITIONS = 200, 20_000
-"""Spark's default number of shuffle partitions, and the most that are advised."""
+MOST_PARTITIONS = 20_000
+"""Most shuffle partitions that are advised."""
 MOST_PARTITION = 200 * MB
 """Most bytes of shuffled data per task."""
 LEAST_MS = 60_000
 """Run time below which only memory is advised: starting executors takes longer."""
+
+
+class Facts:
+    """What is known of an application whatever the parameters. ``wanted``: its insights before the gate."""
+
+    def __init__(self, app: App) -> None:
+        self.app, self.held = app, resources(app)
+        self.schedule: Schedule = schedule(app, self.held)
+        self.stages: dict[tuple[int, int], StageTasks] = stage_tasks(app, self.held.slots)
+        self.plans: dict[int, list[PlanRow]] = {one.number: plan_rows(app, one) for one in app.sql}
+        self.wanted = insights(app, self.held, self.schedule, self.stages, self.plans)
+
+
+def judged(facts: Facts, rules: SparkRules) -> tuple[tuple[Insight, ...], list[Advice]]:
+    """Return the insights and the recommendations of an application, most saving first, as the gate answers them all."""
+    advice, app = advise(facts, rules), facts.app
+    wishes = [*(one.wish for one in facts.wanted), *(one.wish for one in advice)]
+    answers = granted(wishes, SETTINGS, app.properties, app)
+    found = tuple(one.answered(answer) for one, answer in zip(facts.wanted, answers, strict=False))
+    answered = zip(advice, answers[len(found) :], strict=True)
+    return found, [one.answered(answer) for one, answer in answered if answer.value]
 
 
 def recommendations(apps: Mapping[str, App], rules: SparkRules, headroom: float) -> pl.DataFrame:
@@ -45,10 +76,11 @@ def recommendations(apps: Mapping[str, App], rules: SparkRules, headroom: float)
 
     def advised() -> Iterator[tuple[str, float, list[Advice]]]:
         for app_id, app in apps.items():
-            held = resources(app)
-            found = advise(app, held, rules)
-            total = sum(mb_ms for _, mb_ms, _ in split(held, headroom).values()) / 1000 if found else 0.0
-            yield app_id, total, found
+            if app.ended:
+                facts = Facts(app)
+                _, found = judged(facts, rules)
+                total = sum(mb_ms for _, mb_ms, _ in split(facts.held, headroom).values()) / 1000 if found else 0.0
+                yield app_id, total, found
 
     return frame_of(advised())
 
@@ -65,13 +97,14 @@ def savings(advised: pl.DataFrame) -> dict[str, float]:
     return {app_id: whole - left[app_id] for app_id, whole in used.items()}
 
 
-def advise(app: App, held: Resources, rules: SparkRules) -> list[Advice]:
-    """Return the recommendations for an ended application, most saving first."""
+def advise(facts: Facts, rules: SparkRules) -> list[Advice]:
+    """Return what would save something in an ended application, most saving first, before the gate."""
+    app, held, plan = facts.app, facts.held, facts.schedule
     if not app.ended or not held.held:
         return []
     found = [_memory(app, held, rules)]
-    if (app.runtime_ms or 0) >= LEAST_MS:
-        plan, stages = schedule(app, held), stage_tasks(app, held.slots).values()
+    if (app.runtime_ms or 0) >= LEAST_MS and all_ran(app):
+        stages = facts.stages.values()
         skewed = {one.stage.stage: one for one in stages if one.cause == "data"}
         found.append(_executors(app, held, rules, plan))
         if skewed:
@@ -88,17 +121,12 @@ def _level(app: App, rules: SparkRules, name: str) -> int:
     return int(tree_of(rule, [app]).levels()[0]) if rule is not None else 0
 
 
-def peak_heap(app: App) -> int:
-    """Return the largest heap used by an executor, 0 if not logged."""
-    return max((one.peaks["heap"] for one in app.executors), default=0)
-
-
 def _memory(app: App, held: Resources, rules: SparkRules) -> Advice | None:
     """Advise less memory for executors whose heap was never full."""
     heap, peak = heap_bytes(app), peak_heap(app)
     if is_local(app) or not peak or peak >= LOW_PEAK * heap:
         return None
-    wanted = max(LEAST_MB, -(-int(peak * PEAK_ROOM) // (STEP_MB * MB)) * STEP_MB)
+    wanted = fitting_heap_mb(peak)
     before = held.held[0].mb
     changed = changed_app(app, Scenario(memory_mb=wanted), app.runtime_ms or 0, held.count)
     after = resources(changed).held[0].mb
@@ -128,20 +156,20 @@ def _executors(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> 
     saving = (sum(one.mb * one.life_ms for one in held.held) - ideal * held.held[0].mb * runtime) / 1000
     if saving <= 0:
         return _dynamic(app, held, rules, plan, idle)
-    dynamic = (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true"
-    key = "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances"
+    wish = executors_wish(app, ideal, held.held[0].cores, held.count)
     changed = changed_app(app, Scenario(executors=ideal), runtime, ideal)
     return Advice(
-        "executors", key, str(ideal), str(held.count), saving, slower, EXECUTOR_METRICS,
+        "executors", wish.key, wish.value, wish.current, saving, slower, EXECUTOR_METRICS,
         _level(app, rules, EXECUTOR_METRICS), _level(changed, rules, EXECUTOR_METRICS),
-        f"{idle:.0%} of the task slots had no task; {ideal} executors would take {units.text('ms', plan.time_ms(ideal))} "
-        f"where {held.count} take {units.text('ms', plan.time_ms(held.count))}, both predicted from the real tasks.",
+        f"{idle:.0%} of the task slots had no task; on {ideal:,} {'executor' if ideal == 1 else 'executors'} it takes "
+        f"{units.text('ms', plan.time_ms(ideal))} "
+        f"where it takes {units.text('ms', plan.time_ms(held.count))} on {held.count:,}, both predicted from the real tasks.",
     )  # fmt: skip
 
 
 def _dynamic(app: App, held: Resources, rules: SparkRules, plan: Schedule, idle: float) -> Advice | None:
     """Advise dynamic allocation: executors without a task for a minute are released."""
-    if (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true":
+    if not may_be_dynamic(app):
         return None
     # Only whole executors idle between jobs can be released: approximately the time outside of jobs.
     driver = plan.driver_ms - LEAST_MS
@@ -150,7 +178,7 @@ def _dynamic(app: App, held: Resources, rules: SparkRules, plan: Schedule, idle:
         return None
     level = _level(app, rules, CONFIGURATION)
     return Advice(
-        "executors", "spark.dynamicAllocation.enabled", "true", "false", saving, None, CONFIGURATION, level, level,
+        "executors", DYNAMIC, "true", "", saving, None, CONFIGURATION, level, level,
         f"{idle:.0%} of the task slots had no task, and for {units.text('ms', driver + LEAST_MS)} no job ran at all: dynamic "
         "allocation gives executors back meanwhile (it needs the shuffle service, or shuffle tracking).",
     )  # fmt: skip
@@ -158,10 +186,14 @@ def _dynamic(app: App, held: Resources, rules: SparkRules, plan: Schedule, idle:
 
 def _partitions(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> Advice | None:
     """Advise the number of shuffle partitions with the shortest predicted run time."""
-    read = max((stage.shuffle_read_bytes for stage in app.stages), default=0)
-    if not read or not plan.executors:
+    reading = [stage for stage in app.stages if stage.shuffle_read_bytes]
+    if not reading or not plan.executors:
         return None
-    current, slots = app.number(partitions_key(app), DEFAULT_PARTITIONS), plan.executors * plan.slots_each
+    largest = max(reading, key=lambda stage: stage.shuffle_read_bytes)
+    wish = tasks_wish(app, largest, 1, "partitions")
+    if not wish.key or wish.open:
+        return None
+    read, current, slots = largest.shuffle_read_bytes, largest.tasks, plan.executors * plan.slots_each
     least = -(-read // MOST_PARTITION)
     tried = {
         count: repartitioned(plan, count).time_ms(plan.executors)
@@ -177,7 +209,7 @@ def _partitions(app: App, held: Resources, rules: SparkRules, plan: Schedule) ->
         "from the real tasks."
     )
     saved = plan.time_ms(plan.executors) - tried[wanted]
-    return _sooner(app, held, rules, saved, ("partitions", partitions_key(app), str(wanted), str(current), text))
+    return _sooner(app, held, rules, saved, ("partitions", wish.key, str(wanted), str(current), text))
 
 
 def _skew(

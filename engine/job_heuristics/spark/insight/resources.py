@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB
 from engine.job_heuristics.spark.model.app import DRIVER, App, Executor
 from engine.job_heuristics.tables import COSTS, of_rows
 
@@ -24,6 +25,18 @@ _SPANS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_60
 _LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
 LEAST_OVERHEAD_MB, OVERHEAD_SHARE = 384, 0.1
 """Spark's default memory overhead: a tenth of the memory, at least 384 MB."""
+FOREIGN_SHARE = 0.4
+"""Its share on Kubernetes for programs in Python and R."""
+_GIVEN_BACK = re.compile(
+    r"explicit termination request|killed by driver|\bidle\b|decommission|shut ?down", re.IGNORECASE
+)
+"""Reasons of a removal that the driver asked for."""
+IDLE_TIMEOUT, IDLE_MS, IDLE_SHARE = "spark.dynamicAllocation.executorIdleTimeout", 60_000, 0.95
+"""Idle time, by default, after which dynamic allocation gives an executor back; and the part of it that tells."""
+PEAK_ROOM = 1.2
+"""Recommended heap as a multiple of the largest used heap."""
+HIGH_PEAK, LOW_PEAK = 0.95, 0.7
+"""Peak heap usage above which the heap should grow, and below which it may shrink."""
 MOST_MB = 2**24
 """Largest plausible container, MB."""
 
@@ -42,12 +55,58 @@ def spark_ms(text: str | None, default: int) -> int:
     return default if found is None else int(int(found.group(1)) * _SPANS[found.group(2).lower() or "ms"])
 
 
+LOCAL, STANDALONE, YARN, KUBERNETES, MESOS = "local mode", "a standalone cluster", "YARN", "Kubernetes", "Mesos"
+_MASTERS = {
+    "local-cluster": STANDALONE,
+    "local": LOCAL,
+    "spark:": STANDALONE,
+    "yarn": YARN,
+    "k8s:": KUBERNETES,
+    "mesos:": MESOS,
+}
+_IDS = {"application_": YARN, "local-": LOCAL, "app-": STANDALONE, "spark-": KUBERNETES}
+WITH_OVERHEAD = (YARN, KUBERNETES, MESOS)
+"""Clusters whose containers are larger than the heap."""
+
+
+def cluster(app: App) -> str:
+    """Return what ran the executors, by ``spark.master`` or the form of the id; empty if neither tells."""
+    master = app.properties.get("spark.master") or ""
+    known = [kind for sign, kind in _MASTERS.items() if master.startswith(sign)]
+    return (known or [kind for sign, kind in _IDS.items() if app.app_id.startswith(sign)] or [""])[0]
+
+
+def version(app: App) -> tuple[int, ...]:
+    """Return Spark's version as far as it is numbers, at most two; empty: unknown."""
+    text = app.attempts[0].version if app.attempts else ""
+    parts = text.split(".")[:2]
+    return tuple(int(part) for part in parts if part.isascii() and part.isdecimal() and len(part) < 4)
+
+
+def is_on(app: App, key: str, default: str = "false") -> bool:
+    """Whether a switch is on."""
+    return (app.properties.get(key) or default).strip().lower() == "true"
+
+
+def is_dynamic(app: App) -> bool:
+    """Whether Spark adds and gives back executors itself."""
+    return is_on(app, "spark.dynamicAllocation.enabled") and not is_local(app)
+
+
+def on_databricks(app: App) -> bool:
+    """Whether Databricks ran it, where the cluster decides on executors."""
+    return any(key.startswith("spark.databricks.") for key in app.properties)
+
+
 def _mb(app: App, who: str) -> int:
     """Return the MB of a container of the driver or of an executor."""
-    of = app.properties.get
+    of, where = app.properties.get, cluster(app)
     heap = spark_bytes(of(f"spark.{who}.memory"), "1g") // MB
+    if where not in WITH_OVERHEAD:
+        return min(max(1, heap), MOST_MB)
     asked = of(f"spark.{who}.memoryOverhead") or of(f"spark.yarn.{who}.memoryOverhead")
-    share = OVERHEAD_SHARE
+    foreign = where == KUBERNETES and of("spark.kubernetes.resource.type") in ("python", "r")
+    share = FOREIGN_SHARE if foreign else OVERHEAD_SHARE
     for key in (f"spark.{who}.memoryOverheadFactor", "spark.kubernetes.memoryOverheadFactor"):
         text = of(key)
         if text is not None and re.fullmatch(r"0?\.\d{1,6}|0|1(\.0+)?", text):
@@ -57,7 +116,7 @@ def _mb(app: App, who: str) -> int:
     more = 0
     if who == "executor":
         more = spark_bytes(of("spark.executor.pyspark.memory"), "0") // MB
-        if (of("spark.memory.offHeap.enabled") or "").lower() == "true":
+        if is_on(app, "spark.memory.offHeap.enabled"):
             more += spark_bytes(of("spark.memory.offHeap.size"), "0", "b") // MB
     return min(max(1, heap + overhead + more), MOST_MB)
 
@@ -65,17 +124,29 @@ def _mb(app: App, who: str) -> int:
 def heap_bytes(app: App) -> int:
     """Return the heap of an executor (of the driver in local mode), in bytes."""
     who = DRIVER if is_local(app) else "executor"
-    return spark_bytes(app.properties.get(f"spark.{who}.memory"), "1g")
+    return max(1, spark_bytes(app.properties.get(f"spark.{who}.memory"), "1g"))
 
 
-def partitions_key(app: App) -> str:
-    """Return the property that sets the number of tasks of stages that read shuffled data."""
-    return "spark.sql.shuffle.partitions" if app.sql else "spark.default.parallelism"
+def peak_heap(app: App) -> int:
+    """Return the largest heap used by an executor, 0 if not logged."""
+    return max((one.peaks["heap"] for one in app.executors), default=0)
+
+
+def fitting_heap_mb(peak: int) -> int:
+    """Return the MB of a heap that holds ``peak`` bytes with some room."""
+    return max(LEAST_MB, -(-int(peak * PEAK_ROOM) // (STEP_MB * MB)) * STEP_MB)
+
+
+def has_gpu(app: App, profile: int) -> bool:
+    """Whether tasks of a resource profile work on GPUs."""
+    of = app.properties
+    asked = any(key.endswith(".resource.gpu.amount") and value not in (None, "0") for key, value in of.items())
+    return profile in app.gpu_profiles or (not profile and asked) or "rapids" in (of.get("spark.plugins") or "").lower()
 
 
 def is_local(app: App) -> bool:
     """Whether the driver runs the tasks itself."""
-    return (app.properties.get("spark.master") or "").startswith("local")
+    return cluster(app) == LOCAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +184,22 @@ class Resources:
     held: tuple[Held, ...]
     driver_mb: int
     driver_ms: int
+
+    @cached_property
+    def given_back(self) -> frozenset[str]:
+        """Executors that Spark gave back: by the reason in the log, or idle for as long as dynamic allocation waits. All
+        others that were removed are lost."""
+        wait = spark_ms(self.app.properties.get(IDLE_TIMEOUT), IDLE_MS) if is_dynamic(self.app) else None
+        last = dict(self.app.tasks.group_by("executor").agg(pl.col("finish_ms").max()).iter_rows())
+        return frozenset(
+            name
+            for name, one in ((each.executor.name, each) for each in self.held)
+            if not one.executor.active
+            and (
+                _GIVEN_BACK.search(one.executor.reason or "")
+                or (wait is not None and one.end_ms - max(one.begin_ms, last.get(name, 0)) >= IDLE_SHARE * wait)
+            )
+        )
 
     @cached_property
     def core_ms(self) -> int:

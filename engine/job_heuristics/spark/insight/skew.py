@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.spark.insight.resources import spark_bytes
+from engine.job_heuristics.spark.insight.resources import is_on, spark_bytes, version
+from engine.job_heuristics.spark.insight.settings import is_sql
 from engine.job_heuristics.spark.model.app import App, Stage
 
 MOST_RATIO, LEAST_MS = 5.0, 5_000
@@ -124,17 +125,13 @@ def split_up(one: StageTasks, ms: int) -> list[int]:
 def skew_setting(app: App, one: StageTasks) -> tuple[str, str]:
     """Return the property, and its value, by which Spark divides the large partitions of a join: adaptive execution
     (since 3.0, default since 3.2) if it is off, else a lower threshold of skewed partitions. Empty if none helps:
-    before 3.0, or if a large enough partition was not split because it does not belong to a join."""
-    version = app.attempts[0].version if app.attempts else ""
-    numbers = tuple(
-        int(part) for part in version.split(".")[:2] if part.isascii() and part.isdecimal() and len(part) < 4
-    )
-    if numbers and numbers < (3,):
+    before 3.0, outside of SQL, or if a large enough partition was not split because it does not belong to a join."""
+    numbers = version(app)
+    if (numbers and numbers < (3,)) or not is_sql(app, one.stage):
         return "", ""
-    adaptive = app.properties.get("spark.sql.adaptive.enabled") or str(not numbers or numbers >= (3, 2))
-    if adaptive.lower() != "true":
+    if not is_on(app, "spark.sql.adaptive.enabled", str(not numbers or numbers >= (3, 2))):
         return "spark.sql.adaptive.enabled", "true"
-    if (app.properties.get("spark.sql.adaptive.skewJoin.enabled") or "true").lower() != "true":
+    if not is_on(app, "spark.sql.adaptive.skewJoin.enabled", "true"):
         return "spark.sql.adaptive.skewJoin.enabled", "true"
     key = "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes"
     if one.longest_bytes > spark_bytes(app.properties.get(key), "256m", "b"):

@@ -44,7 +44,8 @@ class SparkJob:
 
 @dataclass(slots=True)
 class Stage:
-    """One attempt of a stage. ``status`` PENDING, ACTIVE, COMPLETE, FAILED or SKIPPED; ``sums``: its tasks' metrics."""
+    """One attempt of a stage. ``status`` PENDING, ACTIVE, COMPLETE, FAILED or SKIPPED; ``sums``: its tasks' metrics;
+    ``outside``: processes of Python, R or a pipe do a part of its work, whose processor time Spark does not count."""
 
     stage: int
     attempt: int
@@ -58,6 +59,7 @@ class Stage:
     jobs: tuple[int, ...] = ()
     cached: tuple[int, ...] = ()
     profile: int = 0
+    outside: bool = False
     active_tasks: int = 0
     completed_tasks: int = 0
     failed_tasks: int = 0
@@ -149,9 +151,10 @@ class App:
     (None: not a text); ``state`` SUCCEEDED, FAILED, KILLED, RUNNING or UNKNOWN; ``end_ms``: its end, or the newest
     time in the log while running.
 
-    Jobs, stages and executors descend by number (executors by name), as the history server lists them. ``tasks``:
-    ended attempts of tasks (columns of SPARK_TASKS), ``running``: those not ended (SPARK_TASK_STARTS), in the order
-    of the log. ``stored``: RDDs with logged block updates.
+    Jobs, stages and executors descend by number (executors by name), as the history server lists them. ``tasks``: ended
+    attempts of tasks (columns of SPARK_TASKS), ``running``: those not ended (SPARK_TASK_STARTS), in the order of the log.
+    ``cpus``: cores of a task by resource profile, ``gpu_profiles``: those with GPUs. ``stored``: RDDs with logged block
+    updates.
     """
 
     app_id: str
@@ -172,6 +175,7 @@ class App:
     sql_metrics: Mapping[int, int] = field(default_factory=dict)
     batches: pl.DataFrame | None = None
     cpus: Mapping[int, int] = field(default_factory=dict)
+    gpu_profiles: frozenset[int] = frozenset()
     stored: Mapping[int, Stored] = field(default_factory=dict)
     upstream_error: str = ""
     notes: tuple[str, ...] = ()

@@ -21,6 +21,8 @@ from engine.job_heuristics.spark.tables import SPARK_TASK_STARTS
 
 _PART = re.compile(r"events_(\d{1,9})_(.+?)(\.compact)?$")
 """Name of a part of a rolling log, without codec."""
+_DELIVERED = re.compile(r"eventlog(?:-(\d{4}-\d\d-\d\d--\d\d-\d\d\S{0,20}))?$")
+"""Name of a part of a log that Databricks delivered, without codec: all in one folder, the one without a date last."""
 _CODEC = re.compile(r"\.(?:zstd|zst|lz4|snappy|lzf|gz|gzip)(?=$|\.compact$|\.inprogress$)")
 OLD = "EVENT_LOG_1"
 """Name of the log in the application folders of Spark 1.0 to 1.2; its events do not name the application."""
@@ -33,11 +35,13 @@ Part = tuple[int, str | None]
 @dataclass(frozen=True, slots=True)
 class LogPart:
     """Description of one log within one file. ``group``: equal for the parts of a rolling log; ``number``: position
-    among them, plus a half if compacted; ``name``: without codec and in-progress suffix."""
+    among them, plus a half if compacted, 0 if ``date`` gives the position; ``name``: without codec and in-progress
+    suffix."""
 
     part: Part
     group: tuple[str, str]
     number: float
+    date: str
     name: str
     growing: bool
     app_id: str | None
@@ -105,10 +109,13 @@ def _part(inputs: Inputs, file: int, log: str | None, facts: Mapping[str, object
         bare = folder.rpartition("/")[2]
     rolling = _PART.match(bare)
     number = int(rolling.group(1)) + (0.5 if rolling.group(3) else 0.0) if rolling else 0.0
-    text = rolling.group(2) if rolling else bare
+    text, group = (rolling.group(2), f"events_{rolling.group(2)}") if rolling else (bare, name)
+    delivered = _DELIVERED.match(bare)
+    if delivered:
+        text, group = "-".join(folder.split("/")[-2:]), "eventlog"
     start = facts.get("start")
     return LogPart(
-        (file, log), (folder, f"events_{text}" if rolling else name), number, text, growing or bool(rolling),
+        (file, log), (folder, group), number, (delivered.group(1) or "~") if delivered else "", text, growing or bool(rolling),
         _text(facts.get("app")), _text(facts.get("attempt")), start if isinstance(start, int) else None,
         bool(facts.get("ended")), info.mtime_ms, name.startswith(OLD),
     )  # fmt: skip
@@ -123,7 +130,7 @@ def logs_of(parts: Iterable[LogPart]) -> list[Log]:
     groups: dict[tuple[str, str], list[LogPart]] = defaultdict(list)
     for part in parts:
         groups[part.group].append(part)
-    return [_joined(sorted(group, key=lambda part: (part.number, part.part))) for group in groups.values()]
+    return [_joined(sorted(group, key=lambda part: (part.number, part.date, part.part))) for group in groups.values()]
 
 
 def _joined(parts: list[LogPart]) -> Log:
@@ -294,13 +301,14 @@ def _app(rows: _Rows, app_id: str, logs: list[Log], at_ms: int | None, inputs: I
     conf = frames["spark_conf"]
     first_conf = conf.filter(pl.col("seq") == conf["seq"].min()) if conf.height else conf
     properties = dict(first_conf.select("key", "value").iter_rows())
-    profiles = events.filter(pl.col("event") == "PROFILE").select("number", "cpus")
+    profiles = events.filter((pl.col("event") == "PROFILE") & pl.col("number").is_not_null())
+    with_gpu = profiles.filter(pl.col("name").fill_null("").str.contains("gpu", literal=True))["number"]
     sums = frames["spark_sql_metrics"].group_by("accumulator").agg(pl.col("value").sum())
     return App(
         app_id, start["name"] or "", start["user"] or "", state, attempts, attempts[0].start_ms, end, properties,
         bool(conf.height), summary.jobs, summary.stages, summary.executors, frames["spark_task_ends"], summary.running,
         _sql(frames["spark_sql"]), dict(sums.iter_rows()), frames["spark_batches"],
-        {number: cpus for number, cpus in profiles.iter_rows() if number is not None},
+        dict(profiles.select("number", "cpus").iter_rows()), frozenset(with_gpu.to_list()),
         summary.stored, _unreadable(log, events, conf, inputs), _notes(log, events, summary, state), log.parts[0][0],
     )  # fmt: skip
 

@@ -160,7 +160,7 @@ class _LiveStage:
             stage.completed_tasks = int(tasks.success[places].sum())
             stage.failed_tasks = int(tasks.failed[places].sum())
             stage.killed_tasks = int(tasks.killed[places].sum())
-            stage.active_tasks = self.active(tasks, _NEVER)
+            stage.active_tasks = max(0, self.active(tasks, _NEVER))  # a task that comes back did not start again
             added = places[tasks.counted[places] & tasks.measured[places]]
             stage.sums = (
                 {name: int(values[added].sum()) for name, values in tasks.metrics.items()} if len(added) else NO_SUMS
@@ -249,6 +249,7 @@ class _Replay:
         stage.name, stage.tasks = row["name"], row["tasks"]
         stage.submit_ms, stage.finish_ms, stage.failure = row["submit_ms"], row["complete_ms"], row["failure"]
         stage.parents, stage.cached, stage.profile = ids(row["parents"]), ids(row["cached"]), row["profile"]
+        stage.outside = stage.outside or bool(row["outside"])
 
     def _listed(self, seq: int, row: dict[str, Any]) -> None:
         live = self._live(seq, row)
@@ -426,4 +427,4 @@ def _add_tasks(executors: dict[str, Executor], spans: dict[str, tuple[int, int]]
         one.completed_tasks, one.failed_tasks, ended, started, one.run_ms = sums[5:]
         one.task_ms = one.duration_ms
         one.total_tasks = started + still
-        one.active_tasks = started + still - ended
+        one.active_tasks = max(0, started + still - ended)

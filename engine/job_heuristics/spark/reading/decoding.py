@@ -94,7 +94,9 @@ def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]
 
 
 MOST_TEXT = 600
-"""Most characters of an error, or of the description of a job or a node of a plan."""
+"""Most characters of a task's error, or of the description of a job or a node of a plan."""
+MOST_TRACE = 4_000
+"""Most characters of an error in full."""
 
 
 class Gathered:

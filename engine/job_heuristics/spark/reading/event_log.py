@@ -21,8 +21,6 @@ from engine.job_heuristics.spark.reading.log_rows import HANDLERS, IGNORED, LogR
 from engine.job_heuristics.spark.tables import SPARK_INPUTS
 
 _HEAD = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:SparkListener|org\.apache\.spark\.|com\.databricks\.|DBCEventLogging)')
-_DATABRICKS = re.compile(rb'\s*\{\s*"Event"\s*:\s*"(?:com\.databricks\.|DBCEventLogging)')
-_DATABRICKS_PART = re.compile(r"eventlog-\d{4}-\d\d-\d\d--\d\d-\d\d(?:\.|$)")
 _NAME = re.compile(rb'\s*\{\s*"Event"\s*:\s*"([^"\\]{1,300})"')
 PREFIX = b'{"Event":"'
 """How Spark begins each line."""
@@ -79,7 +77,10 @@ class EventLog(Log):
     """Spark's event logs, single files and parts of rolling ones."""
 
     id = "spark-event-log"
-    title = "Spark event logs, 1.3 to 4.x: single files and rolling folders, also packed by zstd, lz4, snappy or lzf"
+    title = (
+        "Spark event logs, 1.3 to 4.x: single files, rolling folders and Databricks' parts, also packed by zstd, lz4, snappy, "
+        "lzf or gzip"
+    )
     tables: tuple[Table, ...] = SPARK_INPUTS
     ends_cut = True
 
@@ -88,20 +89,9 @@ class EventLog(Log):
         return _HEAD.match(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read new lines. ``state``: number of lines read, and length of an incomplete last line, or the mark of a
-        Databricks log."""
-        fresh = not isinstance(state, dict)
-        state = {"line": 0} if fresh else dict(state)
+        """Read new lines. ``state``: number of lines read, and length of an incomplete last line."""
+        state = dict(state) if isinstance(state, dict) else {"line": 0}
         rows = LogRows(source.path, int(state.get("line", 0)))
-        if fresh and data and (_DATABRICKS.match(data) or _DATABRICKS_PART.match(source.name)):
-            state["foreign"] = True
-            rows.line = 1
-            rows.problems.append(
-                Problem.at(source.path, "databricks-log", "a part of an event log of Databricks, which does not say of which "
-                           "application it is: not read", line=1)
-            )  # fmt: skip
-        if state.get("foreign"):
-            return Reading({}, rows.problems, len(data), state)
         end, at = data.rfind(b"\n") + 1, 0
         tail = data[end:]
         for run in _BLANK_LINES.finditer(data) if _RUN in data else ():

@@ -124,7 +124,7 @@ class TaskInfo(Event, rename=_named(
 
 class Reason(Event, rename=_named(
     reason="Reason", class_name="Class Name", description="Description", message="Message", kill="Kill Reason",
-    loss="Loss Reason", error="Error",
+    loss="Loss Reason", error="Error", trace="Full Stack Trace",
 )):  # fmt: skip
     """Task End Reason."""
 
@@ -135,6 +135,7 @@ class Reason(Event, rename=_named(
     kill: str | None = None
     loss: str | None = None
     error: str | None = None
+    trace: str | None = None
 
 
 class TaskStart(Event, rename=_named(stage="Stage ID", attempt="Stage Attempt ID", info="Task Info")):
@@ -180,10 +181,12 @@ class StorageLevel(Event, rename=_named(disk="Use Disk", memory="Use Memory", re
         return (self.disk or self.memory) and self.replication > 0
 
 
-class Rdd(Event, rename=_named(id="RDD ID", level="Storage Level")):
-    """One entry of RDD Info."""
+class Rdd(Event, rename=_named(id="RDD ID", name="Name", scope="Scope", level="Storage Level")):
+    """One entry of RDD Info; ``scope``: the operator that made it, JSON in a text."""
 
     id: Int = -1
+    name: str | None = None
+    scope: str | None = None
     level: StorageLevel = msgspec.field(default_factory=StorageLevel)
 
 
@@ -355,10 +358,12 @@ class Amount(Event, rename=_named(amount="Amount")):
     amount: float = 1.0
 
 
-class Profile(Event, rename=_named(id="Resource Profile Id", tasks="Task Resource Requests")):
+class Profile(Event, rename=_named(id="Resource Profile Id", tasks="Task Resource Requests",
+                                   executors="Executor Resource Requests")):  # fmt: skip
     """SparkListenerResourceProfileAdded."""
 
     id: Int = 0
+    executors: dict[str, Amount] = {}
     tasks: dict[str, Amount] = {}
 
 

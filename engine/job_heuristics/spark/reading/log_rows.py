@@ -12,13 +12,17 @@ import msgspec
 
 from engine.core.reading import clean, decode
 from engine.formats import json_text
+from engine.job_heuristics.dr_elephant.errors import root_cause, with_cause
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark
-from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, Gathered, packed
+from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, MOST_TRACE, Gathered, packed
 
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])
+_OUTSIDE = re.compile(r"Python|Pandas|InArrow|Arrow\w{0,40}InR|RRDD|PipedRDD")
+"""Names of RDDs and operators whose work is done by another process than the executor."""
 _WHOLE = re.compile(r"-?\d{1,17}$")
+_MOST_TRACES = 1_000
 _MOST_IDS = 100_000
 """Most numbers kept of a list (stages of a job, parents of a stage)."""
 
@@ -41,6 +45,8 @@ class LogRows(Gathered):
         self._plans: dict[int, tuple[int, spark.SqlStart]] = {}
         """Line and event of the newest plan of each SQL execution."""
         self._tasks = self.rows[tables.SPARK_TASKS.name]
+        self._traces: set[str] = set()
+        """Causes of which the whole text is kept: only the first of each."""
 
     def finish(self) -> None:
         """Add rows that had to wait for the end of this read."""
@@ -83,7 +89,9 @@ class LogRows(Gathered):
     def profile(self, found: spark.Profile) -> None:
         """SparkListenerResourceProfileAdded."""
         cpus = found.tasks.get("cpus")
-        self.app_event("PROFILE", number=found.id, cpus=int(cpus.amount) if cpus and 1 <= cpus.amount < 2**31 else 1)
+        cores = int(cpus.amount) if cpus and 1 <= cpus.amount < 2**31 else 1
+        named = clean(",".join(sorted({*found.tasks, *found.executors})), 300)
+        self.app_event("PROFILE", number=found.id, cpus=cores, name=named)
 
     def environment(self, found: spark.Environment) -> None:
         """SparkListenerEnvironmentUpdate: its Spark properties."""
@@ -129,7 +137,7 @@ class LogRows(Gathered):
         message = result.exception.message if result.exception else None
         self._add(
             tables.SPARK_JOBS.name, "END", found.job, found.time, clean(result.result, 100), None, None, None,
-            clean(message, MOST_TEXT) if message else None,
+            with_cause(message, MOST_TRACE) if message else None,
         )  # fmt: skip
 
     def stage_submitted(self, found: spark.StageChange) -> None:
@@ -144,8 +152,9 @@ class LogRows(Gathered):
         self._add(
             tables.SPARK_STAGES.name, word, job, info.id, info.attempt, clean(info.name), info.tasks,
             listed(info.parents), info.submitted, info.completed,
-            None if info.failure is None else clean(info.failure, MOST_TEXT),
+            None if info.failure is None else with_cause(info.failure, MOST_TRACE),
             listed([rdd.id for rdd in info.rdds if rdd.level.valid]) or None, info.profile,
+            any(_OUTSIDE.search(f"{rdd.name} {rdd.scope}") for rdd in info.rdds),
         )  # fmt: skip
 
     # -- executors and blocks ------------------------------------------------------------------------------------
@@ -225,7 +234,7 @@ class LogRows(Gathered):
         started = self._started.pop(info.id, None)
         head = (
             self.line, *self._task(found, info), started[0] if started else None, info.finish, info.getting,
-            self._name(reason.reason), None if reason.reason == "Success" else _error(reason),
+            self._name(reason.reason), *((None, None) if reason.reason == "Success" else self._error(reason)),
         )  # fmt: skip
         if m is None:
             self._tasks.append((*head, False, *_NO_METRICS))
@@ -243,6 +252,15 @@ class LogRows(Gathered):
             self._peak(info.executor, memory)
         if b'"sql"' in (updates := bytes(info.updates)):
             self._sql_updates(updates)
+
+    def _error(self, reason: spark.Reason) -> tuple[str, str | None]:
+        """Return the cause of an error, and the whole text if it is the first of that cause and says more."""
+        parts = (reason.class_name, reason.description or reason.message or reason.loss or reason.kill or reason.error)
+        whole = reason.trace or ": ".join(part for part in parts if part) or reason.reason
+        cause = root_cause(whole) or reason.reason
+        known = cause in self._traces or len(self._traces) >= _MOST_TRACES or whole.strip() == cause
+        self._traces.add(cause)
+        return self._name(cause), None if known else clean(whole.strip(), MOST_TRACE)
 
     def _sql_updates(self, data: bytes) -> None:
         """Add a task's updates of SQL metrics; values are numbers or texts, by version."""
@@ -274,7 +292,7 @@ class LogRows(Gathered):
 
     def sql_end(self, found: spark.SqlEnd) -> None:
         """SparkListenerSQLExecutionEnd."""
-        error = clean(found.error, MOST_TEXT) if found.error else None
+        error = with_cause(found.error, MOST_TRACE) if found.error else None
         self._add(tables.SPARK_SQL.name, "END", found.execution, None, found.time, None, error, None)
 
     def driver_updates(self, found: spark.DriverUpdates) -> None:
@@ -304,13 +322,6 @@ class LogRows(Gathered):
 
 
 _NO_METRICS = (0,) * len(tables.METRIC_NAMES)
-
-
-def _error(reason: spark.Reason) -> str:
-    """Return an error in one line."""
-    parts = (reason.class_name, reason.description or reason.message or reason.loss or reason.kill or reason.error)
-    text = ": ".join(part for part in parts if part) or reason.reason
-    return clean(text.split("\n", 1)[0], MOST_TEXT)
 
 
 def _whole(value: Any) -> int | None:
@@ -382,6 +393,7 @@ IGNORED = frozenset(
             for prefix in ("", "org.apache.spark.scheduler.")
         ),
         f"{_SQL}SQLAdaptiveSQLMetricUpdates".encode(),
+        b"DBCEventLoggingListenerMetadata",  # at the head of each part of a log of Databricks
         *(
             f"org.apache.spark.sql.streaming.StreamingQueryListener$Query{word}Event".encode()
             for word in ("Started", "Terminated", "Idle")

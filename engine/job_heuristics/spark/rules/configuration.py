@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.job_heuristics.dr_elephant.advice import Wish, granted
 from engine.job_heuristics.dr_elephant.gates import Branch
+from engine.job_heuristics.spark.insight.settings import SERIALIZER, SETTINGS, SHUFFLE_SERVICE
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.metrics import Unreadable, bytes_of, flag, judged_ms, size, whole
@@ -18,8 +20,7 @@ DRIVER_MEMORY, EXECUTOR_MEMORY = "spark.driver.memory", "spark.executor.memory"
 DRIVER_CORES, EXECUTOR_CORES = "spark.driver.cores", "spark.executor.cores"
 INSTANCES = "spark.executor.instances"
 DRIVER_OVERHEAD, EXECUTOR_OVERHEAD = "spark.yarn.driver.memoryOverhead", "spark.yarn.executor.memoryOverhead"
-SERIALIZER = "spark.serializer"
-DYNAMIC, SHUFFLE_SERVICE = "spark.dynamicAllocation.enabled", "spark.shuffle.service.enabled"
+DYNAMIC = "spark.dynamicAllocation.enabled"
 MIN_EXECUTORS, MAX_EXECUTORS = "spark.dynamicAllocation.minExecutors", "spark.dynamicAllocation.maxExecutors"
 JARS = "spark.yarn.secondary.jars"
 MISSING = "Not presented. Using default."
@@ -141,12 +142,14 @@ def _throws(app: App) -> str:
 def _advise(level: int, app: App) -> str:
     if not level:
         return "Nothing to change."
+    set_up = (Wish(SERIALIZER, _KRYO, "serializer"), Wish(SHUFFLE_SERVICE, "true", "shuffle service"))
+    serializer, service = granted(set_up, SETTINGS, app.properties, app)
     words = []
     if (_size_of(app, EXECUTOR_MEMORY) or 0) >= 10 * GIB or (whole(app.properties.get(EXECUTOR_CORES)) or 0) >= 4:
         words.append("use more, smaller executors: up to 4 cores and below 10 GB each")
-    if app.properties.get(SERIALIZER) != _KRYO:
+    if serializer.value:
         words.append(f"set {SERIALIZER} to {_KRYO}")
-    if not _flag(app, SHUFFLE_SERVICE):
+    if service.value:
         words.append(f"set {SHUFFLE_SERVICE} to true where the cluster runs the external shuffle service")
     if any(_overhead(app, key)[1] >= 2 * GIB for key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD)):
         words.append("lower the memory overhead")

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.job_heuristics.dr_elephant.display import java_double
 from engine.job_heuristics.dr_elephant.gates import severities
+from engine.job_heuristics.spark.insight.resources import LOW_PEAK, heap_bytes, is_local, peak_heap
 from engine.job_heuristics.spark.model.app import DRIVER, App
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.jobs import above
@@ -49,7 +50,12 @@ def _describe(app: App, rule: SparkRule, level: int) -> Mapping[str, Any]:
 def _advise(level: int, app: App) -> str:
     if not level:
         return "Garbage collection takes little time."
-    return "Give executors more memory (spark.executor.memory), or fewer cores each, so that fewer tasks share a heap."
+    share = peak_heap(app) / heap_bytes(app)
+    if 0 < share < LOW_PEAK:
+        return f"The fullest heap was {share:.0%} full, so more memory is not what is missing: give executors fewer cores each."
+    who = "the driver" if is_local(app) else "executors"
+    key = f"spark.{'driver' if is_local(app) else 'executor'}.memory"
+    return f"Give {who} more memory ({key}), or fewer cores, so that fewer tasks share a heap."
 
 
 HEURISTICS = (

@@ -69,7 +69,7 @@ def _advise(level: int, app: App) -> str:
         return "Jobs and their tasks succeed."
     error = next((job.error for job in app.jobs if job.error), None)
     return "Find out why tasks fail" + (
-        f": {error.split('·')[0][:300]}" if error else "; their errors are listed by stage."
+        f": {error.split(' · ')[0]}" if error else "; their errors are listed by stage."
     )
 
 

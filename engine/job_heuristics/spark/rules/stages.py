@@ -92,7 +92,8 @@ def _advise(level: int, app: App) -> str:
     executors = _executors(app)
     longest = max(app.stages, key=lambda stage: runtime_ms(stage, executors), default=None)
     if longest is None or runtime_ms(longest, executors) < 15 * MINUTE:
-        return "Find out why tasks of these stages fail; table stages has their errors."
+        error = next((stage.failure for stage in app.stages if stage.failure), None)
+        return "Find out why tasks of these stages fail" + (f": {error.split(' · ')[0]}" if error else ".")
     return f"Stage {longest.stage} ({longest.name[:80]}) keeps each executor busy longest: more partitions, or more executors."
 
 

@@ -27,7 +27,9 @@ def run(times: list[int], read: list[int], conf: dict[str, str] | None = None, v
         (ms, event | {"Spark Version": version} if "Spark Version" in event else event)
         for ms, event in begun(conf=conf)
     ]
-    return [*started, *job(0, AT + 60_000, end, [0]), *stage(0, AT + 60_000, end, len(times)), *events]
+    (begin, first), last = job(0, AT + 60_000, end, [0])
+    first |= {"Properties": {"spark.sql.execution.id": "0"}}
+    return [*started, (begin, first), last, *stage(0, AT + 60_000, end, len(times)), *events]
 
 
 def advice(events: Events) -> dict[str, dict[str, Any]]:
@@ -115,7 +117,7 @@ def test_more_partitions_are_advised_where_tasks_do_not_fill_the_slots() -> None
                       executor=str(1 + k % 2), **reads) for k in range(3))),
     ]  # fmt: skip
     row = advice(events)["partitions"]
-    assert (row["key"], row["value"], row["current"]) == ("spark.default.parallelism", "2", "200")  # no SQL in it
+    assert (row["key"], row["value"], row["current"]) == ("spark.default.parallelism", "2", "3")  # no SQL in it
     assert row["wait_change_ms"] == -20_025  # 3 x 40 s in two parts, each with a start of 50 ms
     row = judged(events, end + 1, shuffle_partitions=2).tables["what_if"].filter(what="run time").row(0, named=True)
     assert row["change"] == pytest.approx(-100 * 20_025 / (end + 1 - START), rel=0.01)

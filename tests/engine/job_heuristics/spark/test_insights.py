@@ -141,9 +141,9 @@ def test_locality_costs_slower_tasks_and_waiting_slots() -> None:
     found = insights(events, at + 210_000)
     row = found["locality", "stage 0"]
     assert row["value"] == "33%" and "10 of 30 tasks" in row["reason"] and "50.0 s longer" in row["reason"]
-    assert (row["key"], row["setting"]) == ("spark.locality.wait", "5s")
+    assert row["key"] == "" and "asks for more" in row["reason"]  # longer waits would cost slots, as the next shows
     wait = found["locality wait", "stage 0"]
-    assert wait["value"] == "40.0 s" and (wait["key"], wait["setting"]) == ("spark.locality.wait", "0s")
+    assert wait["value"] == "40.0 s" and wait["key"] == ""
     app = app_of(events, at + 210_000)
     gaps = launch_gaps(app, resources(app)).to_list()
     by_task = dict(zip(app.tasks["task_id"].to_list(), gaps, strict=True))
@@ -349,4 +349,4 @@ def test_apps_without_anything_give_no_insight_that_divides_by_zero() -> None:
     app = app_of(begun(executors=0), START + 10)
     held = resources(replace(app, properties={}))
     assert stage_tasks(app, held.slots) == {} and unread(app) == []
-    assert insights(begun(executors=0), START + 10)["driver time", "application"]["severity"] == "CRITICAL"
+    assert ("driver time", "application") not in insights(begun(executors=0), START + 10)  # no job tells what it did

@@ -352,14 +352,14 @@ def test_advice() -> None:
     assert stages.advise(0, app()) == "Stages succeed and take little time."
     short, long = (Stage(7, 0, "load", sums={"run_ms": 2 * 15 * MINUTE - less}) for less in (2, 0))
     assert stages.advise(3, app()) == stages.advise(3, app(stages=(short,))) != stages.advise(3, app(stages=(long,)))
-    assert stages.advise(3, app()) == "Find out why tasks of these stages fail; table stages has their errors."
+    assert stages.advise(3, app()) == "Find out why tasks of these stages fail."
     both = stages.advise(3, app(stages=(replace(short, stage=8), long)))
     assert both.startswith("Stage 7 (load) keeps each executor busy longest")
     jobs = rule("JobsHeuristic")[0]
     assert jobs.advise(0, app()) == "Jobs and their tasks succeed."
     assert jobs.advise(1, app()) == "Find out why tasks fail; their errors are listed by stage."
     lost = (SparkJob(1), SparkJob(2, error="lost · node"))
-    assert jobs.advise(1, app(jobs=lost)) == "Find out why tasks fail: lost "
+    assert jobs.advise(1, app(jobs=lost)) == "Find out why tasks fail: lost"
     even = rule("ExecutorsHeuristic")
     assert set(even[0].measure(app(executors=(Executor("1", memory_used=5),)), even[1]).values()) == {0.0}
     assert even[0].advise(0, app()) == "Executors share the work evenly."

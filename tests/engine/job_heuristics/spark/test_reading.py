@@ -193,11 +193,22 @@ def test_a_folder_of_spark_1_is_named_by_its_folder() -> None:
     assert "Spark 1.0 to 1.2" in found["wordcount-1"].upstream_error
 
 
-@pytest.mark.parametrize("name", ("eventlog", "eventlog-2026-01-05--10-30"))
-def test_parts_of_databricks_logs_are_a_problem_and_no_application(name: str) -> None:
-    head = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":0}\n' if name == "eventlog" else b""
+def test_parts_of_a_databricks_log_are_one_application_in_their_order() -> None:
+    lines = LOG.splitlines(keepends=True)
+    names = ("eventlog-2026-01-05--10-30", "eventlog-2026-01-05--11-30", "eventlog")
+    head = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":0}\n'
+    cuts = [0, len(lines) // 3, 2 * len(lines) // 3, len(lines)]
     store = Store()
-    store.put(f"/0105/{name}", head + LOG[:4000], final=False)
-    store.put(f"/0105/{name}", head + LOG, final=True)
-    assert [(p.kind, p.line) for p in store.problems] == [("databricks-log", 1)]
-    assert not current_apps(store.inputs(), Context(0)).apps
+    for k in (2, 0, 1):
+        store.put(
+            f"/0105-abc/eventlog/0105-abc_10_0_0_5/7/{names[k]}",
+            head + b"".join(lines[cuts[k] : cuts[k + 1]]),
+            final=True,
+        )
+    found = current_apps(store.inputs(), Context(0)).apps
+    assert not store.problems and set(found) == {APP}
+    assert facts(found[APP]) == facts(apps({f"/{APP}": LOG})[APP])
+    only = Store()
+    only.put("/0105-abc_10_0_0_5/7/eventlog", head + b"".join(lines[cuts[2] :]), final=True)
+    (app,) = current_apps(only.inputs(), Context(0)).apps.values()
+    assert app.app_id == "0105-abc_10_0_0_5-7" and "does not name its application" in app.upstream_error

@@ -9,17 +9,22 @@ from dataclasses import replace
 import polars as pl
 
 from engine.core import units
-from engine.job_heuristics.spark.insight.advice import HIGH_PEAK, LOW_PEAK, PEAK_ROOM, peak_heap
+from engine.job_heuristics.dr_elephant.advice import MORE
 from engine.job_heuristics.spark.insight.findings.insight import GROWS, PROVISIONAL, Insight, level
 from engine.job_heuristics.spark.insight.findings.stages import locality_insights, plan_insights, stage_insights
 from engine.job_heuristics.spark.insight.resources import (
+    HIGH_PEAK,
+    LOW_PEAK,
     MB,
     Resources,
+    fitting_heap_mb,
     heap_bytes,
+    is_dynamic,
     is_local,
     job_intervals,
-    partitions_key,
+    peak_heap,
 )
+from engine.job_heuristics.spark.insight.settings import DYNAMIC, all_ran, executors_wish, may_be_dynamic, tasks_wish
 from engine.job_heuristics.spark.insight.skew import StageTasks
 from engine.job_heuristics.spark.insight.sql import PlanRow
 from engine.job_heuristics.spark.insight.whatif import Schedule
@@ -47,7 +52,7 @@ def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], S
     )  # fmt: skip
     key = f"spark.{'driver' if is_local(app) else 'executor'}.memory"
     if share is not None:
-        wanted = f"{-(-int(peak * PEAK_ROOM) // (128 * MB)) * 128}m"
+        wanted = f"{fitting_heap_mb(peak)}m"
         if share > HIGH_PEAK:
             wanted = f"{int(heap * 1.2) // MB}m"
         fits = LOW_PEAK <= share <= HIGH_PEAK
@@ -56,7 +61,7 @@ def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], S
             f"The fullest heap held {units.text('bytes', peak)} of {units.text('bytes', heap)}.",
             "" if fits else key, "" if fits else wanted,
         )  # fmt: skip
-    yield from _unified(app, heap)
+    yield from _unified(app, heap, key)
     yield from _spill(app, tasks)
     yield from _collections(app, held, key)
     run = sum(one.executor.run_ms for one in held.held)
@@ -65,7 +70,7 @@ def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], S
         yield Insight(
             "garbage collection", APP, f"{gc / run:.1%}", "8 %", level(gc / run, *_GC),
             f"Tasks spent {units.duration(gc)} of {units.duration(run)} in garbage collection; an executor's is counted for "
-            "each of its tasks.", key if gc / run >= _GC[0] else "", "more" if gc / run >= _GC[0] else "",
+            "each of its tasks.", key if gc / run >= _GC[0] else "", MORE if gc / run >= _GC[0] else "",
         )  # fmt: skip
     stored = sum(one.memory_used for one in app.executors)
     room = sum(one.max_memory for one in app.executors if one.active)
@@ -73,7 +78,7 @@ def memory_insights(app: App, held: Resources, tasks: Mapping[tuple[int, int], S
         yield Insight(
             "cached blocks", APP, units.text("bytes", stored), units.text("bytes", room), level(stored / room, 0.5, 0.8, 0.95),
             f"Blocks stored at the end fill {stored / room:.0%} of the memory for storage and execution.",
-            key if stored / room >= 0.5 else "", "more" if stored / room >= 0.5 else "",
+            key if stored / room >= 0.5 else "", MORE if stored / room >= 0.5 else "",
         )  # fmt: skip
 
 
@@ -90,11 +95,11 @@ def _collections(app: App, held: Resources, key: str) -> Iterator[Insight]:
         if ran >= LEAST_RUN_MS and collecting >= _GC[0] * ran:
             yield Insight(
                 "garbage collection", subject, f"{collecting / ran:.1%}", f"{_GC[0]:.0%}", level(collecting / ran, *_GC),
-                f"Its tasks spent {units.duration(collecting)} of {units.duration(ran)} in garbage collection.", key, "more",
+                f"Its tasks spent {units.duration(collecting)} of {units.duration(ran)} in garbage collection.", key, MORE,
             )  # fmt: skip
 
 
-def _unified(app: App, heap: int) -> Iterator[Insight]:
+def _unified(app: App, heap: int, key: str) -> Iterator[Insight]:
     """Compare the peak of unified memory (execution and storage) with its share of the heap."""
     peak = max((one.peaks["unified"] for one in app.executors), default=0)
     fraction = share_of(app, "spark.memory.fraction", 0.6)
@@ -105,7 +110,7 @@ def _unified(app: App, heap: int) -> Iterator[Insight]:
             "unified memory", APP, f"{share:.0%}", "95 %", level(share, 0.95, 0.99),
             f"Execution and storage held {units.text('bytes', peak)} at most of {units.text('bytes', room)} "
             f"(heap less 300 MB, times spark.memory.fraction {fraction:g}).",
-            "spark.executor.memory" if share >= 0.95 else "", "more" if share >= 0.95 else "",
+            key if share >= 0.95 else "", MORE if share >= 0.95 else "",
         )  # fmt: skip
 
     storage = max((one.peaks["storage"] for one in app.executors), default=0)
@@ -116,7 +121,7 @@ def _unified(app: App, heap: int) -> Iterator[Insight]:
             "storage memory", APP, f"{share:.0%}", "100 %", level(share, 1.0, 1.5, 1.9),
             f"Cached blocks held {units.text('bytes', storage)} at most; {units.text('bytes', int(room * part))} of the "
             f"unified memory cannot be taken from them (spark.memory.storageFraction {part:g}).",
-            "spark.executor.memory" if share >= 1 else "", "more" if share >= 1 else "",
+            key if share >= 1 else "", MORE if share >= 1 else "",
         )  # fmt: skip
 
 
@@ -135,7 +140,7 @@ def _spill(app: App, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[In
             continue
         moved = stage.shuffle_read_bytes + stage.sums["input_bytes"] + stage.sums["shuffle_write_bytes"]
         share = disk / moved if moved else 1.0
-        done = max(1, stage.completed_tasks)
+        done = max(1, stage.tasks)
         # Partitions grow by the ratio of spilled bytes to the memory of a task.
         held = max(1, stage.sums["peak_memory"] // done)
         wanted = min(100_000, done + -(-memory // held)) if stage.sums["peak_memory"] else done * 2
@@ -144,9 +149,8 @@ def _spill(app: App, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[In
         yield Insight(
             "spill", f"stage {stage.stage}", units.text("bytes", disk), "0", level(share, 0.0001, 0.1, 0.5, 1.0),
             f"{units.text('bytes', memory)} of memory went to disk as {units.text('bytes', disk)}{spilling}, {share:.0%} of "
-            f"the bytes that the stage moved; {wanted:,} partitions would fit.",
-            partitions_key(app), str(wanted),
-        )  # fmt: skip
+            f"the bytes that the stage moved; {wanted:,} tasks would fit.",
+        ).wishing(tasks_wish(app, stage, wanted, f"spill of stage {stage.stage}"))  # fmt: skip
 
 
 def cache_insights(app: App) -> Iterator[Insight]:
@@ -160,7 +164,7 @@ def cache_insights(app: App) -> Iterator[Insight]:
         yield Insight(
             "evicted blocks", APP, f"{count:,}", "0", level(count / max(1, blocks), 0.0001, 0.1, 0.5, 1.0),
             f"{count:,} cached blocks were dropped to make room ({blocks:,} were stored, of {_named(list(dropped))}); whoever "
-            "needs them computes them again.", "spark.executor.memory", "more",
+            "needs them computes them again.", f"spark.{'driver' if is_local(app) else 'executor'}.memory", MORE,
         )  # fmt: skip
 
 
@@ -203,8 +207,6 @@ IDLE_SHARES = (0.5, 0.65, 0.8, 0.9)
 HOUR_MS = 3_600_000
 RAMP_MS = 30_000
 """Least wait from the first job to its first task: executors came late."""
-_WANTED_REASONS = ("idle", "decommission", "Executor killed by driver", "shut down", "shutdown")
-"""Words in the removal reason of released executors."""
 
 
 def time_insights(
@@ -212,21 +214,23 @@ def time_insights(
 ) -> Iterator[Insight]:
     """Yield the insights on time and executors."""
     runtime = app.runtime_ms or 0
-    if runtime > 0:
+    # A driver that was killed did not work until the log ends, and without a job nothing tells what it did.
+    if runtime > 0 and app.jobs and app.state in ("SUCCEEDED", "FAILED", "RUNNING"):
         share = plan.driver_ms / runtime
         yield Insight(
             "driver time", APP, units.text("ms", plan.driver_ms), "30 % of the time", level(share, *DRIVER_SHARES),
             f"For {share:.0%} of the time no Spark job ran: the driver worked alone and executors waited. Between jobs it "
             "collects results, lists files, or runs plain code of the program.",
         )  # fmt: skip
-    if plan.groups and plan.executors:
-        yield from _schedule(app, plan, runtime)
+    scheduled = bool(plan.groups and plan.executors and all_ran(app))
+    if scheduled:
+        yield from _schedule(app, held, plan, runtime)
     yield from _cores(app, held, tasks)
-    yield from _executors(app, held)
+    yield from _executors(app, held, predicted=scheduled and plan.ideal() < plan.executors)
     yield from _batches(app)
 
 
-def _schedule(app: App, plan: Schedule, runtime: int) -> Iterator[Insight]:
+def _schedule(app: App, held: Resources, plan: Schedule, runtime: int) -> Iterator[Insight]:
     ms = units.duration
     longest = plan.critical_ms
     yield Insight(
@@ -241,10 +245,9 @@ def _schedule(app: App, plan: Schedule, runtime: int) -> Iterator[Insight]:
     over = plan.executors / ideal if ideal else 1.0
     yield Insight(
         "ideal executors", APP, f"{ideal:,}", f"it had {plan.executors:,}", level(over, 1.5, 2, 4, 8),
-        f"{ideal:,} executors take {ms(plan.time_ms(ideal))}, within 5 % of twice as many; {plan.executors:,} take "
-        f"{ms(plan.time_ms(plan.executors))} (both predicted from the real tasks).",
-        "spark.executor.instances" if ideal < plan.executors else "", str(ideal) if ideal < plan.executors else "",
-    )  # fmt: skip
+        f"On {ideal:,} {'executor' if ideal == 1 else 'executors'} it takes {ms(plan.time_ms(ideal))}, within 5 % of twice as "
+        f"many; on {plan.executors:,} {ms(plan.time_ms(plan.executors))} (both predicted from the real tasks).",
+    ).wishing(executors_wish(app, ideal, held.held[0].cores, plan.executors))  # fmt: skip
 
 
 def _cores(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
@@ -252,11 +255,11 @@ def _cores(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageTasks
         return
     busy = sum(one.executor.task_ms for one in held.held)
     idle = max(0.0, 1 - busy / held.slot_ms)
+    advised = idle >= IDLE_SHARES[0] and may_be_dynamic(app)
     yield Insight(
         "idle cores", APP, f"{idle:.0%}", "50 %", level(idle, *IDLE_SHARES),
         f"{idle:.0%} of the task slots had no task, over all executors and their lives.",
-        "spark.dynamicAllocation.enabled" if idle >= IDLE_SHARES[0] and not is_local(app) else "",
-        "true" if idle >= IDLE_SHARES[0] and not is_local(app) else "",
+        DYNAMIC if advised else "", "true" if advised else "",
     )  # fmt: skip
     parts = core_split(app, held, tasks)
     words = ", ".join(f"{ms / held.core_ms:.0%} {what}" for what, ms in parts.items() if ms)
@@ -291,30 +294,33 @@ def core_split(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageT
     return parts | {"idle for other reasons while a job ran": left, "outside of jobs (driver)": held.core_ms - inside}
 
 
-def _executors(app: App, held: Resources) -> Iterator[Insight]:
-    lost = [
-        one.executor for one in held.held
-        if not one.executor.active and not any(word in (one.executor.reason or "") for word in _WANTED_REASONS)
-    ]  # fmt: skip
+def _executors(app: App, held: Resources, predicted: bool) -> Iterator[Insight]:
+    """Find executors that were lost, that had no task, and that came late. ``predicted``: the schedule gives their number."""
+    removed = [one.executor for one in held.held if not one.executor.active]
+    lost = [one for one in removed if one.name not in held.given_back]
     if lost:
         memory = any("memory" in (one.reason or "").lower() for one in lost)
         yield Insight(
             "lost executors", APP, f"{len(lost):,}", "0", level(len(lost) / max(1, len(held.held)), 0.0001, 0.1, 0.25, 0.5),
             f"Removed before the end: {'; '.join(dict.fromkeys((one.reason or 'no reason given')[:160] for one in lost[:5]))}.",
-            "spark.executor.memoryOverhead" if memory else "", "more" if memory else "",
+            "spark.executor.memoryOverhead" if memory else "", MORE if memory else "",
         )  # fmt: skip
     unused = [one for one in held.held if not one.executor.total_tasks and one.life_ms > 0]
     if unused:
+        used = max(1, len(held.held) - len(unused))
         yield Insight(
-            "unused executors", APP, f"{len(unused):,}", "0", level(len(unused) / len(held.held), 0.0001, 0.2, 0.5, 0.8),
+            "unused executors",
+            APP,
+            f"{len(unused):,}",
+            "0",
+            level(len(unused) / len(held.held), 0.0001, 0.2, 0.5, 0.8),
             f"{len(unused):,} of {len(held.held):,} executors never had a task.",
-            "spark.dynamicAllocation.maxExecutors", str(max(1, len(held.held) - len(unused))),
-        )  # fmt: skip
+        ).wishing(executors_wish(app, held.count if predicted else used, held.held[0].cores, held.count))  # fmt: skip
     first = min((job.submit_ms for job in app.jobs if job.submit_ms is not None), default=None)
     launched = app.tasks["launch_ms"].min() if app.tasks.height else None
     if first is not None and isinstance(launched, int):
         late = launched - first
-        dynamic = late >= RAMP_MS and (app.properties.get("spark.dynamicAllocation.enabled") or "").lower() == "true"
+        dynamic = late >= RAMP_MS and is_dynamic(app)
         yield Insight(
             "ramp-up", APP, units.duration(max(0, late)), units.duration(RAMP_MS), level(late, RAMP_MS, 60_000, 300_000, 900_000),
             f"From the start of the first job to its first task {units.duration(max(0, late))} passed.",

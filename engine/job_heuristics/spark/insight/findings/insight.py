@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.job_heuristics.dr_elephant.advice import Answer, Wish
 from engine.job_heuristics.tables import SEVERITIES
 
 CERTAIN, GROWS, PROVISIONAL = "certain", "can only get worse", "provisional"
@@ -15,7 +16,8 @@ class Insight:
 
     ``subject``: application, stage 3, sql 0, executor 7, host y or query x. ``value`` beside its ``limit`` in words.
     ``level``: 0 (fine) to 4. ``reason``: with the application's numbers. ``key`` and ``setting``: property to change,
-    empty if none helps. ``status``: whether it may change while the application runs.
+    empty if none helps; ``way``, ``current`` and ``open`` as in ``Wish``. ``status``: whether it may change while the
+    application runs.
     """
 
     topic: str
@@ -27,6 +29,28 @@ class Insight:
     key: str = ""
     setting: str = ""
     status: str = CERTAIN
+    way: int = 0
+    current: str = ""
+    open: str = ""
+
+    @property
+    def wish(self) -> Wish:
+        """What it asks for."""
+        because = f"{self.topic} of {'the application' if self.subject == 'application' else self.subject}"
+        return Wish(self.key, self.setting, because, self.way, self.current, self.open)
+
+    def wishing(self, wish: Wish) -> Insight:
+        """Return it with another wish."""
+        return replace(
+            self, key=wish.key, setting=wish.value, way=wish.way, current=wish.current, open=wish.open
+        )  # fmt: skip
+
+    def answered(self, answer: Answer) -> Insight:
+        """Return it with what the gate grants."""
+        return replace(
+            self, key=self.key if answer.value else "", setting=answer.value, current=answer.current,
+            reason=f"{self.reason} {answer.why}".rstrip(),
+        )  # fmt: skip
 
     @property
     def severity(self) -> str:

@@ -8,8 +8,11 @@ import numpy as np
 import polars as pl
 
 from engine.core import units
+from engine.job_heuristics.dr_elephant.advice import MORE
+from engine.job_heuristics.dr_elephant.errors import grouped
 from engine.job_heuristics.spark.insight.findings.insight import Insight, level
-from engine.job_heuristics.spark.insight.resources import Resources, partitions_key, spark_ms
+from engine.job_heuristics.spark.insight.resources import Resources, has_gpu, spark_ms
+from engine.job_heuristics.spark.insight.settings import SHUFFLE_SERVICE, tasks_wish
 from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting
 from engine.job_heuristics.spark.insight.sql import PlanRow, children, size_below
 from engine.job_heuristics.spark.model.app import App
@@ -31,14 +34,13 @@ _CAUSES = {
 
 def stage_insights(app: App, held: Resources, stages: Mapping[tuple[int, int], StageTasks]) -> Iterator[Insight]:
     """Yield the insights on stages."""
-    key = partitions_key(app)
     for one in stages.values():
         yield from _skew(app, one)
-        yield from _sizes(one, key)
-        yield from _waits(one, held, key)
+        yield from _sizes(app, one)
+        yield from _waits(app, one, held)
     yield from _hosts(app)
     yield from _lost_time(app)
-    yield from _retries(app)
+    yield from _retries(app, held)
 
 
 def _skew(app: App, one: StageTasks) -> Iterator[Insight]:
@@ -57,25 +59,24 @@ def _skew(app: App, one: StageTasks) -> Iterator[Insight]:
     )  # fmt: skip
 
 
-def _sizes(one: StageTasks, key: str) -> Iterator[Insight]:
+def _sizes(app: App, one: StageTasks) -> Iterator[Insight]:
     subject = f"stage {one.stage.stage}"
     if one.tasks > MANY and one.median_ms < SHORT_MS:
         yield Insight(
             "small tasks", subject, f"{one.tasks:,} tasks", f"{MANY:,}", level(one.tasks, MANY, 2 * MANY, 10 * MANY, 20 * MANY),
             f"{one.tasks:,} tasks of {units.duration(one.median_ms)}: a tenth of them would do.",
-            key, str(one.tasks // 10),
-        )  # fmt: skip
+        ).wishing(tasks_wish(app, one.stage, one.stage.tasks // 10, f"small tasks of {subject}"))  # fmt: skip
     if one.largest_bytes > LARGE:
         wanted = -(-one.largest_bytes // GOOD)
+        tasks = min(100_000, one.stage.tasks * wanted)
         yield Insight(
             "large partition", subject, units.size(one.largest_bytes), units.size(LARGE),
             level(one.largest_bytes, LARGE, 2 * LARGE, 4 * LARGE, 8 * LARGE),
-            f"One task moved {units.size(one.largest_bytes)}; {units.size(GOOD)} are good: {wanted:,} times as many partitions.",
-            key, str(min(100_000, one.tasks * wanted)),
-        )  # fmt: skip
+            f"One task moved {units.size(one.largest_bytes)}; {units.size(GOOD)} are good: {wanted:,} times as many tasks.",
+        ).wishing(tasks_wish(app, one.stage, tasks, f"large partition of {subject}"))  # fmt: skip
 
 
-def _waits(one: StageTasks, held: Resources, key: str) -> Iterator[Insight]:
+def _waits(app: App, one: StageTasks, held: Resources) -> Iterator[Insight]:
     sums, subject = one.stage.sums, f"stage {one.stage.stage}"
     run = sums["run_ms"]
     if run < 10_000:
@@ -84,34 +85,33 @@ def _waits(one: StageTasks, held: Resources, key: str) -> Iterator[Insight]:
         yield Insight(
             "fetch wait", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
             f"Tasks waited {units.duration(sums['fetch_wait_ms'])} for shuffle data of other executors.",
-            "spark.reducer.maxSizeInFlight", "96m",
+            "spark.reducer.maxSizeInFlight", "96m", way=1,
         )  # fmt: skip
     if (share := sums["shuffle_write_ns"] / 1e6 / run) >= 0.1:
         yield Insight(
             "shuffle write", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
             f"Tasks wrote shuffle data for {units.duration(sums['shuffle_write_ns'] / 1e6)} of {units.duration(run)}: the disks "
-            "are slow, or it is flushed in pieces that are too small.", "spark.shuffle.file.buffer", "1m",
+            "are slow, or it is flushed in pieces that are too small.", "spark.shuffle.file.buffer", "1m", way=1,
         )  # fmt: skip
     if one.duration_ms and (share := one.overhead_ms / one.duration_ms) >= 0.1:
         yield Insight(
             "scheduler delay", subject, f"{share:.0%}", "10 %", level(share, 0.1, 0.2, 0.4, 0.6),
             f"{units.duration(one.overhead_ms)} of the tasks' time was neither work nor packing: the driver hands out tasks "
             "too slowly, or they are too small.",
-            key if one.stage.shuffle_read_bytes else "spark.sql.files.maxPartitionBytes",
-            str(max(1, one.tasks // 4)) if one.stage.shuffle_read_bytes else "512m",
-        )  # fmt: skip
-    if sums["cpu_ns"] and (share := sums["cpu_ns"] / 1e6 / run) < 0.5:
+        ).wishing(tasks_wish(app, one.stage, max(1, one.stage.tasks // 4), f"scheduler delay of {subject}"))  # fmt: skip
+    counted = sums["cpu_ns"] and not one.stage.outside and not has_gpu(app, one.stage.profile)
+    if counted and (share := sums["cpu_ns"] / 1e6 / run) < 0.5:
         yield Insight(
             "CPU", subject, f"{share:.0%}", "50 %", 1,
             f"Tasks used a processor for {share:.0%} of their time: the stage waits for input and output, "
-            "and more tasks could run at once.", "spark.executor.cores", "more",
+            "and more tasks could run at once.", "spark.executor.cores", MORE,
         )  # fmt: skip
-    slots = held.slots
-    if slots and one.tasks < slots and run > 60_000:
+    slots, tasks = held.slots, one.stage.tasks
+    if slots and tasks < slots and run > 60_000:
         yield Insight(
-            "few tasks", subject, f"{one.tasks:,} tasks", f"{slots:,} slots", level(slots / one.tasks, 1.5, 3, 6, 12),
-            f"{one.tasks:,} tasks cannot fill {slots:,} task slots.", key, str(2 * slots),
-        )  # fmt: skip
+            "few tasks", subject, f"{tasks:,} tasks", f"{slots:,} slots", level(slots / max(1, tasks), 1.5, 3, 6, 12),
+            f"{tasks:,} tasks cannot fill {slots:,} task slots.",
+        ).wishing(tasks_wish(app, one.stage, 2 * slots, f"few tasks of {subject}"))  # fmt: skip
 
 
 def _hosts(app: App) -> Iterator[Insight]:
@@ -149,21 +149,22 @@ def _lost_time(app: App) -> Iterator[Insight]:
         (
             "speculation",
             pl.col("speculative") & (pl.col("reason") != "Success"),
-            "were speculative and lost their race",
+            "of speculative copies lost the race",
         ),
     ):
         found = app.tasks.filter(which)
         if found.height and whole:
             lost = int(found.select(took.sum()).item())
-            errors = found["error"].drop_nulls().value_counts(sort=True).head(1)
-            often = f"; most often: {errors[errors.columns[0]][0][:160]}" if errors.height else ""
+            errors = grouped(found["error"].drop_nulls().value_counts(sort=True).iter_rows(), MOST_CAUSES)
+            named = "; ".join(f"{count:,} x {text}" for text, count in errors)
+            attempts = f"{found.height:,} attempt{'' if found.height == 1 else 's'}"
             yield Insight(
                 topic, "application", units.duration(lost), "0", level(lost / whole, 0.0001, 0.05, 0.2, 0.4),
-                f"{found.height:,} attempts {words}, with {lost / whole:.1%} of all task time{often}.",
+                f"{attempts} {words}, with {lost / whole:.1%} of all task time{f': {named}' if named else ''}.",
             )  # fmt: skip
 
 
-def _retries(app: App) -> Iterator[Insight]:
+def _retries(app: App, held: Resources) -> Iterator[Insight]:
     """Find repeated stages, and the lost executors that caused them."""
     again = [stage for stage in app.stages if stage.attempt > 0]
     if not again:
@@ -173,18 +174,21 @@ def _retries(app: App) -> Iterator[Insight]:
     lost = [one for one in app.executors if not one.active and one.remove_ms is not None]
     before = [one for one in lost if any(0 <= start - (one.remove_ms or 0) <= BEFORE_MS for start in starts)]
     words = "".join(
-        f" Executor {one.name} was lost just before: {(one.reason or 'no reason given')[:160]}." for one in before[:3]
+        f" Executor {one.name} was {'given back' if one.name in held.given_back else 'lost'} just before: "
+        f"{(one.reason or 'no reason given')[:160]}."
+        for one in before[:3]
     )
     memory = any("memory" in (one.reason or "").lower() for one in before)
-    served = (app.properties.get("spark.shuffle.service.enabled") or "").lower() == "true"
-    key, setting = ("spark.executor.memoryOverhead", "more") if memory else ("spark.shuffle.service.enabled", "true")
+    key, setting = ("spark.executor.memoryOverhead", MORE) if memory else (SHUFFLE_SERVICE, "true")
     yield Insight(
         "stage retries", "application", f"{len(again):,}", "0", level(len(again), 1, 2, 4, 8),
         f"{len(again):,} stage attempts were repeated: {reason[:200]}.{words}",
-        "" if served and not memory else key, "" if served and not memory else setting,
+        key, setting,
     )  # fmt: skip
 
 
+MOST_CAUSES = 3
+"""Most causes of errors that are named."""
 LEVELS = ("PROCESS_LOCAL", "NODE_LOCAL", "RACK_LOCAL", "ANY")
 """Nearest first."""
 FAR = LEVELS.index("RACK_LOCAL")
