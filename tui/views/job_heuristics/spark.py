@@ -101,7 +101,7 @@ class SparkLevel(OpenJob):
 
     def knobs(self, shown: AppDetail) -> list[NumberControl]:
         """Return the controls of the scenario's numbers."""
-        from engine.job_heuristics.spark.insight.resources import MB, heap_bytes
+        from engine.job_heuristics.spark.model.setup import MB, heap_bytes
 
         app, held = shown.app, shown.held
         shuffled = max((stage.tasks for stage in app.stages if stage.shuffle_read_bytes), default=1)

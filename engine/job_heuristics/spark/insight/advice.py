@@ -11,19 +11,22 @@ from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import Advice, frame_of, granted
 from engine.job_heuristics.spark.insight.findings.application import insights
 from engine.job_heuristics.spark.insight.findings.insight import Insight
-from engine.job_heuristics.spark.insight.resources import (
+from engine.job_heuristics.spark.insight.resources import Resources, resources, split
+from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
+from engine.job_heuristics.spark.insight.sql import PlanRow, plan_rows
+from engine.job_heuristics.spark.insight.whatif import Scenario, Schedule, changed_app, repartitioned, schedule
+from engine.job_heuristics.spark.model.app import App
+from engine.job_heuristics.spark.model.setup import (
     LOW_PEAK,
     MB,
     PEAK_ROOM,
-    Resources,
     fitting_heap_mb,
     heap_bytes,
     is_local,
     peak_heap,
-    resources,
-    split,
 )
-from engine.job_heuristics.spark.insight.settings import (
+from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
+from engine.job_heuristics.spark.rules.settings import (
     DYNAMIC,
     SETTINGS,
     all_ran,
@@ -31,11 +34,6 @@ from engine.job_heuristics.spark.insight.settings import (
     may_be_dynamic,
     tasks_wish,
 )
-from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks
-from engine.job_heuristics.spark.insight.sql import PlanRow, plan_rows
-from engine.job_heuristics.spark.insight.whatif import Scenario, Schedule, changed_app, repartitioned, schedule
-from engine.job_heuristics.spark.model.app import App
-from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 
 CONFIGURATION, EXECUTOR_METRICS, STAGE_METRICS = "Spark Configuration", "Spark Executor Metrics", "Spark Stage Metrics"
 IDLE_LIMIT = 0.5

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.spark.insight.resources import is_on, spark_bytes, version
-from engine.job_heuristics.spark.insight.settings import is_sql
 from engine.job_heuristics.spark.model.app import App, Stage
+from engine.job_heuristics.spark.model.setup import is_on, spark_bytes, version
+from engine.job_heuristics.spark.rules.settings import is_sql
 
 MOST_RATIO, LEAST_MS = 5.0, 5_000
 """A stage is skewed if its longest task takes more than 5 times the median, and 5 s."""

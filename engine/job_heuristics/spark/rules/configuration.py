@@ -10,10 +10,10 @@ from typing import Any
 
 from engine.job_heuristics.dr_elephant.advice import Wish, granted
 from engine.job_heuristics.dr_elephant.gates import Branch
-from engine.job_heuristics.spark.insight.settings import SERIALIZER, SETTINGS, SHUFFLE_SERVICE
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.metrics import Unreadable, bytes_of, flag, judged_ms, size, whole
+from engine.job_heuristics.spark.rules.settings import SERIALIZER, SETTINGS, SHUFFLE_SERVICE
 
 GIB = 2**30
 DRIVER_MEMORY, EXECUTOR_MEMORY = "spark.driver.memory", "spark.executor.memory"

@@ -10,8 +10,8 @@ from typing import Any
 
 from engine.job_heuristics.dr_elephant.display import java_double
 from engine.job_heuristics.dr_elephant.gates import severities
-from engine.job_heuristics.spark.insight.resources import LOW_PEAK, heap_bytes, is_local, peak_heap
 from engine.job_heuristics.spark.model.app import DRIVER, App
+from engine.job_heuristics.spark.model.setup import LOW_PEAK, heap_bytes, is_local, peak_heap
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRule, gate
 from engine.job_heuristics.spark.rules.jobs import above
 

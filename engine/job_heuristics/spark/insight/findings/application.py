@@ -12,23 +12,22 @@ from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import MORE
 from engine.job_heuristics.spark.insight.findings.insight import GROWS, PROVISIONAL, Insight, level
 from engine.job_heuristics.spark.insight.findings.stages import locality_insights, plan_insights, stage_insights
-from engine.job_heuristics.spark.insight.resources import (
-    HIGH_PEAK,
-    LOW_PEAK,
-    MB,
-    Resources,
-    fitting_heap_mb,
-    heap_bytes,
-    is_dynamic,
-    is_local,
-    job_intervals,
-    peak_heap,
-)
-from engine.job_heuristics.spark.insight.settings import DYNAMIC, all_ran, executors_wish, may_be_dynamic, tasks_wish
+from engine.job_heuristics.spark.insight.resources import Resources, job_intervals
 from engine.job_heuristics.spark.insight.skew import StageTasks
 from engine.job_heuristics.spark.insight.sql import PlanRow
 from engine.job_heuristics.spark.insight.whatif import Schedule
 from engine.job_heuristics.spark.model.app import App
+from engine.job_heuristics.spark.model.setup import (
+    HIGH_PEAK,
+    LOW_PEAK,
+    MB,
+    fitting_heap_mb,
+    heap_bytes,
+    is_dynamic,
+    is_local,
+    peak_heap,
+)
+from engine.job_heuristics.spark.rules.settings import DYNAMIC, all_ran, executors_wish, may_be_dynamic, tasks_wish
 
 APP = "application"
 RESERVED = 300 * MB

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.advice import Setting, Wish
-from engine.job_heuristics.spark.insight.resources import (
+from engine.job_heuristics.spark.model.app import App, Stage
+from engine.job_heuristics.spark.model.setup import (
     KUBERNETES,
     MB,
     MESOS,
@@ -21,7 +22,6 @@ from engine.job_heuristics.spark.insight.resources import (
     spark_ms,
     version,
 )
-from engine.job_heuristics.spark.model.app import App, Stage
 
 INSTANCES, MOST_CORES = "spark.executor.instances", "spark.cores.max"
 DYNAMIC, MOST_EXECUTORS = "spark.dynamicAllocation.enabled", "spark.dynamicAllocation.maxExecutors"
