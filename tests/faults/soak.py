@@ -119,9 +119,9 @@ async def replay(folder: Path, rounds: int, *, checks: int, seed: int = 1) -> Ou
         state=State(folder / "state.toml"),
     )
     async with app.run_test(size=(140, 40)) as pilot:
-        await _until(lambda: len(app.tabs.views) == len(NAMES), pilot)
+        await until(lambda: len(app.tabs.views) == len(NAMES), pilot)
         await pilot.press("1")  # the overview is first, which has no result of its own
-        await _until(lambda: app.pane is not None and app.pane.result is not None, pilot)
+        await until(lambda: app.pane is not None and app.pane.result is not None, pilot)
         for number in range(rounds):
             for steps in players.values():
                 await asyncio.to_thread(next, steps)
@@ -130,7 +130,7 @@ async def replay(folder: Path, rounds: int, *, checks: int, seed: int = 1) -> Ou
             await pilot.press(str(1 + number % len(NAMES)))
             for _ in range(2):
                 await pilot.press(rng.choice(KEYS))
-            await _until(lambda: not app.client.busy, pilot)
+            await until(lambda: not app.client.busy, pilot)
             if number in moments and app.client.session is not None:
                 outcome.checks += 1
                 found = await asyncio.to_thread(differences, app.client.session, data)
@@ -140,7 +140,7 @@ async def replay(folder: Path, rounds: int, *, checks: int, seed: int = 1) -> Ou
     return outcome
 
 
-async def _until(true: Any, pilot: Any, seconds: float = 120.0) -> None:
+async def until(true: Any, pilot: Any, seconds: float = 120.0) -> None:
     """Wait. Raises TimeoutError."""
     end = time.monotonic() + seconds
     while not true():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +84,14 @@ def _start_reading(scan: FirstScan, wanted: Entry, live: LiveSettings) -> Readin
 def _view(wanted: Entry) -> View:
     """Import a view. Raises UsageError if it is not part of this version."""
     try:
-        return wanted.load()
+        view = wanted.load()
     except LookupError as error:
         raise UsageError(str(error)) from error
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # Polars installs a handler in which Ctrl+C is lost between its queries
+    return view
 
 
 def _computed(
