@@ -49,7 +49,7 @@ def _hide_or_return(data: Path, away: Path, draw: random.Random) -> None:
 
 
 async def play(folder: Path, seconds: float, seed: int) -> tuple[int, list[str]]:
-    """Press keys for some seconds, and 20 at least. Returns the number of keys and the last ones; raises what the dashboard raised."""
+    """Press keys for some seconds, and 20 at least; return their number and the last ones. Raises what the dashboard raised."""
     draw, data = random.Random(seed), folder / "data"
     players = [steps for name in NAMES if (steps := player(name, data)) is not None]
     for steps in players:
