@@ -41,7 +41,7 @@ class Inputs:
 
     ``past``: earlier snapshots of files since overwritten or removed, oldest first; only of kinds with ``keeps_versions``, and
     only as far as the session saw them. ``since_ms``: when the current versions of such files appeared (epoch ms). Results for
-    the present depend on neither.
+    the present depend on neither. ``roots``: the watched paths, absolute, in the order given.
     """
 
     version: int
@@ -55,6 +55,7 @@ class Inputs:
         repr=False, compare=False, default=None
     )
     since_ms: int = field(repr=False, compare=False, default=0)
+    roots: tuple[str, ...] = field(repr=False, compare=False, default=())
 
     def table(self, name: str) -> pl.DataFrame:
         """Return the input table ``name`` over all files: its declared columns plus ``file``.

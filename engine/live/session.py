@@ -273,7 +273,7 @@ class Session:
             names.update(self.views)
         for name in names:
             mine = (file for file in self._visits.with_problems if name in file.views(self.views))
-            made, keeping = registry.publish(name, general, mine), self._keeping[name]
+            made, keeping = registry.publish(name, general, mine, self.roots), self._keeping[name]
             self._inputs[name] = made.follow(self._inputs[name], keeping, self._now_ms()) if keeping else made
         registry.touched = set()
         self._problems = (*general, *(problem for file in self._visits.with_problems for problem in file.problems))

@@ -15,6 +15,9 @@ MODES = ("statistical", "published", "upstream")
 _RUN_RULE = re.compile(r"(last-n-runs|last-n-hours):([0-9]{1,9}(?:\.[0-9]+)?)")
 
 
+_SIZE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+
+
 class RunRule(NamedTuple):
     """Selection of the runs of a job: ``last-n-runs`` or ``last-n-hours`` with a number, or ``all``."""
 
@@ -47,6 +50,24 @@ def parse_direction_rules(texts: Sequence[str]) -> tuple[DirectionRule, ...]:
         if not sign or not pattern or better not in ("lower", "higher"):
             raise ValueError(f"direction {text!r} is not NAME=lower or NAME=higher")
         rules.append(DirectionRule(pattern.lower(), better))
+    return tuple(rules)
+
+
+class SizeRule(NamedTuple):
+    """The smallest change that counts (a share of the left side) of the metrics that ``pattern`` names."""
+
+    pattern: str
+    size: float
+
+
+def parse_size_rules(texts: Sequence[str]) -> tuple[SizeRule, ...]:
+    """Parse ``NAME=SHARE`` per text. Raises ValueError that names the bad text."""
+    rules = []
+    for text in texts:
+        pattern, _, size = text.rpartition("=")
+        if not pattern or not _SIZE.fullmatch(size):
+            raise ValueError(f"size {text!r} is not NAME=SHARE, such as *p99*=0.1")
+        rules.append(SizeRule(pattern, float(size)))
     return tuple(rules)
 
 
@@ -88,10 +109,14 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     worse_by: Annotated[
         float,
         option(
-            "A metric that is different counts as a regression if it is worse by at least this share of the left side.",
+            "A significant change counts as worse (or better) from this share of the left side on: 0.05 is 5 %.",
             low=0.0,
         ),
-    ] = 0.0
+    ] = 0.05
+    worse_by_of: Annotated[
+        tuple[str, ...],
+        option("Another worse-by for some metrics: NAME=SHARE; names as for mute."),
+    ] = ()
     mute: Annotated[
         tuple[str, ...],
         option("Metrics to show without counting them or failing for them, by name; * and ? match any text."),
@@ -130,6 +155,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
         """Check the options with their own notation. Raises ValueError."""
         parse_run_rule(self.select)
         parse_direction_rules(self.direction)
+        parse_size_rules(self.worse_by_of)
         if self.now:
             parse_now(self.now)
 

@@ -30,7 +30,7 @@ from engine.run_comparison.result.comparison_rows import (
 )
 from engine.run_comparison.result.result_tables import GAUGES, build_result, junit_suite
 from engine.run_comparison.runs.measurements import Measurements, read_measurements
-from engine.run_comparison.runs.runs import Runs, find_runs, name_problems, unread_by_upstream
+from engine.run_comparison.runs.runs import Runs, argument_of_runs, find_runs, name_problems, unread_by_upstream
 from engine.run_comparison.runs.samples import pool_by_unit
 from engine.run_comparison.runs.selection import Sides, choose_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
@@ -69,7 +69,7 @@ class RunComparison:
             at_ms, all_runs = context.at_ms, runs
             runs = memo.value("runs until", (all_runs, at_ms), lambda: all_runs.until(at_ms))
         problems, problems_of_run = name_problems(inputs.problems, inputs.files, runs)
-        sides = self._sides(runs, measurements, parameters, context)
+        sides = self._sides(inputs, runs, measurements, parameters, context)
         if parameters.mode == "upstream":
             jobs = {run.job_path for run in (*sides.left, *sides.right)}
             problems += unread_by_upstream(run for run in runs.runs if run.job_path in jobs)
@@ -78,7 +78,12 @@ class RunComparison:
         return build_result(inputs, parameters, sides, runs, comparison, problems, problems_of_run)
 
     def _sides(
-        self, runs: Runs, measurements: Measurements, parameters: ComparisonParameters, context: Context
+        self,
+        inputs: Inputs,
+        runs: Runs,
+        measurements: Measurements,
+        parameters: ComparisonParameters,
+        context: Context,
     ) -> Sides:
         now_ms = parse_now(parameters.now) if parameters.now else (context.at_ms or context.now_ms)
         choices = (
@@ -86,7 +91,9 @@ class RunComparison:
             parameters.include_failed, now_ms if parameters.select.startswith("last-n-hours") else None,
         )  # fmt: skip
         return context.memo.value(
-            "sides", (runs, choices), lambda: choose_sides(runs, parameters, now_ms, measurements)
+            "sides",
+            (runs, choices, inputs.roots),
+            lambda: choose_sides(runs, parameters, now_ms, measurements, argument_of_runs(inputs, runs)),
         )
 
     def _compare(

@@ -75,7 +75,7 @@ def _run_comparison(result: Any) -> None:
     rows = result.tables["metrics"].filter(~pl.col("pooled") & ~pl.col("muted"))
     effects = rows.filter(pl.col("verdict") == "different")["effect"]
     assert result.headline[0].value == f"{(effects == 'worse').sum()} worse, {(effects == 'better').sum()} better"
-    assert result.summary["regressions"] == len([f for f in result.findings if f.text.endswith(", worse")])
+    assert result.summary["regressions"] == len([f for f in result.findings if f.row and f.level == "severe"])
 
 
 DERIVED = {

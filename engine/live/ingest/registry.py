@@ -174,10 +174,13 @@ class Registry:
         file.problems = (*file.problems, Problem.at(file.path, "too-big", reason))
         self.touched.add(reader.view)
 
-    def publish(self, view: str, general: Iterable[Problem], files: Iterable[TrackedFile]) -> Inputs:
+    def publish(
+        self, view: str, general: Iterable[Problem], files: Iterable[TrackedFile], roots: tuple[str, ...] = ()
+    ) -> Inputs:
         """Return a new version of the view's inputs.
 
-        ``general``: problems of no file; ``files``: those with problems of their own that no reader has.
+        ``general``: problems of no file; ``files``: those with problems of their own that no reader has; ``roots``: the
+        watched paths.
         """
         self.flush(view)
         problems = list(general)
@@ -188,7 +191,7 @@ class Registry:
         self.versions[view] += 1
         version, rows = self.versions[view], self.stores[view].snapshot()
         infos, touched = self.indexes[view].snapshot(version)
-        return Inputs(version, infos, fold(problems), rows, rows.of, touched, _parts=rows.parts)
+        return Inputs(version, infos, fold(problems), rows, rows.of, touched, _parts=rows.parts, roots=roots)
 
     def flush(self, view: str) -> None:
         """Make frames of the gathered rows; files whose rows do not fit their tables get a problem."""

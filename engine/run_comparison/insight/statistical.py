@@ -17,10 +17,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.core.view import Level
-from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.parameters import ComparisonParameters, parse_size_rules
 from engine.run_comparison.runs.measurements import Floats, Ints, canonical_unit, is_time
 from engine.run_comparison.runs.samples import Samples, Side
 from engine.run_comparison.tables import GROUPS
+from engine.run_comparison.words import NAMING
 from engine.stats.ranks import hodges_lehmann, mann_whitney, merge_sorted
 from engine.stats.significance import benjamini_hochberg, brown_forsythe_p, ks_p_values
 
@@ -150,8 +151,16 @@ def usable_margin(threshold: float) -> float:
     return min(margin, 1.0 / margin)
 
 
-def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, counted: NDArray[np.bool_]) -> Verdicts:
-    """Decide all metrics for a margin.
+def decide(
+    evidence: Evidence,
+    samples: Samples,
+    margin: float,
+    alpha: float,
+    counted: NDArray[np.bool_],
+    large: NDArray[np.bool_],
+) -> Verdicts:
+    """Decide all metrics for a margin. ``large``: shifts of the size that counts; a significant one of them is a difference,
+    whatever the margin says, and one that no test can tell is undecided.
 
     ``counted``: metrics in the family for the false discovery rate; the others (pools of perf-tests' benchmark tool) form
     their own family.
@@ -168,7 +177,10 @@ def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, co
         spread = spread_q <= alpha
     words = np.full(evidence.p_value.shape, UNDECIDED, dtype=object)
     words[changed | spread] = DIFFERENT
-    words[proven] = EQUIVALENT
+    untold = (
+        large & (evidence.shift != 0) & (np.minimum(samples.left.sizes, samples.right.sizes) < fewest_values(alpha))
+    )
+    words[proven & ~(large & changed) & ~untold] = EQUIVALENT
     words[~evidence.compared] = MISSING
     needed = _runs_needed(evidence, samples, lower, upper, alpha)
     needed[words != UNDECIDED] = np.nan
@@ -286,11 +298,7 @@ def _single(values: Floats) -> Side:
     return Side(values, np.arange(values.size, dtype=np.int32), np.array([0, values.size], dtype=np.int64), values.size)
 
 
-NAMING = ("test", "verb", "resource", "subresource", "scope", "bucket")
-"""Columns whose words make up the name of a metric."""
-
-
-def muted(columns: dict[str, Any], patterns: Sequence[str]) -> NDArray[np.bool_]:
+def matching(columns: Mapping[str, Any], patterns: Sequence[str]) -> NDArray[np.bool_]:
     """Return per row of ``columns`` of the metrics table whether one of ``patterns`` matches it.
 
     A pattern (``*`` and ``?`` match any text, case is ignored) is compared with the words of the name joined by spaces, and
@@ -305,22 +313,28 @@ def muted(columns: dict[str, Any], patterns: Sequence[str]) -> NDArray[np.bool_]
     return np.fromiter((any(fnmatchcase(t, p) for t in both if t for p in wanted) for both in texts), bool, rows)
 
 
-def name_of(row: Mapping[str, Any]) -> str:
-    """Name a row of the metrics table in words."""
-    return " ".join(str(row[name]) for name in NAMING if row[name])
-
-
-def pattern_of(row: Mapping[str, Any]) -> str:
-    """Return a pattern that matches one row of the metrics table."""
-    return name_of(row).replace("[", "?").replace("*", "?")
-
-
 DIFFERENT_METRICS = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
 """Metrics that are different, without the benchmark tool's pools of several metrics."""
 IMPROVED = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "better")
-"""Metrics that are different for the better: they never fail a check."""
+"""Metrics that became better by enough to count: they never fail a check."""
 WORSENED = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "worse")
-"""Metrics that are different for the worse, by however little."""
+"""Metrics that became worse by enough to count: the regressions."""
+
+
+def least_sizes(columns: Mapping[str, Any], parameters: ComparisonParameters) -> Floats:
+    """Return the smallest relative change that counts for each metric: ``worse_by``, or the first rule of
+    ``worse_by_of`` that names it."""
+    least = np.full(len(columns["test"]), parameters.worse_by)
+    for rule in reversed(parse_size_rules(parameters.worse_by_of)):
+        least[matching(columns, (rule.pattern,))] = rule.size
+    return least
+
+
+def is_large(ratio: Floats, samples: Samples, least: Floats) -> NDArray[np.bool_]:
+    """Whether a ``ratio`` right / left differs from 1 by at least ``least``. A change from 0 exceeds any size."""
+    with np.errstate(all="ignore"):
+        ratio = np.where(np.isnan(ratio), samples.right.means / samples.left.means, ratio)
+    return (np.abs(ratio - 1.0) >= least - 1e-9) | (samples.left.means == 0) | np.isnan(ratio)
 
 
 def effects(
@@ -342,32 +356,26 @@ def effects(
     return found
 
 
-def mark(metrics: pl.DataFrame, parameters: ComparisonParameters) -> pl.DataFrame:
-    """Add the column ``regression`` to the metrics: different, for the worse, by at least ``worse_by`` of the left side."""
-    ratio = pl.col("ratio") if parameters.mode == "statistical" else 1.0 / pl.col("ratio")
-    means = pl.col("mean_right") / pl.col("mean_left")
-    ratio = pl.coalesce(ratio, pl.when(means.is_not_nan()).then(means), float("inf"))
-    size = pl.when(pl.col("direction") == "lower").then(ratio - 1.0).otherwise(1.0 - ratio)
-    # A change from 0 exceeds any size.
-    large = (size >= parameters.worse_by) | (pl.col("mean_left") == 0)
-    is_worse = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "worse") & large
-    return metrics.with_columns(is_worse.fill_null(False).alias("regression"))
-
-
 def level_of(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
     """Return the level of each regression: severe if there are more than may pass."""
     return "severe" if summary["regressions"] > parameters.regressions else "low"
 
 
 def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
-    """Return the level of the overall verdict; improvements are no reason to fail."""
+    """Return the level of the whole comparison: that of "similar enough", and what cannot be told is not fine."""
+    level = similar_level(summary, parameters)
+    return "moderate" if summary["untold"] and level != "severe" else level
+
+
+def similar_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
+    """Return the level of "similar enough"; improvements are no reason to fail."""
     share = summary["share"]
     if summary["pass"]:
         return "ok"
     matched_or_better = summary["matched"] + min(summary["better"], summary["mismatched"])
     if share is not None and share < parameters.pass_share <= matched_or_better / max(summary["total"], 1):
         return "low"
-    return "severe" if summary["pass"] is False else "moderate"
+    return "severe" if summary["pass"] is False else "low"
 
 
 def verdicts_by_label(metrics: pl.DataFrame, by: str) -> pl.DataFrame:

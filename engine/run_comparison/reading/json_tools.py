@@ -341,6 +341,14 @@ class KubeBurner(JsonTool):
         moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)
         if moment is not None and 0 < moment < (out.report_ms or math.inf):  # 0 means no time
             out.report_ms = moment
+        if name == "jobSummary":
+            config = fields.get("jobConfig")
+            job = as_text(config.get("name")) if isinstance(config, dict) else job
+            if "elapsedTime" in fields:
+                out.add(Series("kube-burner", job, "elapsedTime", bucket="value", unit="s"), fields["elapsedTime"])
+            if isinstance(fields.get("passed"), bool):
+                out.end(fields["passed"])
+            return
         quantile = fields.get("quantileName")
         if quantile is not None:
             for bucket in self._quantiles:

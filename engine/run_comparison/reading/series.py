@@ -86,6 +86,8 @@ class Collected:
         self.no_values = False
         """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
+        self.result: str | None = None
+        """How the run ended, where the file says it: SUCCESS or FAILURE."""
         self.directions: dict[Direction, None] = {}
         """The file's statements on which values are better."""
         self.problems = Problems()
@@ -114,6 +116,10 @@ class Collected:
         self.series.append(packed)
         self.value.append(number)
         return True
+
+    def end(self, passed: bool) -> None:
+        """Note whether the run passed; one that failed stays failed."""
+        self.result = "SUCCESS" if passed and self.result != "FAILURE" else "FAILURE"
 
     def direct(self, kind: str, field: Literal["unit", "verb"], name: str, better: str) -> None:
         """Note a ``Direction`` that the file states."""
@@ -162,6 +168,8 @@ class Collected:
             facts.append(("no-values", None, None))
         if self.report_ms is not None:
             facts.append(("report", self.report_ms, None))
+        if self.result is not None:
+            facts.append(("finished", None, self.result))
         if facts:
             rows["run_facts"] = dict(
                 zip(("fact", "time_ms", "result"), map(list, zip(*facts, strict=True)), strict=True)

@@ -16,7 +16,7 @@ from engine.core.reading import Problem
 from engine.run_comparison.insight import change_points, resampling, statistical
 from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
 from engine.run_comparison.insight.resampling import RunScores
-from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather, muted
+from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather, matching
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import benchmark_tool, published
 from engine.run_comparison.perf_tests.benchmark_tool import BenchmarkKey
@@ -25,6 +25,7 @@ from engine.run_comparison.runs.measurements import Floats, Ints, Measurements, 
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Pool, Samples, UnitAwarePool
 from engine.run_comparison.runs.selection import Sides
+from engine.run_comparison.words import NAMING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +107,7 @@ def _first_series(measurements: Measurements, codes: Iterable[int]) -> Series:
 def _columns(
     names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], directions: list[str]
 ) -> dict[str, pl.Series]:
-    columns = {name: [row[i] for row in names] for i, name in enumerate(statistical.NAMING)}
+    columns = {name: [row[i] for row in names] for i, name in enumerate(NAMING)}
     for name in ("unit", "kind", "metric"):
         columns[name] = [getattr(key, name) for key in keys]
     columns["direction"] = directions
@@ -119,7 +120,8 @@ class Comparison:
 
     ``columns``: columns of the metrics table by name. ``samples``: samples by the ``row`` column. ``counted``,
     ``matched``: per row of the columns. ``share``: matched share of the counted metrics, with its ``interval``. ``changes``
-    are along ``axis``, those of ``by_job`` along the runs of one job each.
+    are along ``axis``, those of ``by_job`` along the runs of one job each. ``untold``: counted metrics that look worse, with
+    fewer values than any test needs.
     """
 
     columns: dict[str, Any]
@@ -137,6 +139,7 @@ class Comparison:
     problems: tuple[Problem, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
     by_job: tuple[tuple[str, Axis, tuple[MetricChanges, ...]], ...] = ()
+    untold: int = 0
 
 
 def _base_columns(names: RowNames, samples: Samples, mute: Sequence[str]) -> dict[str, Any]:
@@ -146,7 +149,7 @@ def _base_columns(names: RowNames, samples: Samples, mute: Sequence[str]) -> dic
     columns["mean_left"], columns["mean_right"] = samples.left.means, samples.right.means
     columns["row"] = np.arange(samples.count)
     columns["pooled"] = np.arange(samples.count) >= names.metrics
-    columns["muted"] = muted(names.columns, mute)
+    columns["muted"] = matching(names.columns, mute)
     return columns
 
 
@@ -170,8 +173,18 @@ def _words(compared: NDArray[np.bool_], matched: NDArray[np.bool_]) -> list[str]
     ]
 
 
-def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
-    return statistical.effects(shift, real, samples, names.columns["unit"], names.directions)
+def _effects_of_means(
+    left: Floats,
+    right: Floats,
+    mismatched: NDArray[np.bool_],
+    names: RowNames,
+    samples: Samples,
+    parameters: ComparisonParameters,
+) -> list[str]:
+    """Return the effects in a mode that compares means: mismatched, and different by enough to count."""
+    least = statistical.least_sizes(names.columns, parameters)
+    large = statistical.is_large(np.where(left == 0, np.nan, right / left), samples, least)
+    return statistical.effects(right - left, mismatched & large, samples, names.columns["unit"], names.directions)
 
 
 def _share(matched: NDArray[np.bool_], counted: NDArray[np.bool_]) -> float | None:
@@ -199,7 +212,7 @@ def benchmark_comparison(
     columns["ratio"], columns["p_value"], columns["matched"] = answer.ratio, answer.p_value, answer.matched
     columns["upstream_matched"] = answer.matched
     columns["verdict"] = _words((left.n > 0) & (right.n > 0), answer.matched)
-    columns["effect"] = _effects(right.mean - left.mean, ~answer.matched, names, pool.samples)
+    columns["effect"] = _effects_of_means(left.mean, right.mean, ~answer.matched, names, pool.samples, parameters)
     share = _share(answer.matched, counted)
     verdict, passed = published.passes(share, parameters.pass_share)
     notes = (
@@ -233,7 +246,9 @@ def published_comparison(
     columns["ratio"], columns["similarity"], columns["matched"] = answer.ratio, answer.similarity, answer.matched
     columns["verdict"] = _words(answer.compared, answer.matched)
     mismatched = answer.compared & ~answer.matched
-    columns["effect"] = _effects(answer.mean_right - answer.mean_left, mismatched, names, pooled.samples)
+    columns["effect"] = _effects_of_means(
+        answer.mean_left, answer.mean_right, mismatched, names, pooled.samples, parameters
+    )
     rows = np.flatnonzero(part)
     counted = answer.compared & ~columns["muted"]
     share = _share(answer.matched, counted)
@@ -320,7 +335,7 @@ def statistical_comparison(
     )
     progress(0.6, "resampling runs")
     rows = _statistical_rows(pooled, pool, measurements, runs, parameters, memo, check)
-    counted = part & ~muted(rows.names.columns, parameters.mute)[: len(part)]
+    counted = part & ~matching(rows.names.columns, parameters.mute)[: len(part)]
     resamples = resampling.resample(pooled.samples, evidence, counted, parameters.draws, parameters.seed, memo, check)
     progress(0.8, "change points")
     axis = change_points.time_axis(sides.left, sides.right)
@@ -361,16 +376,20 @@ def _judge(
     """
     margin = statistical.usable_margin(parameters.threshold)
     pools = rows.pools.count
-    parts = (
-        (evidence, statistical.decide(evidence, pooled.samples, margin, parameters.alpha, taken)),
-        (
-            rows.pool_evidence,
-            statistical.decide(rows.pool_evidence, rows.pools, margin, parameters.alpha, np.ones(pools, dtype=bool)),
-        ),
+    ratio = np.concatenate([as_ratio(each, each.shift) for each in (evidence, rows.pool_evidence)])
+    large = statistical.is_large(ratio, rows.samples, statistical.least_sizes(rows.names.columns, parameters))
+    metrics = len(part)
+    parts = tuple(
+        (each, statistical.decide(each, samples, margin, parameters.alpha, counted, is_large))
+        for each, samples, counted, is_large in (
+            (evidence, pooled.samples, taken, large[:metrics]),
+            (rows.pool_evidence, rows.pools, np.ones(pools, dtype=bool), large[metrics:]),
+        )
     )
     columns = _base_columns(rows.names, rows.samples, parameters.mute)
     columns["median_left"], columns["median_right"] = rows.samples.left.medians, rows.samples.right.medians
-    for name, shift in (("ratio", "shift"), ("ratio_low", "low"), ("ratio_high", "high")):
+    columns["ratio"] = ratio
+    for name, shift in (("ratio_low", "low"), ("ratio_high", "high")):
         columns[name] = np.concatenate([as_ratio(each, getattr(each, shift)) for each, _ in parts])
     for name in ("p_value", "spread_p", "cliffs_delta"):
         columns[name] = np.concatenate([getattr(each, name) for each, _ in parts])
@@ -386,7 +405,12 @@ def _judge(
     columns["matched"] = inside
     columns["runs_needed"] = statistical.in_runs(needed, rows.samples)
     moved = np.concatenate([each.shift for each, _ in parts])
-    columns["effect"] = _effects(moved, changed | (words == statistical.DIFFERENT), rows.names, rows.samples)
+    columns["effect"] = statistical.effects(
+        moved, changed & large, rows.samples, rows.names.columns["unit"], rows.names.directions
+    )
+    would = statistical.effects(
+        moved, large & compared, rows.samples, rows.names.columns["unit"], rows.names.directions
+    )
     has_key = rows.names.key_of >= 0
     benchmark_matched = (
         has_key & benchmark.matched[np.where(has_key, rows.names.key_of, 0)] if has_key.any() else has_key
@@ -403,11 +427,14 @@ def _judge(
     different = int(((words == statistical.DIFFERENT)[shown] & counted).sum())
     verdict, passed = statistical.overall(share, (low, high), rows.samples, parameters.pass_share, different)
     notes = [
-        f"Statistical mode: ratio right/left (Hodges-Lehmann) with its {1 - 2 * parameters.alpha:.0%} interval; "
+        f"Worse and better: q ≤ {parameters.alpha:g} and changed by {100 * parameters.worse_by:g} % or more (worse-by). "
+        f"Ratio right/left (Hodges-Lehmann: the median of all pairwise ratios) with its {1 - 2 * parameters.alpha:.0%} interval; "
         f"equivalent if the interval lies within {margin:g} to {1 / margin:.3g}, different if q ≤ {parameters.alpha:g}.",
     ]
     fewest = statistical.fewest_values(parameters.alpha)
-    if total and int(np.minimum(rows.samples.left.sizes, rows.samples.right.sizes).max()) < fewest:
+    values = np.minimum(rows.samples.left.sizes, rows.samples.right.sizes)
+    untold = (np.array(would) == "worse")[shown] & counted & (values[shown] < fewest)
+    if total and int(values.max()) < fewest:
         alpha = f"{parameters.alpha:g}"
         notes.insert(0, f"With fewer than {fewest} values on each side no metric can be different at alpha {alpha}.")
     if changes.searched < total:
@@ -418,7 +445,7 @@ def _judge(
         )
     return Comparison(
         _take(columns, shown), rows.samples, counted, matched, verdict, passed, share, (low, high), scores, axis,
-        changes.metrics, tuple(notes), _mixed_units(pooled, part),
+        changes.metrics, tuple(notes), _mixed_units(pooled, part), untold=int(untold.sum()),
     )  # fmt: skip
 
 

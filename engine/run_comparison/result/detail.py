@@ -11,12 +11,12 @@ import numpy as np
 
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.change_points import Axis, MetricChanges, all_series
-from engine.run_comparison.insight.statistical import name_of
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples
+from engine.run_comparison.words import title_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Detail:
     """Samples by the ``row`` column of the metrics table, and what is drawn with them.
 
     Runs of both sides are newest first; ``axis``: all runs in time order; ``changes``: change points by row; ``margin`` and
-    ``upper``: the limits of the ratio in force; ``token``: equal for results of the same inputs and parameters.
+    ``upper``: the limits of the ratio; ``names``: the sides, short; ``token``: equal for results of the same inputs.
     """
 
     samples: Samples
@@ -37,6 +37,7 @@ class Detail:
     alpha: float
     left_patterns: tuple[str, ...]
     right_patterns: tuple[str, ...]
+    names: tuple[str, str]
     token: object
 
     def sample(self, row: int) -> tuple[Floats, Floats]:
@@ -96,8 +97,8 @@ def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonPar
     """Explain a metrics ``row`` in the mode of ``parameters``."""
     left, right = detail.sample(row["row"])
     unit = f" {row['unit']}" if row["unit"] else ""
-    facts = [Fact(name_of(row), "")]
-    for word, values, runs in (("left", left, row["runs_left"]), ("right", right, row["runs_right"])):
+    facts = [Fact(title_of(row), "")]
+    for word, values, runs in ((detail.names[0], left, row["runs_left"]), (detail.names[1], right, row["runs_right"])):
         if not values.size:
             facts.append(Fact(word, "no values", "low"))
             continue
@@ -143,8 +144,12 @@ def _statistical(
     )
     inside = margin <= numbers.ratio_low and numbers.ratio_high <= 1 / margin
     significant = q <= parameters.alpha
+    over = "/".join(reversed(detail.names))
     facts = [
-        Fact("ratio", f"{_number(numbers.ratio)} right/left (Hodges-Lehmann), {confidence} {interval}"),
+        Fact(
+            "ratio",
+            f"{_number(numbers.ratio)} {over} (median of all pairwise ratios), {confidence} {interval}",
+        ),
         Fact(
             "margin",
             f"{margin:.3g} to {1 / margin:.3g}: the interval lies {'inside' if inside else 'not inside'}; "
@@ -165,7 +170,7 @@ def _statistical(
     ]
     verdict = str(row["verdict"])
     if row["changed"] and verdict == statistical.EQUIVALENT:
-        verdict += ", changed: the shift is real and too small to matter"
+        verdict += ", changed by less than counts (worse-by)"
     if verdict == statistical.UNDECIDED and row["runs_needed"] is not None:
         verdict += f": about {row['runs_needed']} more runs per side"
     if row["effect"]:
@@ -190,7 +195,8 @@ def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
     for point, position in zip(changes.points, changes.positions, strict=True):
         run = detail.axis.runs[position]
         side = detail.axis.inside(position)
-        where = "where the side changes" if side == "between" else f"inside the {side} side"
+        named = dict(zip(("left", "right"), detail.names, strict=True))
+        where = "where the side changes" if side == "between" else f"inside {named[side]}"
         change = point.relative_change
         share = f" ({change:+.1%})" if math.isfinite(change) else ""
         text = f"from {run.job}/{run.name} on: {_number(point.mean_before)} to {_number(point.mean_after)}{unit}{share}"
@@ -203,14 +209,14 @@ def _why_benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> 
     word = "matched" if row["upstream_matched"] else "mismatched"
     left, right = row["mean_left"], row["mean_right"]
     ratio = left / right if left is not None and right else math.nan
-    text = f"{word} ({parameters.scheme}): means left/right {_number(ratio)}"
+    text = f"{word} ({parameters.scheme}): ratio of means left/right {_number(ratio)}"
     if not row["disagree"]:
         return text
     if row["upstream_matched"]:
         if left is not None and right is not None and max(left, right) < parameters.min_average:
             return f"{text}; both lie below {parameters.min_average:g} and are excused"
         if parameters.scheme == "avg":
-            return f"{text} lies within the limits; the ranks tell the samples apart and the interval leaves the margin"
+            return f"{text} lies within the limits; the ranks tell the samples apart"
         return f"{text}; its p is above the threshold, the exact rank test over the whole comparison is not"
     if parameters.scheme == "ks":
         return f"{text}; a p below {parameters.threshold:g} says that there is a change, not that it matters"

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.core import units
 from engine.core.reading import Problem
-from engine.core.view import Finding, Headline, Inputs, Level, Result, Trend
+from engine.core.view import LEVELS, Finding, Headline, Inputs, Level, Result, Trend
 from engine.output.export import at_least
 from engine.output.exposition import Gauge
 from engine.output.junit import Case, Suite
@@ -22,7 +21,6 @@ from engine.run_comparison.insight.statistical import (
     DIFFERENT_METRICS,
     geometric_mean,
     level_of,
-    name_of,
     overall_level,
     size_times_evidence,
     verdicts_by_label,
@@ -30,9 +28,11 @@ from engine.run_comparison.insight.statistical import (
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
+from engine.run_comparison.runs.measurements import canonical_unit, is_time
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
-from engine.run_comparison.runs.selection import Sides, in_words, shorten
+from engine.run_comparison.runs.selection import Sides, counts_as_finished, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
+from engine.run_comparison.words import change_text, side_names, size_text, title_of
 
 MAX_FINDINGS = 200
 """Most regressions, and most improvements, with a finding of their own; the rest share one."""
@@ -51,11 +51,16 @@ def worse_by(ratio: float) -> str:
 
 
 def changed_in_words(summary: Mapping[str, Any]) -> str:
-    """Word the numbers of worse and better metrics; if both are 0, also the undecided ones."""
+    """Word the numbers of worse and better metrics; if both are 0, also those that look worse or are undecided."""
     words = f"{summary['worse']} worse, {summary['better']} better"
+    if summary["untold"]:
+        return f"{words}, {summary['untold']} may be worse"
     decided = summary["worse"] or summary["better"] or not summary["undecided"]
     return words if decided else f"{words}, {summary['undecided']} undecided"
 
+
+SIMILAR = {True: "yes", False: "no", None: "not known"}
+"""Whether the sides are similar enough, in words."""
 
 NAMED_IN_REVIEW = 3
 """Regressions named in the review line."""
@@ -63,51 +68,78 @@ NAMED_IN_REVIEW = 3
 
 def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters) -> str:
     """Return one line for a review: counts, overall change, largest regressions, both sides."""
-    text = f"{changed_in_words(summary)} of {summary['total']} metrics"
+    text = f"{changed_in_words(summary)} of {_metrics(summary['total'])}"
     if summary["geometric_mean"] is not None:
         text += f", geometric mean {worse_by(summary['geometric_mean'])}"
     if summary["muted"]:
         text += f", {summary['muted']} muted"
     rows = metrics.filter("regression")
-    worst = []
-    for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True):
-        left, right = _middles(row)
-        worst.append(f"{name_of(row)} {left:.4g} to {right:.4g} {row['unit']}".rstrip())
+    worst = [
+        f"{title_of(row)} {change_text(*middles(row), row['unit'])}"
+        for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True)
+    ]
     more = f" and {rows.height - len(worst)} more" if rows.height > len(worst) else ""
     listed = f"; worst: {', '.join(worst)}{more}" if worst else ""
-    sides = f"{summary['runs_right']} runs of {summary['right']} against {summary['runs_left']} of {summary['left']}"
-    return f"{summary['verdict']}: {text}{listed} ({sides}, {parameters.mode})"
+    sides = f"{_runs(summary['runs_right'])} of {summary['right']} against {_runs(summary['runs_left'])} of {summary['left']}"
+    similar = f"similar enough: {SIMILAR[summary['pass']]}"
+    return f"{summary['right_name']} against {summary['left_name']}: {text}{listed}; {similar} ({sides}, {parameters.mode})"
+
+
+def _metrics(count: int) -> str:
+    return f"{count} metric{'' if count == 1 else 's'}"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def findings(
-    summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters
+    summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters, sides: Sides
 ) -> tuple[Finding, ...]:
-    """Return the overall verdict, then regressions and other differences, each the largest first.
+    """Return the whole comparison, regressions and other differences: the worst level first, within it the largest.
 
-    Only the verdict and regressions can be worse than ok.
+    Only the whole and regressions can be worse than ok, and improvements whose direction is a guess.
     """
-    share = f"{summary['matched']} of {summary['total']} metrics matched ({percent(summary['share'])})"
-    if summary["share_low"] is not None:
-        share += f", {percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs"
-    counted = f"{summary['regressions']} regressions, {summary['better']} for the better"
-    text = f"{summary['verdict']}: {share}; {percent(parameters.pass_share)} are needed; {counted}"
+    names = f"{summary['right_name']} against {summary['left_name']}"
+    share = f"{summary['matched']} of {_metrics(summary['total'])} ({percent(summary['share'])})"
+    similar = f"similar enough: {SIMILAR[summary['pass']]}, {share}, {percent(parameters.pass_share)} are needed"
     level = overall_level(summary, parameters)
-    if level == "low":
-        text += ", without which it would pass"
+    text = f"{names}: {changed_in_words(summary)}; {similar}"
+    if summary["untold"]:
+        fewest = statistical.fewest_values(parameters.alpha)
+        look = f"{summary['untold']} of {_metrics(summary['total'])} may be worse by {100 * parameters.worse_by:g} % or more"
+        text = f"{names}: {look}, and fewer than {fewest} values a side cannot tell: measure {fewest} runs of each"
+        rows = metrics.filter((pl.col("verdict") == statistical.UNDECIDED) & ~pl.col("pooled") & ~pl.col("muted"))
+        for row in _largest_first(rows).head(1).iter_rows(named=True):
+            text += f"; the largest: {title_of(row)} {change_text(*middles(row), row['unit'])}"
+    elif level == "low" and summary["pass"] is False:
+        text += "; the better ones explain it"
     found = [Finding(level, "comparison", text)]
     picked = metrics.filter(DIFFERENT_METRICS & (pl.col("n_left") > 0))
-    found += _of_metrics(picked.filter("regression"), level_of(summary, parameters), "regressions", parameters)
-    found += _of_metrics(picked.filter(~pl.col("regression")), "ok", "differences that are no regression", parameters)
-    return tuple(found)
+    found += _of_metrics(picked.filter("regression"), level_of(summary, parameters), "regressions", summary)
+    better = pl.col("effect") == "better"
+    doubted: Level = "moderate" if sides.guess else "ok"
+    for rows, of_rows, what in (
+        (picked.filter(better), doubted, "changes for the better"),
+        (picked.filter(~pl.col("regression") & ~better), "ok", "differences that are no regression"),
+    ):
+        found += _of_metrics(rows, of_rows, what, summary, sides.guess if of_rows == "moderate" else "")
+    return tuple(sorted(found, key=lambda finding: -LEVELS.index(finding.level)))
 
 
-def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: ComparisonParameters) -> list[Finding]:
+def _of_metrics(
+    rows: pl.DataFrame, level: Level, what: str, summary: Mapping[str, Any], guess: str = ""
+) -> list[Finding]:
     largest = _largest_first(rows).head(MAX_FINDINGS)
+    doubt = ""
+    if guess:
+        doubt = f"; only {guess} say{'' if guess.endswith('s') else 's'} which side is the newer: set left and right"
+        what = "changes"
     found = [
         Finding(
             level,
-            name_of(row),
-            _sentence(row, parameters),
+            title_of(row),
+            _sentence(row, summary) + doubt,
             ("metrics", tuple(row[name] for name in METRICS.key)),
             cause=_same_operation(row, what),
         )
@@ -130,26 +162,26 @@ def _largest_first(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.sort(pl.col("ratio").log().abs().fill_null(float("inf")), descending=True, maintain_order=True)
 
 
-def _middles(row: Mapping[str, Any]) -> tuple[float, float]:
+def middles(row: Mapping[str, Any]) -> tuple[float, float]:
     """Return the values behind the ratio: medians in the statistical mode, else means."""
     name = "mean" if row["median_left"] is None or row["median_right"] is None else "median"
     return row[f"{name}_left"], row[f"{name}_right"]
 
 
-def _sentence(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
-    left, right = _middles(row)
-    text = f"{left:.6g} against {right:.6g} {row['unit']}".rstrip()
-    if row["ratio"] is not None:
-        side = "right/left" if parameters.mode == "statistical" else "left/right"
-        text += f", ratio {side} {row['ratio']:.3g}"
-    if row["ratio_low"] is not None and row["ratio_high"] is not None:
-        text += f" [{row['ratio_low']:.3g}, {row['ratio_high']:.3g}]"
-    if row["q_value"] is not None:
-        text += f", q {row['q_value']:.2g}"
-    elif row["p_value"] is not None:
-        text += f", p {row['p_value']:.2g}"
-    text += f", n {row['n_left']} and {row['n_right']}"
-    return f"{text}, {row['effect']}" if row["effect"] else text
+def _sentence(row: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    """Say what changed by how much, from which side to which, and how sure that is."""
+    text = change_text(*middles(row), row["unit"])
+    ratio = row["ratio"]
+    if ratio:
+        time = is_time(canonical_unit(row["unit"]).name)
+        text += f", {size_text(ratio if summary['mode'] == 'statistical' else 1 / ratio, time=time)}"
+    if row["direction"] == "higher":
+        text += ", higher is better"
+    sure = next(
+        ((word, row[name]) for word, name in (("q", "q_value"), ("p", "p_value")) if row[name] is not None), None
+    )
+    tested = "" if sure is None else f", {sure[0]} < 0.001" if sure[1] < 0.001 else f", {sure[0]} {sure[1]:.2g}"
+    return f"{text} ({summary['left_name']} → {summary['right_name']}{tested})"
 
 
 def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
@@ -159,38 +191,30 @@ def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level
     metrics are skipped; improvements pass.
     """
     summary = result.summary
-    gates = {finding.subject: finding for finding in reversed(at_least(result.findings, failing))}
+    failed = at_least(result.findings, failing)
+    gates = {finding.row[1]: finding for finding in failed if finding.row is not None}
     overall = next(finding for finding in result.findings if finding.subject == "comparison")
     group, name = "run-comparison", "whole comparison"
-    if gates.get("comparison") is overall:
+    if overall in failed:
         cases = [Case(group, name, "failure", overall.text, overall.level)]
     else:
         cases = [Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)]
     level = level_of(summary, parameters)
     worse_fails = bool(at_least((overall.__class__(level, "", ""),), failing))
-    names = (
-        "test",
-        "verb",
-        "resource",
-        "subresource",
-        "scope",
-        "bucket",
-        "verdict",
-        "pooled",
-        "metric",
-        "regression",
-        "muted",
-    )
-    for row in result.tables["metrics"].select(names).iter_rows(named=True):
+    for row in (
+        result.tables["metrics"].select(*METRICS.key, "verdict", "pooled", "regression", "muted").iter_rows(named=True)
+    ):
         if row["pooled"]:
             continue
-        name = " ".join([row[part] for part in names[1:6] if row[part]]) or "value"
-        if row["metric"] and row["metric"] not in name:
-            name += f" ({row['metric']})"
-        group = f"run-comparison.{row['test'] or 'metrics'}"
-        if row["regression"] and worse_fails:
-            finding = gates.get(name_of(row))
-            cases.append(Case(group, name, "failure", finding.text if finding else "worse", level))
+        group, finding = (
+            f"run-comparison.{row['test'] or 'metrics'}",
+            gates.get(tuple(row[name] for name in METRICS.key)),
+        )
+        name = title_of(row)
+        if finding is not None or (row["regression"] and worse_fails):
+            cases.append(
+                Case(group, name, "failure", finding.text if finding else "worse", finding.level if finding else level)
+            )
         elif row["muted"] or row["verdict"] in ("missing", "undecided"):
             cases.append(Case(group, name, "skipped", "muted" if row["muted"] else row["verdict"]))
         else:
@@ -210,9 +234,8 @@ def build_result(
 ) -> Result:
     """Return the result that all front ends show."""
     metrics = METRICS.sorted(
-        statistical.mark(
-            _without_nan(METRICS.frame(comparison.columns)).with_columns(size_times_evidence().alias("evidence")),
-            parameters,
+        _without_nan(METRICS.frame(comparison.columns)).with_columns(
+            size_times_evidence().alias("evidence"), statistical.WORSENED.fill_null(False).alias("regression")
         )
     )
     tables = {
@@ -226,19 +249,22 @@ def build_result(
     summary["review"] = review_line(summary, metrics, parameters)
     begun = [(run.started_ms, run.name) for run in (*sides.left, *sides.right) if run.started_ms is not None]
     notes = [note for note in (sides.note, runs.left_out) if note]
-    notes += [_selection_note(parameters, sides), *comparison.notes]
+    notes += [
+        _selection_note(parameters, sides, runs, (summary["left_name"], summary["right_name"])),
+        *comparison.notes,
+    ]
     upper = parameters.upper if parameters.mode == "published" else 1.0 / max(parameters.threshold, 1e-9)
     return Result(
         view="run-comparison",
         summary=summary,
         tables=tables,
-        headline=_headline(summary, parameters),
-        findings=findings(summary, metrics, parameters),
+        headline=_headline(summary, parameters, sides),
+        findings=findings(summary, metrics, parameters, sides),
         notes=tuple(notes),
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
         trend=Trend("worse", (float(summary["worse"]),)),
-        answer=_answer(metrics, sides),
+        answer=_answer(summary, metrics),
         latest=f"run {max(begun)[1]}" if begun else "",
         detail=Detail(
             comparison.samples,
@@ -251,6 +277,7 @@ def build_result(
             parameters.alpha,
             sides.left_patterns,
             sides.right_patterns,
+            (summary["left_name"], summary["right_name"]),
             (inputs.version, parameters, tuple(run.key for run in (*sides.left, *sides.right))),
         ),
     )
@@ -273,12 +300,15 @@ def _summary(
         in_words(shorten(patterns, runs, strict=strict, failed=failed))
         for patterns in (sides.left_patterns, sides.right_patterns)
     )
+    left_name, right_name = side_names(left, right)
     return {
         "mode": parameters.mode,
         "scheme": parameters.scheme if parameters.mode == "upstream" else None,
         "threshold": parameters.threshold,
         "left": left,
         "right": right,
+        "left_name": left_name,
+        "right_name": right_name,
         "runs_left": len(sides.left),
         "runs_right": len(sides.right),
         "matched": matched,
@@ -296,6 +326,7 @@ def _summary(
         "worse": metrics.filter(statistical.WORSENED).height,
         "better": metrics.filter(statistical.IMPROVED).height,
         "regressions": int(metrics["regression"].sum()),
+        "untold": comparison.untold,
         "muted": metrics.filter(pl.col("muted") & ~pl.col("pooled")).height,
         "geometric_mean": mean,
         "geometric_mean_of": of,
@@ -313,28 +344,35 @@ def _without_nan(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
-def _answer(metrics: pl.DataFrame, sides: Sides) -> str:
+def _answer(summary: Mapping[str, Any], metrics: pl.DataFrame) -> str:
     """Return between what was compared and which metric became worst, as a sentence."""
-    before, after = (
-        " and ".join(dict.fromkeys(run.job or run.name for run in side)) for side in (sides.left, sides.right)
-    )
-    between = f"{before} → {after}" if before != after else f"{before}: {len(sides.left)} → {len(sides.right)} runs"
+    between = f"{summary['left_name']} → {summary['right_name']}"
     worse = _largest_first(metrics.filter("regression"))
-    if worse.is_empty():
-        return f"{between}: nothing became worse"
-    row = worse.row(0, named=True)
-    left, right = _middles(row)
-    change = units.number(left, 3), units.number(right, 3)
-    return f"{between}: {worse.height:,} worse, most {name_of(row)}, {change[0]} → {change[1]} {row['unit']}".rstrip()
+    for row in worse.head(1).iter_rows(named=True):
+        return f"{between}: {worse.height:,} worse, most {title_of(row)}, {change_text(*middles(row), row['unit'])}"
+    if summary["untold"]:
+        return f"{between}: {summary['untold']:,} may be worse, too few values to tell"
+    return f"{between}: nothing became worse"
 
 
-def _selection_note(parameters: ComparisonParameters, sides: Sides) -> str:
-    failed = sum(1 for run in (*sides.left, *sides.right) if run.ci and not run.success)
+def _selection_note(parameters: ComparisonParameters, sides: Sides, runs: Runs, names: tuple[str, str]) -> str:
+    """Say how many runs are compared, and what one run a side cannot show."""
+    failed = sum(1 for run in (*sides.left, *sides.right) if (run.finished or run.ci) and not run.success)
     odd = f"; {failed} of them did not finish with SUCCESS" if failed else ""
-    runs = "run" if len(sides.left) == 1 else "runs"
-    return (
-        f"{len(sides.left)} {runs} on the left and {len(sides.right)} on the right (select {parameters.select}){odd}."
+    jobs = {run.job_path for run in (*sides.left, *sides.right)}
+    ended = sum(
+        1 for path in jobs for run in runs.jobs[path] if run.values and not counts_as_finished(run, strict=False)
     )
+    if not parameters.include_failed and ended > failed:
+        odd += f"; {_runs(ended - failed)} that failed or did not end left out (include-failed)"
+    left, right = (f"{_runs(len(side))} of {name}" for side, name in zip((sides.left, sides.right), names, strict=True))
+    text = f"{left} and {right} (select {parameters.select}){odd}."
+    if parameters.mode == "statistical" and min(len(sides.left), len(sides.right)) == 1:
+        text += (
+            " With one run on a side only the values inside the runs are compared: what differs from run to run (machine, "
+            "neighbours, warm-up) cannot be seen."
+        )
+    return text
 
 
 def _runs_table(
@@ -419,25 +457,36 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
     return CHANGE_POINTS.sorted(CHANGE_POINTS.frame(columns))
 
 
-def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tuple[Headline, ...]:
-    level = statistical.overall_level(summary, parameters)
-    interval = (
-        f"{percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs; "
-        if summary["share_low"] is not None
-        else ""
-    )
-    basis = f"{interval}{summary['runs_left']} against {summary['runs_right']} runs"
+def _headline(summary: dict[str, Any], parameters: ComparisonParameters, sides: Sides) -> tuple[Headline, ...]:
     changed = changed_in_words(summary)
+    level: Level = "ok" if 2 * summary["undecided"] < summary["total"] else ""
+    if summary["regressions"]:
+        level = statistical.level_of(summary, parameters)
+    elif summary["untold"] or (sides.guess and summary["better"]):
+        level = "moderate"
+    facts = [f"{_runs(summary['runs_right'])} against {summary['runs_left']}"]
+    facts += [f"{summary['muted']} muted"] if summary["muted"] else []
+    facts += [f"only {sides.guess} say which is newer"] if sides.guess else []
+    left, right = side_names(summary["left"], summary["right"], 14)
+    limits = f"from {percent(parameters.pass_share)} on"
+    if summary["share_low"] is not None:
+        limits += f"; {percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs"
+    similar = f"{SIMILAR[summary['pass']]}, {summary['matched']} of {_metrics(summary['total'])} ({percent(summary['share'])})"
     shown = [
         Headline(
-            "Changed",
+            f"{summary['right_name']} against {summary['left_name']}",
             changed,
-            f"{summary['muted']} muted" if summary["muted"] else "",
-            statistical.level_of(summary, parameters) if summary["regressions"] else "ok",
-            short=("", changed),
+            "; ".join(facts),
+            level,
+            short=(f"{right} against {left}", changed),
         ),
-        Headline("Verdict", str(summary["verdict"]), f"passes from {percent(parameters.pass_share)}", level),
-        Headline("Matched", f"{summary['matched']} of {summary['total']} ({percent(summary['share'])})", basis),
+        Headline(
+            "Similar enough",
+            similar,
+            limits,
+            statistical.similar_level(summary, parameters),
+            short=("Similar enough", SIMILAR[summary["pass"]]),
+        ),
     ]
     missing = Headline("Missing", str(summary["missing"]), "on one side only")
     most = summary["missing"] > summary["total"]  # then a verdict on the remaining metrics says little

@@ -17,6 +17,7 @@ from engine.core.view import FILE, Inputs
 from engine.run_comparison.parameters import DirectionRule, parse_direction_rules
 from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.reading.series import Direction, Series
+from engine.run_comparison.words import VERB_IS_QUANTITY
 
 
 class Unit(NamedTuple):
@@ -264,10 +265,6 @@ def _by_rule(name: str, rules: Sequence[DirectionRule]) -> str:
     return next(fitting, "")
 
 
-_VERB_IS_QUANTITY = frozenset({"csv", "k6", "kube-burner"})
-"""Tools whose ``verb`` names a metric, not a benchmark or request."""
-
-
 def _further_name(key: MetricKey) -> str:
     """Return ``metric`` if it is part of the name (``availability``), not labels (``path=/retries``)."""
     return "" if "=" in key.metric else key.metric
@@ -275,7 +272,7 @@ def _further_name(key: MetricKey) -> str:
 
 def _quantity(key: MetricKey) -> str:
     """Return what a metric counts in its tool's words, without the names of what was run."""
-    verb = key.verb if key.kind in _VERB_IS_QUANTITY else ""
+    verb = key.verb if key.kind in VERB_IS_QUANTITY else ""
     if key.kind == "jmh":
         verb = key.verb.partition(":")[2]  # a secondary metric of the benchmark before the colon
     return " ".join((verb, key.resource, _further_name(key), key.bucket))

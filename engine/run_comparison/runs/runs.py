@@ -89,6 +89,11 @@ class Run:
         return next((moment for moment in moments if moment is not None), None)
 
     @property
+    def is_timed(self) -> bool:
+        """Whether its files say when it began or ended."""
+        return (self.started_ms, self.finished_ms, self.report_ms) != (None, None, None)
+
+    @property
     def age_order(self) -> tuple[bool, int, int, str]:
         """Sort key among the runs of a job: by number, or by time where there is none; the newest run is the largest."""
         return self.number is not None, self.number or 0, self.time_ms or 0, self.name
@@ -126,6 +131,19 @@ class Runs:
         """Return the runs that began at ``time_ms`` or before, and those without a time."""
         runs = tuple(run for run in self.runs if run.time_ms is None or run.time_ms <= time_ms)
         return replace(self, runs=runs)
+
+
+def argument_of_runs(inputs: Inputs, runs: Runs) -> dict[RunKey, int]:
+    """Return which of two paths of the command line, 0 or 1, each run lies below; empty for another number of paths."""
+    if len(inputs.roots) != 2:
+        return {}
+    found: dict[RunKey, int] = {}
+    for run in runs.runs:
+        paths = [inputs.files[file].path for file in run.files if file in inputs.files]
+        for place, root in enumerate(inputs.roots):
+            if paths and all(f"{path}/".startswith(f"{root.rstrip('/')}/") for path in paths):
+                found[run.key] = place
+    return found
 
 
 MEMORY_SHARE = 4

@@ -5,11 +5,13 @@ See docs/models/run-comparison.md, Selection of runs and Sides.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import attrgetter
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from engine.core.view import NoInput, UnknownName
 from engine.run_comparison.parameters import ComparisonParameters, RunRule, parse_run_rule
 from engine.run_comparison.runs.measurements import Measurements
 from engine.run_comparison.runs.runs import Run, RunKey, Runs
+
+Key = TypeVar("Key", bound=Hashable)
 
 _MOST_SHOWN = 8
 """Most patterns in the text of a side."""
@@ -29,25 +33,36 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sides:
-    """Runs of both sides, newest first; the patterns that picked them; and how they were chosen, unless by hand."""
+    """Runs of both sides, newest first; the patterns that picked them; and how they were chosen, unless by hand.
+
+    ``guess``: what alone says which side is the newer one, where neither arguments nor names do; else empty."""
 
     left: tuple[Run, ...]
     right: tuple[Run, ...]
     left_patterns: tuple[str, ...]
     right_patterns: tuple[str, ...]
     note: str
+    guess: str = ""
 
 
-def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int, measurements: Measurements) -> Sides:
-    """Return the runs of both sides. Raises NoInput if a side stays empty, naming the jobs there are."""
+def choose_sides(
+    runs: Runs,
+    parameters: ComparisonParameters,
+    now_ms: int,
+    measurements: Measurements,
+    argument_of: Mapping[RunKey, int] | None = None,
+) -> Sides:
+    """Return the runs of both sides. ``argument_of``: which of two paths of the command line each run lies below, 0 or 1.
+
+    Raises NoInput if a side stays empty, naming the jobs there are."""
     rule = parse_run_rule(parameters.select)
     strict = parameters.mode == "upstream"
-    left, right, note = parameters.left, parameters.right, ""
+    left, right, note, guess = parameters.left, parameters.right, "", ""
     if not left or not right:
-        usual_left, usual_right, note = usual_sides(runs, metrics_of_jobs(runs, measurements))
-        left, right = left or usual_left, right or usual_right
-        if parameters.left or parameters.right:
-            note = ""
+        usual = usual_sides(runs, metrics_of_jobs(runs, measurements), argument_of or {})
+        if not parameters.left and not parameters.right:
+            note, guess = usual.note, usual.guess
+        left, right = left or usual.left, right or usual.right
     blocked = {problem.path.partition("/")[0] for problem in runs.bad_names} if strict else set()
     picked = []
     for word, patterns in (("left", left), ("right", right)):
@@ -65,7 +80,7 @@ def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int, meas
             named = any(run.job == job or run.job.startswith(f"{job}/") for job in patterns for run in runs.runs)
             kind = NoInput if named or not patterns or not jobs else UnknownName
             raise kind(f"no runs on the {word} side ({asked}; select {parameters.select}); {there}")
-    return Sides(picked[0], picked[1], left, right, note)
+    return Sides(picked[0], picked[1], left, right, note, guess)
 
 
 def metrics_of_jobs(runs: Runs, measurements: Measurements) -> dict[tuple[str, ...], frozenset[int]]:
@@ -124,7 +139,7 @@ def _last_n_hours(listed: Iterable[Run], hours: float, now_ms: int, *, strict: b
 def counts_as_finished(run: Run, strict: bool = True) -> bool:
     """Whether the result is SUCCESS. Unless ``strict``, runs of tools that write no result count, and files that only the
     benchmark tool cannot read."""
-    return run.upstream.success if strict else run.success or not run.ci
+    return run.upstream.success if strict else run.success or not (run.ci or run.finished)
 
 
 def apply(rule: RunRule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed: bool = False) -> list[Run]:
@@ -255,54 +270,156 @@ def put(
     return tuple(sides["left"]), tuple(sides["right"])
 
 
-_PAIRS = (
-    ("left", "right"), ("before", "after"), ("old", "new"), ("base", "head"), ("baseline", "candidate"),
-    ("ci-kubernetes-e2e-gci-gce-scalability", "ci-kubernetes-kubemark-100-gce"),
-)  # fmt: skip
+_TOOLS_PAIR = ("ci-kubernetes-e2e-gci-gce-scalability", "ci-kubernetes-kubemark-100-gce")
+"""The two default jobs of perf-tests' benchmark tool."""
+_BASES = frozenset(
+    {"left", "before", "old", "older", "base", "baseline", "control", "reference", "ref", "previous", "prev", "main"}
+    | {"master", "trunk", "stable"}
+)
+_CANDIDATES = frozenset(
+    {"right", "after", "new", "newer", "head", "candidate", "treatment", "experiment", "current", "patched", "patch"}
+    | {"feature", "pr", "branch", "canary", "next"}
+)
+"""Words in names of jobs and runs that tell which side they belong on."""
+
+
+class Usual(NamedTuple):
+    """Patterns of both sides, a sentence on how they were chosen, and what was guessed (see ``Sides``)."""
+
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    note: str = ""
+    guess: str = ""
 
 
 def usual_sides(
-    runs: Runs, metrics: Mapping[tuple[str, ...], frozenset[int]]
-) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Return default left and right patterns, and a sentence on how they were chosen.
+    runs: Runs, metrics: Mapping[tuple[str, ...], frozenset[int]], argument_of: Mapping[RunKey, int]
+) -> Usual:
+    """Return the sides as people mean them; empty if no job has metrics.
 
-    ``metrics``: the metrics of each job by path. Jobs named like a usual pair come first, then the two jobs with most common
-    metrics over most runs, then the halves of the largest job. Empty if no job has metrics.
+    ``metrics``: the metrics of each job by path. First come the two paths of the command line in their order, then jobs and
+    then runs whose names tell (before and after, main and anything else), then the two jobs with most common metrics over most
+    runs, then the halves of the largest job.
     """
     jobs = {path: listed for path, listed in runs.jobs.items() if metrics.get(path)}
     names = {path: listed[0].job for path, listed in jobs.items()}
-    for left, right in _PAIRS:
-        lefts, rights = ([path for path in names if path[-1] == end] for end in (left, right))
-        if any(metrics[one] & metrics[other] for one in lefts for other in rights):
-            return (
-                tuple(sorted(names[path] for path in lefts)),
-                tuple(sorted(names[path] for path in rights)),
-                f"Sides by name: {left} against {right}.",
-            )
+    with_values = [run for listed in jobs.values() for run in listed if run.values]
+    sides = [[run for run in with_values if argument_of.get(run.key) == side] for side in (0, 1)]
+    if all(sides):
+        left, right = (_patterns(side, runs) for side in sides)
+        return Usual(left, right, "Sides: the two paths in the order given.")
+    first, second = ([path for path in names if path[-1] == name] for name in _TOOLS_PAIR)
+    lefts, rights = (first, second) if first and second else _by_words(names)
+    if any(metrics[one] & metrics[other] for one in lefts for other in rights):
+        left, right = (tuple(sorted(names[path] for path in side)) for side in (lefts, rights))
+        return Usual(left, right, f"Sides by name: {in_words(left)} against {in_words(right)}.")
+    named = {job: _by_words({run: run.name for run in with_values if run.job_path == job}) for job in jobs}
+    both = [[run for side in named.values() if all(side) for run in side[at]] for at in (0, 1)]
+    if all(both):
+        left, right = (_patterns(side, runs) for side in both)
+        return Usual(left, right, f"Sides by name: {in_words(left)} against {in_words(right)}.")
+    return _pair_of_jobs(jobs, names, metrics) or _halves(jobs, names, runs)
+
+
+def _patterns(chosen: Sequence[Run], runs: Runs) -> tuple[str, ...]:
+    """Return patterns that pick the ``chosen`` runs: whole jobs where all runs of a job are chosen."""
+    counts = Counter(run.job_path for run in chosen)
+    texts = dict.fromkeys(
+        run.job if counts[run.job_path] == len(runs.jobs[run.job_path]) else f"{run.job}/{run.name}" for run in chosen
+    )
+    return shorten(tuple(texts), runs, strict=False, failed=False)
+
+
+def _by_words(names: Mapping[Key, str]) -> tuple[list[Key], list[Key]]:
+    """Return those of ``names`` that belong on the left and on the right by a word in them; empty if that is not clear.
+
+    Words that all share tell nothing. One name without such a word is the other side of those that have one.
+    """
+    words = {key: frozenset(re.split(r"[^a-z]+", name.lower())) for key, name in names.items()}
+    common = frozenset.intersection(*words.values()) if words else frozenset()
+    lefts = [key for key, has in words.items() if (has - common) & _BASES and not (has - common) & _CANDIDATES]
+    rights = [key for key, has in words.items() if (has - common) & _CANDIDATES and not (has - common) & _BASES]
+    rest = [key for key in names if key not in lefts and key not in rights]
+    if len(rest) == 1 and bool(lefts) != bool(rights):
+        lefts, rights = lefts or rest, rights or rest
+    return (lefts, rights) if lefts and rights else ([], [])
+
+
+def _version(name: str) -> tuple[str, tuple[int, ...]]:
+    """Return the shape of a name, and the numbers in it."""
+    return re.sub(r"[0-9]+", "#", name), tuple(int(number[:18]) for number in re.findall(r"[0-9]+", name))
+
+
+def _are_versions(names: Iterable[str]) -> bool:
+    """Whether names differ in their numbers alone: versions, dates, builds."""
+    versions = [_version(name) for name in names]
+    return len({shape for shape, _ in versions}) == 1 and len(set(versions)) == len(versions)
+
+
+def _pair_of_jobs(
+    jobs: Mapping[tuple[str, ...], list[Run]],
+    names: Mapping[tuple[str, ...], str],
+    metrics: Mapping[tuple[str, ...], frozenset[int]],
+) -> Usual | None:
+    """Return the two jobs with most common metrics over most runs: the lower version, or else the older one, is the left."""
     sizes = {
-        path: sum(1 for run in listed if run.values and (run.success or not run.ci)) for path, listed in jobs.items()
+        path: sum(1 for run in listed if run.values and counts_as_finished(run, strict=False))
+        for path, listed in jobs.items()
     }
     largest = sorted(jobs, key=lambda path: (-sizes[path], names[path]))[:_MOST_JOBS]
     best: tuple[int, str, str] | None = None
+    pair: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     for at, one in enumerate(largest):
         for other in largest[at + 1 :]:
             score = len(metrics[one] & metrics[other]) * min(sizes[one], sizes[other])
-            first, second = sorted((names[one], names[other]))
-            if score and (best is None or (-score, first, second) < (-best[0], *best[1:])):
-                best = (score, first, second)
-    if best is not None:
-        return (best[1],), (best[2],), "Sides: the two jobs that have most in common, by name."
-    if largest:
-        name = names[largest[0]]
-        with_values = [run for run in newest_first(jobs[largest[0]]) if run.values]
-        finished = [run for run in with_values if counts_as_finished(run, strict=False)]
-        with_values = finished if len(finished) > 1 else with_values
-        half = len(with_values) // 2
-        if half:
-            right_runs = tuple(f"{name}/{run.name}" for run in with_values[:half])
-            left_runs = tuple(f"{name}/{run.name}" for run in with_values[half:])
-            left_runs, right_runs = (
-                shorten(side, runs, strict=False, failed=False) for side in (left_runs, right_runs)
-            )
-            return left_runs, right_runs, f"{name}: its older runs on the left, its newer ones on the right."
-    return (), (), ""
+            first, second = sorted((one, other), key=names.__getitem__)
+            order = (-score, names[first], names[second])
+            if score and (best is None or order < best):
+                best, pair = order, (first, second)
+    if pair is None:
+        return None
+    note, guess = "by name", "the order of their names"
+    if _are_versions(names[path] for path in pair):
+        pair = (min(pair, key=lambda path: _version(names[path])), max(pair, key=lambda path: _version(names[path])))
+        note, guess = "by version", ""
+    else:
+        spans = {path: [run.time_ms for run in jobs[path] if run.time_ms is not None] for path in pair}
+        for left, right in (pair, pair[::-1]):
+            if spans[left] and spans[right] and max(spans[left]) < min(spans[right]):
+                pair, note, guess = (left, right), "the older one on the left", _guessed((*jobs[left], *jobs[right]))
+    return Usual((names[pair[0]],), (names[pair[1]],), f"Sides: the two jobs that have most in common, {note}.", guess)
+
+
+def _guessed(runs: Iterable[Run]) -> str:
+    """Say that only the times of files tell the age of some of ``runs``; empty if their content or number does."""
+    return "" if all(run.number is not None or run.is_timed for run in runs) else "the times of their files"
+
+
+def _halves(jobs: Mapping[tuple[str, ...], list[Run]], names: Mapping[tuple[str, ...], str], runs: Runs) -> Usual:
+    """Return the older and the newer half of the job with most runs."""
+    if not jobs:
+        return Usual()
+    path = min(
+        jobs,
+        key=lambda path: (
+            -sum(1 for run in jobs[path] if run.values and counts_as_finished(run, strict=False)),
+            names[path],
+        ),
+    )
+    with_values = [run for run in newest_first(jobs[path]) if run.values]
+    finished = [run for run in with_values if counts_as_finished(run, strict=False)]
+    with_values = finished if len(finished) > 1 else with_values
+    half = len(with_values) // 2
+    if not half:
+        return Usual()
+    guess, how = _guessed(with_values), "older and newer"
+    if guess and _are_versions(run.name for run in with_values):
+        with_values.sort(key=lambda run: _version(run.name), reverse=True)
+        guess, how = "", "lower and higher"
+    right, left = (
+        shorten(tuple(f"{names[path]}/{run.name}" for run in side), runs, strict=False, failed=False)
+        for side in (with_values[:half], with_values[half:])
+    )
+    older, newer = how.split(" and ")
+    by = f" by {guess}" if guess else ""
+    return Usual(left, right, f"{names[path]}: its {older} runs on the left, its {newer} ones on the right{by}.", guess)

@@ -44,11 +44,14 @@ def test_a_change_beyond_the_margin_fails(tmp_path: Path) -> None:
     assert result.findings[0].level == "severe"
 
 
-def test_a_quarter_more_reads_equivalent_changed(tmp_path: Path) -> None:
+def test_a_quarter_more_is_worse_and_similar_enough(tmp_path: Path) -> None:
     result = compute(two_jobs(tmp_path, _noisy(100, 0.03, 10, 1), _noisy(125, 0.03, 10, 2)), draws=200, **SIDES)
     row = _rows(result)["Perc50"]
-    assert (row["verdict"], row["changed"]) == ("equivalent", True)
-    assert row["q_value"] <= 0.05
+    assert (row["verdict"], row["effect"], row["matched"]) == ("different", "worse", True)
+    assert row["q_value"] <= 0.05 and result.summary["pass"]
+    smaller = _rows(compute(tmp_path, draws=200, worse_by_of=("*perc50=0.5",), **SIDES))
+    assert (smaller["Perc50"]["verdict"], smaller["Perc50"]["effect"]) == ("equivalent", "")
+    assert smaller["Perc99"]["effect"] == "worse"
 
 
 def test_upstream_limits_are_inclusive_both_ways(tmp_path: Path) -> None:
@@ -120,7 +123,8 @@ def test_options_are_refused_with_a_reason() -> None:
     assert all(found.sentence.endswith(".") for found in options(ComparisonParameters))
     for key, text in (
         ("scheme", "median"), ("mode", "x"), ("select", "first-n-runs:3"), ("select", "last-n-runs:2.5"),
-        ("now", "yesterday"), ("direction", "x"), ("threshold", "-1"), ("draws", "many"), ("no-such", "1"),
+        ("now", "yesterday"), ("direction", "x"), ("worse-by-of", "a=much"),
+        ("threshold", "-1"), ("draws", "many"), ("no-such", "1"),
     ):  # fmt: skip
         with pytest.raises(BadOption):
             parse(ComparisonParameters, [(key, text)])

@@ -25,7 +25,7 @@ METRICS = (
 SHAPE: Shape = {
     "name": (18, 0, 40), "bucket": (6, 0, 9), "test": (11, 0, 22), "samples": (6, 2, 20), "ratio": (10, 0, 0),
     "interval": (13, 3, 0), "verdict": (12, 0, 0),
-    "means": (14, 1, 0), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
+    "means": (14, 1, 12), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
     "p_value": (8, 4, 0), "similarity": (6, 4, 0), "runs_needed": (6, 4, 0), "disagree": (6, 4, 0), "n_left": (6, 5, 0),
     "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "median_left": (11, 5, 0),
     "median_right": (12, 5, 0), "unit": (5, 4, 0), "evidence": (8, 6, 0),
@@ -58,9 +58,9 @@ SECTIONS: Mapping[str, tuple[Sequence[str], Shape]] = {
 """Columns and shape of each table on screen."""
 
 
-def screen_table(declared: Table, mode: str) -> Table:
-    """Return a declared table as the screen shows it: with a name in one column and samples in the row. The title of the
-    ratio says which side is divided by which: that depends on the ``mode``.
+def screen_table(declared: Table, mode: str, names: tuple[str, str]) -> Table:
+    """Return a declared table as the screen shows it: with a name in one column and samples in the row. Titles name the two
+    sides, and which is divided by which: that depends on the ``mode``.
 
     Columns that the section does not name can be switched on.
     """
@@ -73,19 +73,34 @@ def screen_table(declared: Table, mode: str) -> Table:
         extra.append(Column("name", pl.String, "verb, resource, scope and further labels", priority=0))
     if declared.name == "metrics":
         extra.append(
-            Column("means", pl.String, f"{middle} left and right, with the unit", title=f"{middle}s", kind="number")
+            Column(
+                "means",
+                pl.String,
+                f"{middle} of each side, with the unit",
+                title=f"{middle}s: {' to '.join(names)}",
+                kind="number",
+            )
         )
-        extra.append(Column("samples", pl.String, "values of both sides: left above, right below", title="values"))
+        above = f"values of both sides: {names[0]} above, {names[1]} below"
+        extra.append(Column("samples", pl.String, above, title="values"))
         extra.append(Column("interval", pl.String, "interval of the ratio"))
-    names, shape = SECTIONS[declared.name]
+    order, shape = SECTIONS[declared.name]
     by_name = {column.name: column for column in (*declared.columns, *extra)}
     columns = []
-    for name in (*names, *(other for other in by_name if other not in names)):
+    for name in (*order, *(other for other in by_name if other not in order)):
         column = by_name[name]
         width, priority, grow = shape.get(name, (column.width, column.priority, column.grow))
-        hidden = column.hidden or name not in names
+        hidden = column.hidden or name not in order
         if name == "ratio" and declared.name == "metrics":
-            column = replace(column, title="right/left" if mode == "statistical" else "left/right")
+            over = names[::-1] if mode == "statistical" else names
+            sides = (
+                over
+                if len("/".join(over)) <= width
+                else ("right", "left")
+                if mode == "statistical"
+                else ("left", "right")
+            )
+            column = replace(column, title="/".join(sides))
         if name in ("mean_before", "mean_after"):
             column = replace(column, title=name.removeprefix("mean_"))
         columns.append(replace(column, width=width, priority=priority, grow=grow, hidden=hidden))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.shared.cells import interval, number, share
 from tui.views.shared.cells import named as named_words
@@ -39,27 +38,12 @@ def means_cell(cell: Cell) -> Sequence[Fragment]:
     left, right = (cell.row.get(f"{'median' if statistical else 'mean'}_{side}") for side in ("left", "right"))
     if left is None or right is None:
         return [("", "")]
-    left, right, unit = _in_small_units(left, right, str(cell.row.get("unit") or ""))
-    texts = [
-        f"{value:.1e}" if 0 < abs(value) < 1e-3 else units.text("number", value, 5).strip() for value in (left, right)
-    ]
-    text = f"{texts[0]}{cell.glyphs.arrow}{texts[1]}"
-    for shown in (unit, unit.partition("/")[0]):  # without room, leave out "per operation"
-        if len(text) + len(shown) < cell.width:
-            return [(f"{text} {shown}".rstrip().rjust(cell.width), "")]
+    from engine.run_comparison.words import change_text
+
+    text = change_text(left, right, str(cell.row.get("unit") or ""), cell.glyphs.arrow)
+    if len(text) > cell.width:  # without room, leave out "per operation"
+        text = text.partition("/")[0]
     return [(text.rjust(cell.width), "")]
-
-
-SMALLER = {"s": "ms", "sec": "ms", "ms": "µs", "us": "ns", "µs": "ns"}
-"""Units of time and the next smaller ones, a thousandth each."""
-
-
-def _in_small_units(left: float, right: float, unit: str) -> tuple[float, float, str]:
-    """Return two times below 1 in a smaller unit: ``0.0003 ms`` as ``300 ns``; anything else as it is."""
-    time, slash, per = unit.partition("/")
-    while 0 < max(abs(left), abs(right)) < 0.1 and time in SMALLER:
-        left, right, time = left * 1000, right * 1000, SMALLER[time]
-    return left, right, f"{time}{slash}{per}"
 
 
 INFLUENCE = number(
@@ -71,7 +55,7 @@ INFLUENCE = number(
 
 
 def verdict_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw the verdict with a mark for its level: worse or better where it is different; a change inside the margin is marked."""
+    """Draw the verdict with a mark for its level: worse or better where it is different."""
     if cell.row.get("muted"):
         return [("  muted", "dim")]
     word = str(cell.value or "")
@@ -80,8 +64,6 @@ def verdict_cell(cell: Cell) -> Sequence[Fragment]:
         style = effect_style(cell.row)
         word = str(cell.row.get("effect") or word)
     sign = cell.glyphs.severity.get(style if style != "dim" else "", " ")
-    if word == "equivalent" and cell.row.get("changed"):
-        style, sign = "low", cell.glyphs.severity["low"]
     return [(f"{sign} ", style), (word, style)]
 
 
@@ -173,10 +155,22 @@ ASCII = {
 }  # fmt: skip
 
 
-def legend(glyphs: Glyphs) -> str:
-    """Say what the characters of a strip mean."""
+def legend(glyphs: Glyphs, names: tuple[str, str]) -> str:
+    """Say what the characters of a strip mean; ``names``: of both sides."""
     table = ASCII if glyphs.ascii else UNICODE
-    return f"left above {table[1, 0]} (median {table[2, 0]}), right below {table[0, 1]} (median {table[0, 2]}), lowest to highest"
+    above, below = f"{names[0]} above {table[1, 0]} (median {table[2, 0]})", f"{names[1]} below {table[0, 1]}"
+    return f"{above}, {below} (median {table[0, 2]}), lowest to highest"
+
+
+def sides(names: tuple[str, str]) -> Renderer:
+    """Return a renderer of a side by its name."""
+    named_sides = dict(zip(("left", "right"), names, strict=True))
+
+    def side(cell: Cell) -> Sequence[Fragment]:
+        word = named_sides.get(str(cell.value), str(cell.value or ""))
+        return [(cut_left(word, cell.width, cell.glyphs.ellipsis), "")]
+
+    return side
 
 
 def strip(left: Sequence[float], right: Sequence[float], width: int, glyphs: Glyphs) -> Line:
@@ -238,7 +232,7 @@ def distribution(detail: Detail, row: Mapping[str, Any], bars: bool) -> Draw:
     if bars:
         return partial(_histogram, detail, row["row"], kind)
     left, right = detail.sample(row["row"])
-    samples = [("left", left.tolist(), "bar"), ("right", right.tolist(), "bar2")]
+    samples = [(detail.names[0], left.tolist(), "bar"), (detail.names[1], right.tolist(), "bar2")]
     return partial(_ecdf, [sample for sample in samples if sample[1]], kind)
 
 
@@ -257,7 +251,7 @@ def over_runs(detail: Detail, row: Mapping[str, Any]) -> Draw:
     changes = detail.change_points(row["row"])
     marks = [Mark(float(at), "change") for at in (changes.positions if changes is not None else ())]
     drawn = []
-    for side, name, style, shape in ((0, "left", "bar", "o"), (1, "right", "bar2", "x")):
+    for side, name, style, shape in ((0, detail.names[0], "bar", "o"), (1, detail.names[1], "bar2", "x")):
         points = [(x, y) for x, y, of in zip(places, values, sides, strict=True) if of == side]
         if points:
             drawn.append(Series([x for x, _ in points], [y for _, y in points], name, style, points=True, shape=shape))

@@ -118,13 +118,18 @@ class Root(Level):
         def rows(result: Result) -> Any:
             declared = self.pane.spec(table)
             frame = screen_frame(table, result.tables.get(table, declared.empty()))
-            return frame, screen_table(declared, str(result.summary["mode"]))
+            return frame, screen_table(declared, str(result.summary["mode"]), result.detail.names)
 
         return TableOf(table=table, id=id, name=id, rows=rows, **more)
 
     def _named(self, cells: Mapping[str, Any]) -> Any:
         """Return how rows that name a metric are drawn."""
-        return lambda result: Looks({**self._naming(result), **cells})
+
+        def looks(result: Result) -> Looks:
+            side = drawing.sides(result.detail.names)
+            return Looks({**self._naming(result), "side": side, "inside": side, **cells})
+
+        return looks
 
     def _metric_looks(self, result: Result) -> Looks:
         return Looks({**self._naming(result), **drawing.METRIC_CELLS, "samples": self._strips.of(result.detail)})
@@ -133,7 +138,7 @@ class Root(Level):
         def style(row: Mapping[str, Any]) -> str:
             return "severe" if row.get("bad") else "" if row.get("result") in ("SUCCESS", "", None) else "moderate"
 
-        return Looks({**drawing.RUN_CELLS, "side": self.runs.side_cell}, style)
+        return Looks({**drawing.RUN_CELLS, "side": partial(self.runs.side_cell, result.detail.names)}, style)
 
     def _control(self, field: str) -> Shown:
         """Return the control of an option: of its words, or of its number."""
@@ -151,7 +156,7 @@ class Root(Level):
         if row is None:
             return []
         told = [tuple(fact) for fact in arithmetic(result.detail, row, self.pane.parameters)]
-        return [*told, ("values", drawing.legend(self.pane.glyphs), "dim")]  # type: ignore[list-item]
+        return [*told, ("values", drawing.legend(self.pane.glyphs, result.detail.names), "dim")]  # type: ignore[list-item]
 
     def distribution(self, result: Result, row: Row | None) -> Draw | None:
         """Return what draws both samples of a row."""
@@ -320,7 +325,7 @@ class Pane(ViewPane):
         row = self.query_one("#metrics", LiveTable).row
         if row is None or self.parameters is None or row["pooled"]:
             return
-        from engine.run_comparison.insight.statistical import pattern_of
+        from engine.run_comparison.words import pattern_of
 
         pattern, now = pattern_of(row), self.parameters.mute
         if row["muted"] and pattern not in now:

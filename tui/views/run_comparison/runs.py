@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tui.widgets.drawing.fragments import Fragment
+from tui.widgets.drawing.fragments import Fragment, cut_left
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
@@ -29,10 +29,11 @@ class RunChoice:
         self.jobs: set[str] = set()
         self._range_from: RunName | None = None
 
-    def side_cell(self, cell: Cell) -> Sequence[Fragment]:
-        """Draw the side with an arrow towards it, and a star if the run is marked."""
+    def side_cell(self, names: tuple[str, str], cell: Cell) -> Sequence[Fragment]:
+        """Draw the side with an arrow towards it and its name, and a star if the run is marked."""
         marked = (cell.row["job"], cell.row["run"]) in self.runs or cell.row["job"] in self.jobs
-        arrows = {"left": "<- left", "right": "right ->", "both": "<both>"}
+        left, right = (cut_left(name, max(cell.width - 5, 1), cell.glyphs.ellipsis) for name in names)
+        arrows = {"left": f"<- {left}", "right": f"{right} ->", "both": "<both>"}
         style = {"left": "bar", "right": "bar2", "both": "moderate"}.get(str(cell.value), "dim")
         return [("* " if marked else "  ", "key"), (arrows.get(str(cell.value), ""), style)]
 

@@ -42,7 +42,8 @@ def test_what_no_number_of_values_can_show_is_undecided_and_said(tmp_path: Path)
         found = compute(two_jobs(tmp_path / str(runs), far[0][:runs], far[1][:runs]), draws=200, **SIDES)
         assert found.summary["verdict"] == verdict and (found.summary["different"] > 0) == (verdict == "FAIL")
         assert any("fewer than 4 values" in note for note in found.notes) == (verdict == "undecided")
-        assert found.headline[0].value.endswith("undecided") == (verdict == "undecided")
+        assert found.headline[0].value.endswith("3 may be worse") == (verdict == "undecided")
+        assert found.findings[0].level == ("moderate" if verdict == "undecided" else "severe")
     for alpha in (0.1, 0.05, 0.01, 0.001):
         fewest = statistical.fewest_values(alpha)
         low = [
@@ -118,5 +119,6 @@ def test_equivalence_holds_its_level() -> None:
     ends = np.arange(0, k * n + 1, n)
     samples = Samples(Side(left.ravel(), place, ends, n), Side(right.ravel(), place, ends, n))
     evidence = gather(samples, 0.05)
-    words = statistical.decide(evidence, samples, 0.66, 0.05, np.ones(k, dtype=bool)).words
+    counted, large = np.ones(k, dtype=bool), np.zeros(k, dtype=bool)
+    words = statistical.decide(evidence, samples, 0.66, 0.05, counted, large).words
     assert (words == "equivalent").mean() <= 0.065

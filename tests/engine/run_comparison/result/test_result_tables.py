@@ -40,7 +40,9 @@ def test_junit_is_xml_that_counts_itself(tmp_path: Path) -> None:
     assert len(cases) == int(root.attrib["tests"]) == 4
     assert len(root.findall("testcase/failure")) == int(root.attrib["failures"]) == 4
     assert 'a<b>&"c' in cases[1].attrib["name"]
-    assert all("ratio" in failure.attrib["message"] for failure in root.findall("testcase/failure")[1:])
+    assert all(
+        " × slower (left-job → right-job, q 0.0" in f.attrib["message"] for f in root.findall("testcase/failure")[1:]
+    )
 
 
 def test_explained_arithmetic_agrees_with_the_row(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_explained_arithmetic_agrees_with_the_row(tmp_path: Path) -> None:
     assert arithmetic.ratio_low == pytest.approx(row["ratio_low"])
     assert arithmetic.ratio_high == pytest.approx(row["ratio_high"])
     assert arithmetic.p_value == pytest.approx(row["p_value"])
-    assert (arithmetic.equivalence_p <= 0.05) == (row["verdict"] == "equivalent")
+    assert arithmetic.equivalence_p <= 0.05 and (row["verdict"], row["matched"]) == ("different", True)
     assert 0 < arithmetic.brown_forsythe_p <= 1
 
 
@@ -64,8 +66,8 @@ def test_beside_a_ratio_stand_the_values_that_it_compares(tmp_path: Path) -> Non
     sides = [result.detail.sample(row["row"])[side] for side in (0, 1)]
     assert [row["median_left"], row["median_right"]] == [np.median(sides[0]), np.median(sides[1])]
     assert row["mean_right"] < row["mean_left"] and row["ratio"] > 1.9
-    finding = next(one for one in result.findings if one.subject.endswith("Perc99"))
-    assert f"{row['median_left']:.6g} against {row['median_right']:.6g}" in finding.text
+    finding = next(one for one in result.findings if one.subject.startswith("p99"))
+    assert finding.text.startswith("153 → 300 ms, 98 % slower")
     upstream = _rows(compute(tmp_path, mode="upstream", **SIDES))
     assert all(row["median_left"] is None for row in upstream.values())
 

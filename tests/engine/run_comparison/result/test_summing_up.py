@@ -46,7 +46,8 @@ def test_the_headline_is_what_the_table_holds(mode: str, tmp_path: Path) -> None
     assert result.headline[0].value == "2 worse, 1 better" and result.headline[0].level == "severe"
     assert result.tables["groups"]["worse"].sum() == 2
     line = result.summary["review"]
-    assert "\n" not in line and "2 worse, 1 better of 33 metrics" in line and line.startswith(result.summary["verdict"])
+    assert "\n" not in line and "2 worse, 1 better of 33 metrics" in line
+    assert line.startswith("right-job against left-job: 2 worse") and "similar enough: yes" in line
     assert line.index("GET b") < line.index("GET a") and "GET c" not in line
 
 
@@ -66,7 +67,8 @@ def test_a_muted_metric_is_shown_but_never_counted(mode: str, tmp_path: Path) ->
 
 def test_a_metric_can_be_muted_by_its_name(tmp_path: Path) -> None:
     """The pattern that the screen makes of a row names that row, whatever characters its name has."""
-    from engine.run_comparison.insight.statistical import muted, pattern_of
+    from engine.run_comparison.insight.statistical import matching
+    from engine.run_comparison.words import pattern_of
 
     names = ("plain", "with [brackets]", "star*", "a?b")
     rows = [
@@ -75,8 +77,8 @@ def test_a_metric_can_be_muted_by_its_name(tmp_path: Path) -> None:
     ]
     columns = {key: [row[key] for row in rows] for key in rows[0]}
     for place, row in enumerate(rows):
-        assert muted(columns, (pattern_of(row),))[place]
-    assert not muted(columns, ("Plain",)).any() and muted(columns, ("x",)).all()
+        assert matching(columns, (pattern_of(row),))[place]
+    assert not matching(columns, ("Plain",)).any() and matching(columns, ("x",)).all()
 
 
 def test_change_points_of_each_job_alone(tmp_path: Path) -> None:

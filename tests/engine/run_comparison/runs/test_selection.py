@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,40 @@ def test_one_job_is_halved_by_time(tmp_path: Path) -> None:
     result = compute(tmp_path, draws=20)
     assert [run.number for run in result.detail.right] == [15, 14, 13]
     assert [run.number for run in result.detail.left] == [12, 11, 10]
+
+
+def _bench(path: Path, ns: float, hour: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"BenchmarkSum 10 {ns + i} ns/op\n" for i in range(6)))
+    os.utime(path, (1_700_000_000 + 3600 * hour,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("old.txt", "new.txt"), ("before/k.txt", "after/k.txt"), ("master/k.txt", "tune-gc/k.txt"), ("x-base.txt", "x-head.txt"),
+        ("v1.9.0.txt", "v1.10.0.txt"), ("2026-01-30.txt", "2026-02-01.txt"), ("main/1/k.txt", "pr-7/1/k.txt"),
+        ("BASELINE/r/a/k.txt", "Candidate/r/a/k.txt"), ("3.9/a/k.txt", "3.10/a/k.txt"),
+    ],
+)  # fmt: skip
+def test_names_tell_the_sides_whatever_the_times_of_the_files(first: str, second: str, tmp_path: Path) -> None:
+    _bench(tmp_path / first, 100.0, 5)
+    _bench(tmp_path / second, 300.0, 1)
+    result = compute(tmp_path, draws=20)
+    (row,) = result.tables["metrics"].iter_rows(named=True)
+    assert row["effect"] == "worse" and row["ratio"] > 2.5, result.notes
+
+
+def test_where_only_the_times_of_files_tell_nothing_is_called_better(tmp_path: Path) -> None:
+    _bench(tmp_path / "elm.txt", 300.0, 1)
+    _bench(tmp_path / "oak.txt", 100.0, 5)
+    result = compute(tmp_path, draws=20)
+    assert "the times of their files" in result.notes[0]
+    (finding,) = (one for one in result.findings if one.row)
+    assert finding.level == "moderate" == result.headline[0].level
+    assert "set left and right" in finding.text and "better" not in finding.text
+    told = compute(tmp_path, draws=20, left=("*/elm",), right=("*/oak",))
+    assert [one.level for one in told.findings if one.row] == ["ok"]
 
 
 def test_putting_runs_on_sides() -> None:
