@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat as modes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from engine.core.compression import PACKED
 from engine.core.view import Inputs, View
-from engine.live.files.opening import RegularFile
+from engine.live.files.opening import RegularFile, inside
 from engine.live.files.scan import Names
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.follower import Follower
@@ -108,16 +109,18 @@ class OwnHistories:
     missing: tuple[str, ...] = ()
 
 
-def own_histories(view: View, paths: Iterable[str], below: str) -> OwnHistories:
+def own_histories(view: View, paths: Iterable[str], below: str, watched: Iterable[str] = ()) -> OwnHistories:
     """Read the files that a fleet result names by ``paths``. Never raises.
 
-    A local path is tried unchanged; then every path, without scheme and host, below the folder ``below``.
+    A local path is tried unchanged, every path without scheme and host below the folder ``below``. A fleet result may come from a
+    stranger: only what lies below that folder or one of those that are ``watched`` is opened, wherever links lead.
     """
+    folders = [os.path.realpath(folder) for folder in (below, *watched) if folder]
     documents: list[Document] = []
     missing: list[str] = []
     size = 0
     for path in paths:
-        document, there = _document(path, below, MOST_BYTES - size)
+        document, there = _document(path, _places(path, below, folders), MOST_BYTES - size)
         if document is None and there:
             return OwnHistories(None, f"its histories are larger than {MOST_BYTES >> 20} MB; open them themselves")
         if document is None:
@@ -127,14 +130,14 @@ def own_histories(view: View, paths: Iterable[str], below: str) -> OwnHistories:
             size += len(document.data)
     if not documents:
         first = f": {missing[0]}" if missing else ""
-        hint = "" if below else "; option histories names a folder below which they are reachable"
+        hint = "" if below else "; option histories names the folder below which they may be read"
         return OwnHistories(None, f"its histories are not reachable here{first}{hint}", tuple(missing))
     return OwnHistories(inputs(view, documents, LiveSettings(cache=False)), "", tuple(missing))
 
 
-def _document(path: str, below: str, most: int) -> tuple[Document | None, bool]:
-    """Return the first readable copy of ``path`` (None if too large), and whether one exists."""
-    for place in _places(path, below):
+def _document(path: str, places: Iterable[str], most: int) -> tuple[Document | None, bool]:
+    """Return the first readable copy of ``path`` in ``places`` (None if too large), and whether one exists."""
+    for place in places:
         try:
             opened = RegularFile(place)
         except (OSError, ValueError):
@@ -151,10 +154,12 @@ def _document(path: str, below: str, most: int) -> tuple[Document | None, bool]:
     return None, False
 
 
-def _places(path: str, below: str) -> Iterator[str]:
-    """Yield local candidates for a path of a fleet result."""
+def _places(path: str, below: str, folders: Sequence[str]) -> Iterator[str]:
+    """Yield the places in ``folders`` where the file at a path of a fleet result may lie."""
     local = _SCHEME.sub("", path, count=1)
-    if local == path and path.startswith("/"):
-        yield path
-    if below:
-        yield f"{below.rstrip('/')}/{local.lstrip('/')}"
+    tried = [path] if local == path and path.startswith("/") else []
+    tried += [f"{below.rstrip('/')}/{local.lstrip('/')}"] if below else []
+    for place in tried:
+        with contextlib.suppress(ValueError):  # a NUL
+            if inside(place, folders):
+                yield os.path.realpath(place)

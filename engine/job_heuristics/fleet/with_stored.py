@@ -65,7 +65,8 @@ def with_stored(
     if job is not None and own is not None and own.has(job):
         local = of_histories(inputs, msgspec.structs.replace(parameters, job=job), context)
     elif job is not None:
-        chosen = _stored_job(view, stored, every.listing, job, parameters, context, of_histories)
+        watched = frozenset(info.path.removesuffix(info.label) for info in inputs.files.values())
+        chosen = _stored_job(view, stored, every.listing, job, parameters, context, of_histories, watched)
     base = local or Result(view.name, {}, {}, newest_ms=inputs.newest_ms, at_ms=context.at_ms, problems=inputs.problems)
     shown = chosen.result if chosen is not None else base
     later: dict[str, MadeLater] = {table.name: partial(_table, table, local, stored) for table in PER_JOB}
@@ -129,16 +130,20 @@ def _stored_job(
     parameters: JobParameters,
     context: Context,
     of_histories: OfHistories,
+    watched: frozenset[str],
 ) -> StoredJob:
-    """Return one job of a fleet result: computed from its histories if they are reachable, else from the tables."""
+    """Return one job of a fleet result: computed from its histories if they are reachable, else from the tables.
+
+    ``watched``: the folders that are watched.
+    """
     jobs = (job,) if parameters.compare is None else (job, parameters.compare)
-    wanted = (jobs, parameters.histories, stored.results)
+    wanted = (jobs, parameters.histories, watched, stored.results)
 
     def read() -> tuple[OwnHistories, Memo, list[Problem]]:
         found = [stored.paths(each) for each in jobs]
         paths = [path for of_job, _ in found for path in of_job]
         problems = [problem for _, of_job in found for problem in of_job]
-        return own_histories(view, paths, parameters.histories), Memo(), problems
+        return own_histories(view, paths, parameters.histories, watched), Memo(), problems
 
     own, memo, problems = context.memo.value("own histories", wanted, read)
     result, why = None, own.why

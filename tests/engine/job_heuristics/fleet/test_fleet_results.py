@@ -98,7 +98,9 @@ def test_reports_and_checks_read_it(stored: Result, local: Result) -> None:
 def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, local: Result) -> None:
     sessions = opened("job-heuristics", written), opened("job-heuristics", histories)
     for job in {kind: job for job, kind in local.detail.listing.select("job_id", "job_type").iter_rows()}.values():
-        alone, whole = (each.compute("job-heuristics", JobParameters(job=job), now_ms=NOW) for each in sessions)
+        alone, whole = (
+            each.compute("job-heuristics", JobParameters(job=job, histories="/"), now_ms=NOW) for each in sessions
+        )
         assert alone.focus == whole.focus and (alone.detail.job is None) == (whole.detail.job is None)
         for name in whole.tables.keys() - {table.name for table in PER_JOB} - {"rollup", "history", "conf_changes"}:
             assert alone.tables[name].equals(whole.table(name)), (job, name)
@@ -109,6 +111,24 @@ def test_one_job_is_read_from_its_own_histories(written: Path, histories: Path, 
         assert runs[0]["job_id"].to_list() == runs[1]["job_id"].to_list()
     for session in sessions:
         session.close()
+
+
+def test_only_files_below_a_named_or_watched_folder_are_opened(histories: Path, local: Result, tmp_path: Path) -> None:
+    """A fleet result may come from a stranger who names any file of this machine."""
+    job = local.tables["jobs"]["job_id"][0]
+    paths = paths_of(histories, local)
+    link = tmp_path / "linked" / "link"
+    link.parent.mkdir()
+    link.symlink_to(histories)
+    linked = {each: [str(link / Path(path).relative_to(histories)) for path in of] for each, of in paths.items()}
+    climbing = {each: [f"/..{path}" for path in of] for each, of in paths.items()}
+    elsewhere = {"histories": str(link.parent)}
+    for number, (named, options) in enumerate([(paths, {}), (linked, elsewhere), (climbing, elsewhere)]):
+        closed = compute(write(tmp_path / f"fleet{number}", local, named), job=job, **options)
+        assert closed.detail.job is None and closed.detail.app is None
+        assert any("not reachable here" in note for note in closed.notes)
+    named = compute(tmp_path / "fleet0", job=job, histories=str(histories))
+    assert (named.detail.job or named.detail.app) is not None
 
 
 def test_one_job_without_histories_is_shown_from_the_tables(histories: Path, local: Result, tmp_path: Path) -> None:
