@@ -87,6 +87,7 @@ def test_a_job_with_histories_opens_in_full_and_new_days_appear(
     async def story() -> None:
         async with opened(root, VIEW, tmp_path, (160, 50)) as s:
             await listed(s, 3)
+            s.app.pane.change(histories="/")
             await s.press("enter")
             await s.until(lambda: isinstance(s.app.pane.levels[-1], JobLevel), 15)
             await s.until(lambda: s.app.pane.result.detail.job is not None, 15)
