@@ -25,7 +25,7 @@ from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.core.parameters import asks_what_if, no_what_if
 from engine.core.tables import Table
-from engine.core.view import Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
+from engine.core.view import LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.output.report import instant
 
 
@@ -89,7 +89,7 @@ class BrokerLoad:
             summary=builder.summary,
             tables=dict(sorted(builder.frames.items(), key=lambda item: order[item[0]])),
             headline=tuple(builder.headline),
-            findings=tuple(builder.findings),
+            findings=tuple(sorted(builder.findings, key=lambda one: -LEVELS.index(one.level))),
             notes=(*builder.notes, *left_out),
             problems=tuple(builder.problems),
             newest_ms=inputs.newest_ms,
@@ -151,7 +151,11 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         _add_without_topology(inputs, at_ms, parameters.interval_ms, bool(observed.size), builder)
     if not builder.headline and builder.frames.get("brokers", BROKERS.empty()).height:
         builder.headline += summary.of_brokers(builder.frames["brokers"])
-    builder.findings[:0] = summary.dead_brokers(builder.frames.get("brokers", BROKERS.empty()))
+    builder.findings[:0] = summary.dead_brokers(
+        builder.frames.get("brokers", BROKERS.empty()),
+        any(inputs.table(name).height for name in ("broker_list", "answer_brokers")),
+    )
+    builder.findings += summary.failed_directories(builder.frames.get("directories", DIRECTORIES.empty()))
     detail = detail_of(inputs, context, model, observed, fit, parameters)
     return _Standing(model, cluster, losses, builder, detail)
 

@@ -284,8 +284,14 @@ def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decis
     return True, detail, len(bad)
 
 
+RACKS_UNKNOWN = "no broker's rack is known: kafka-broker-api-versions names them"
+OF_RACKS = frozenset({"RackAwareGoal", "RackAwareDistributionGoal"})
+
+
 def _racks(topology: Topology, bad: Flags) -> Decision:
     """Decide by the partitions with a leader that are ``bad``."""
+    if not topology.racks_known:
+        return None, RACKS_UNKNOWN, 0
     rows = np.flatnonzero(topology.leader >= 0)[bad]
     if not len(rows):
         return False, "", 0

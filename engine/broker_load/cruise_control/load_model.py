@@ -298,7 +298,9 @@ def _unknown(final: Topology, traces: Mapping[int, Trace], finished: Finished | 
     led = final.leader >= 0
     left = led & ~sampled
     if not sampled.any():
-        return dict.fromkeys(RESOURCES, LACKING[int(np.bincount(rule[led]).argmax()) if led.any() else 0]), ""
+        return dict.fromkeys(
+            RESOURCES, LACKING[int(np.bincount(rule[led]).argmax()) if led.any() else min(final.size, 1)]
+        ), ""
     if finished is None and not any(one.rated for one in traces.values()):
         return dict.fromkeys(("CPU", "NW_IN", "NW_OUT"), NO_RATES), ""
     dark = np.bincount(final.leader[led], minlength=final.brokers) == np.bincount(

@@ -210,7 +210,9 @@ def demote(cluster: Cluster, demoted: Flags) -> Cluster:
 
     return replace(
         after,
-        topology=replace(after.topology, **sorted_(after.topology, ("replicas", "isr", "elr", "offline"))),
+        topology=replace(
+            after.topology, **sorted_(after.topology, ("replicas", "isr", "elr", "offline", "adding", "removing"))
+        ),
         loads=replace(after.loads, **sorted_(after.loads, ("cpu", "disk", "nw_in", "nw_out", "held", "leads"))),
     )
 

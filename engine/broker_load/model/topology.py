@@ -104,9 +104,9 @@ class Topology(Partitions):
     """P partitions sorted by topic and number, at most R replicas each, B brokers sorted by id, T topics.
 
     ``replicas`` [P, R] broker index in assignment order, -1 beyond a partition's last; ``leader`` [P] broker index, -1
-    without one; ``isr``, ``elr``, ``offline`` [P, R] flags by position; ``elr_known`` [P]; ``min_isr`` [P], -1
-    unknown; ``unclean`` [P] -1 unknown, 0, 1. ``norm`` [T] code of the topic's name with dots as underscores, by which
-    metrics are found; codes index ``norm_names``.
+    without one; ``isr``, ``elr``, ``offline``, ``adding`` and ``removing`` (by a reassignment) [P, R] flags by position;
+    ``elr_known`` [P]; ``min_isr`` [P], -1 unknown; ``unclean`` [P] -1 unknown, 0, 1. ``norm`` [T] code of the topic's name with
+    dots as underscores, by which metrics are found; codes index ``norm_names``.
     """
 
     leader: Ints
@@ -115,6 +115,8 @@ class Topology(Partitions):
     elr: Flags
     elr_known: Flags
     offline: Flags
+    adding: Flags
+    removing: Flags
     min_isr: Ints
     unclean: npt.NDArray[np.int8]
     ids: Ints
@@ -416,6 +418,8 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
     leader_ids = rows["leader"].fill_null(-1).to_numpy().astype(np.int32)
     isr = _among(replicas_ids, rows["isr"]) if rows.height else np.empty((0, 1), np.bool_)
     active = set(np.unique(leader_ids[leader_ids >= 0]).tolist()) | set(np.unique(replicas_ids[isr]).tolist())
+    if "adding" in rows.columns:  # the controller only adds brokers that are registered
+        active |= set(rows["adding"].drop_nulls().explode(empty_as_null=False).to_list())
     who = _identify(np.unique(replicas_ids[replicas_ids >= 0]), known, active | heard)
     names = rows["topic"].unique().sort() if rows.height else pl.Series("topic", [], dtype=pl.String)
     codes = (
@@ -441,6 +445,10 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         elr=_among(replicas_ids, rows["elr"]) if rows.height else isr,
         elr_known=rows["elr"].is_not_null().to_numpy(),
         offline=_among(replicas_ids, rows["offline"]) if rows.height else isr,
+        adding=_among(replicas_ids, rows["adding"]) if rows.height and "adding" in rows.columns else np.zeros_like(isr),
+        removing=_among(replicas_ids, rows["removing"])
+        if rows.height and "removing" in rows.columns
+        else np.zeros_like(isr),
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
         **who,

@@ -195,6 +195,7 @@ _ROW = (
     r"\s+Isr:[ \t]*(?P<isr>(?:" + _IDS + r")?)(?P<rest>(?:\s.*)?)$"
 )
 _HEADER = r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s.*PartitionCount:\s*(?P<count>[0-9]{1,9})\s(?P<rest>.*)$"
+_MOVING = ("Adding", "Removing")
 _SEEN = re.compile(rb"^[ \t]*Topic:[ \t]*\S+[ \t]+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
 _MIN_ISR = r"(?:^|[\s,:])min\.insync\.replicas=([0-9]{1,6})"
 _TOPIC_ID = r"\sTopicId:\s*([A-Za-z0-9_-]{1,40})\s"
@@ -255,10 +256,12 @@ class TopicDescription(Document):
             _ids("isr").alias("isr"),
             pl.col("rest").str.extract(r"(?:^|\s)Offline(?:Replicas)?:\s*([0-9,]*)").alias("offline"),
             pl.col("rest").str.extract(r"(?:^|\s)Elr:[ \t]*((?:[0-9]+,?)*)").alias("elr"),
+            *(pl.col("rest").str.extract(rf"{how} ?Replicas:[ \t]*({_IDS})").alias(how.lower()) for how in _MOVING),
         )
         frame = frame.with_columns(
             pl.when(pl.col("offline").is_null()).then(pl.lit([], pl.List(pl.Int32))).otherwise(_ids("offline")).alias("offline"),
             pl.when(pl.col("elr").is_not_null()).then(_ids("elr")).alias("elr"),
+            *(_ids(how.lower()).alias(how.lower()) for how in _MOVING),
         )  # fmt: skip
         subset = pl.col("isr").list.set_difference("replicas").list.len() == 0
         distinct = pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()

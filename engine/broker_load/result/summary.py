@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control import goals
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import data_quality
-from engine.broker_load.model.topology import Topology
+from engine.broker_load.insight import data_quality, replication
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.core.view import Finding, Headline
@@ -27,7 +25,9 @@ def add(
 ) -> None:
     """Add summary, headline, findings and notes of ``cluster``; ``decided`` are the verdicts of its goals."""
     topology, total = model.topology, model.aggregate
-    score = -1.0 if cluster.has_offline else goals.balancedness(decided)
+    score: float | None = -1.0 if cluster.has_offline else goals.balancedness(decided)
+    if any(v.violated is None and v.goal not in goals.OF_RACKS for v in decided):
+        score = None
     provision, why = goals.provision(cluster, parameters)
     valid = int(total.valid.sum()) if total.windows else 0
     monitored = 100.0 * valid / topology.size if topology.size else 0.0
@@ -59,17 +59,20 @@ def add(
         f"{resource} of broker {', '.join(map(str, ids[:6]))}" + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
         for resource, ids in over.items()
     )
+    states = replication.states(topology, parameters.min_insync_replicas)
+    builder.headline += replication.headline(states)
     _headline(model, cluster, builder, words)
-    builder.findings.extend(_leaderless(topology))
+    builder.findings.extend(replication.findings(topology, states))
+    builder.frames["partitions"] = builder.frames["partitions"].with_columns(state=pl.Series(replication.words(states)))
     builder.findings.extend(
         Finding(
             "severe" if v.hard else "moderate",
             _GOALS[v.goal][0],
             _of_goal(v),
             ("goals", (v.goal,)),
-            cause=DEAD if v.detail.startswith(goals.DEAD_NOTE) else "",
         )
         for v in violated
+        if v.offenders or not v.detail.startswith(goals.DEAD_NOTE)  # the finding on what is dead says it
     )
     builder.findings.extend(data_quality.silent_brokers(builder.frames["ledger"]))
     if cluster.missing:
@@ -90,7 +93,8 @@ def _unknown(cluster: Cluster) -> str:
 
 def _of_goal(verdict: Verdict) -> str:
     """Return what breaks a goal, what to do, and Cruise Control's name of the goal."""
-    return f"{verdict.detail or 'violated'}; {_GOALS[verdict.goal][1]} ({verdict.goal})"
+    detail = verdict.detail.removeprefix(goals.DEAD_NOTE).removeprefix("; ")
+    return f"{detail or 'violated'}; {_GOALS[verdict.goal][1]} ({verdict.goal})"
 
 
 _ELSEWHERE, _SPREAD = (
@@ -125,27 +129,29 @@ def _over_capacity(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[s
     return {name: ids for name, ids in over.items() if ids}
 
 
-def _leaderless(topology: Topology) -> list[Finding]:
-    """Return a finding if partitions have no leader, so that no client can read or write them."""
-    rows = np.flatnonzero(topology.leader < 0)
-    if not rows.size:
-        return []
-    names = [f"{topology.topics[topology.topic[row]]}-{topology.partition[row]}" for row in rows[:3].tolist()]
-    text = ", ".join(names) + (f" and {rows.size - 3:,} more" if rows.size > 3 else "")
-    return [Finding("critical", "partitions without a leader", f"{rows.size:,} of {topology.size:,}: {text}")]
-
-
 DEAD = "dead brokers"
 """Cause of what is found because brokers are dead."""
 
 
-def dead_brokers(brokers: pl.DataFrame) -> list[Finding]:
-    """Return a finding for each dead broker in rows of ``BROKERS``."""
-    dead = brokers.filter(pl.col("state") == "DEAD")["broker"].to_list()
+def dead_brokers(brokers: pl.DataFrame, listed: bool) -> list[Finding]:
+    """Return a finding for each dead broker in rows of ``BROKERS``; ``listed``: a list of brokers or an answer says so."""
+    dead = brokers.filter(pl.col("state") == "DEAD")["broker"].unique().sort().to_list()
+    text = "dead: its replicas are offline; restart it"
+    if not listed:
+        text = "seems dead: it leads nothing, is in sync nowhere and reports nothing; see whether it is up"
+    return [Finding("critical", f"broker {broker}", text, ("brokers", (broker,)), cause=DEAD) for broker in dead]
+
+
+def failed_directories(directories: pl.DataFrame) -> list[Finding]:
+    """Return a finding for each failed log directory in rows of ``DIRECTORIES``."""
+    failed = directories.filter(pl.col("error").is_not_null()).select("broker", "log_dir", "error").unique()
     return [
-        Finding("critical", f"broker {broker}", "dead: its replicas are offline", ("brokers", (broker,)), cause=DEAD)
-        for broker in dead
-    ]
+        Finding(
+            "severe", f"log directory {path} of broker {broker}",
+            f"failed ({error.rpartition('.')[2]}): its replicas are offline; replace the disk and restart the broker",
+        )
+        for broker, path, error in failed.sort("broker", "log_dir").iter_rows()
+    ]  # fmt: skip
 
 
 def answer(brokers: pl.DataFrame) -> str:
@@ -179,7 +185,7 @@ def _headline(model: Model, cluster: Cluster, builder: ResultBuilder, over: str)
     span = f"{plural(len(total.windows), 'window')} of {total.window_ms / 60000:g} min"
     cpu, skipped = summary["cpu_utilization_pct"], summary["skipped_partitions"]
     violated, hard = summary["violated_goals"], summary["violated_hard_goals"]
-    undecided = builder.frames["goals"]["violated"].null_count()
+    undecided, score = builder.frames["goals"]["violated"].null_count(), summary["balancedness_score"]
     builder.headline += [
         Headline(
             "brokers",
@@ -197,7 +203,7 @@ def _headline(model: Model, cluster: Cluster, builder: ResultBuilder, over: str)
         Headline(
             "goals",
             f"{violated} violated, {hard} hard" + (f", {undecided} undecided" if undecided else ""),
-            f"balancedness {'unknown' if undecided else format(summary['balancedness_score'], '.1f')}",
+            f"balancedness {'unknown' if score is None else format(score, '.1f')}",
             "severe" if hard else "moderate" if violated else "" if undecided else "ok",
         ),
         Headline(
@@ -231,6 +237,8 @@ def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilde
         builder.notes.append(f"the table windows is left out: {rows:,} rows are more than max-rows")
     if model.synthetic:
         builder.notes.append("no topology: each partition is shown with its leader only")
+    if not topology.racks_known and topology.brokers:
+        builder.notes.append(goals.RACKS_UNKNOWN)
     if model.history.unknown:
         builder.notes.append(model.history.unknown)
 

@@ -70,6 +70,8 @@ TOPOLOGY = Table(
         Column("min_isr", pl.Int32, "min.insync.replicas of the topic, null where unknown."),
         Column("unclean", pl.Boolean, "unclean.leader.election.enable of the topic, null where unknown."),
         text("topic_id", "Id of the topic, null where unknown."),
+        Column("adding", IDS, "Broker ids that a reassignment adds, null without one."),
+        Column("removing", IDS, "Broker ids that a reassignment removes, null without one."),
     ),
 )
 BROKERS_IN = Table(

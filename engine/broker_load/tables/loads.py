@@ -91,6 +91,8 @@ PARTITIONS = Table(
         replace(TOPIC, width=16, grow=40),
         PARTITION,
         flag("valid", "All windows valid and not too many extrapolated.", width=5),
+        text("state", "What is wrong with its replicas now, worst first: without leader, under min ISR, with offline "
+            "replica, under-replicated, reassigning, not led by its first replica.", width=14, priority=1),
         Column("leader", pl.Int32, "Broker id of the leader, -1 without one.", kind="id", width=6, priority=0, grow=6),
         Column("replicas", IDS, "Broker ids in assignment order.", priority=2),
         Column("isr", IDS, "Broker ids in sync.", priority=2),

@@ -18,9 +18,11 @@ def test_dead_brokers_and_partitions_without_a_leader_stand_first(tmp_path: Path
     first = [(one.level, one.subject, one.row) for one in findings[:2]]
     assert first == [
         ("critical", "broker 3", ("brokers", (3,))),
-        ("critical", "partitions without a leader", None),
+        ("critical", "partitions without a leader", ("partitions", ("lost", 0))),
     ]
-    assert findings[1].text.startswith("4 of ") and findings[1].text.endswith(": lost-0, lost-1, lost-2 and 1 more")
+    assert findings[1].text.startswith("4 of ") and findings[1].text.split("; ")[0].endswith(
+        ": lost-0, lost-1, lost-2 and 1 more"
+    )
 
 
 def test_a_healthy_cluster_has_no_such_finding(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""What is wrong with the replicas of partitions at the moment looked at, whatever their load."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.broker_load.model.topology import Flags, Topology, across, any_of
+from engine.core.view import Finding, Headline, Level
+
+_STATES: dict[str, tuple[str, Level, str]] = {
+    "without leader": (
+        "partitions without a leader", "critical", "no client can read or write them: bring back a broker that was in sync",
+    ),
+    "under min ISR": (
+        "partitions under min.insync.replicas", "critical", "producers with acks=all fail: bring the missing replicas back",
+    ),
+    "with offline replica": ("offline replicas", "severe", "restart their brokers or mend their disks"),
+    "under-replicated": (
+        "under-replicated partitions", "severe", "see whether their brokers are up, and their disks and network keep pace",
+    ),
+    "reassigning": (
+        "partitions being reassigned", "moderate", "an added replica counts only once it is in sync "
+        "(kafka-reassign-partitions --verify)",
+    ),
+    "not led by its first replica": (
+        "partitions not led by their first replica", "moderate",
+        "run kafka-leader-election --election-type preferred; elect=all shows what that changes",
+    ),
+}  # fmt: skip
+"""States of a partition, worst first: what a finding calls them, its level, and what to do."""
+_NAMED = 3
+"""Most partitions that a finding names."""
+
+
+def states(topology: Topology, min_in_sync: int) -> dict[str, Flags]:
+    """Return for each state the flags [P] of the partitions in it; ``min_in_sync`` where a topic does not set it.
+
+    A replica that a reassignment adds is not missed before it is in sync.
+    """
+    led, full = topology.leader >= 0, topology.held & ~topology.adding
+    moving = any_of(topology.adding | topology.removing)
+    first = topology.replicas[:, 0] if topology.size else topology.leader
+    found = (
+        ~led & any_of(topology.held),
+        led & (across(topology.isr) < topology.min_in_sync(min_in_sync)),
+        any_of(topology.offline_replicas),
+        led & any_of(full & ~topology.isr),
+        moving,
+        led & ~moving & (first >= 0) & (topology.leader != first),
+    )
+    return dict(zip(_STATES, found, strict=True))
+
+
+def words(found: dict[str, Flags]) -> list[str]:
+    """Return the states [P] of each partition in words, worst first."""
+    size = len(next(iter(found.values())))
+    each: list[list[str]] = [[] for _ in range(size)]
+    for name, flags in found.items():
+        for row in np.flatnonzero(flags).tolist():
+            each[row].append(name)
+    return [", ".join(names) for names in each]
+
+
+def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
+    """Return a finding for each state that partitions are in, worst first: how many, which, on which brokers, what to do."""
+    told = []
+    missing = topology.held & ~topology.adding & ~topology.isr
+    where = {"with offline replica": ("on", topology.offline_replicas), "reassigning": ("to", topology.adding)}
+    for name, flags in found.items():
+        rows = np.flatnonzero(flags)
+        if not rows.size:
+            continue
+        subject, level, advice = _STATES[name]
+        names = [f"{topology.topics[topology.topic[row]]}-{topology.partition[row]}" for row in rows[:_NAMED].tolist()]
+        text = f"{rows.size:,} of {topology.size:,}: {', '.join(names)}"
+        text += f" and {rows.size - _NAMED:,} more" if rows.size > _NAMED else ""
+        how, places = where.get(name, ("out of sync:", missing))
+        brokers = topology.ids[np.unique(topology.replicas[rows][places[rows]])].tolist()
+        if brokers and name != "not led by its first replica":
+            text += f"; {how} broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
+        row = rows[0]
+        key = ("partitions", (topology.topics[topology.topic[row]], int(topology.partition[row])))
+        told.append(Finding(level, subject, f"{text}; {advice}", key))
+    return told
+
+
+def headline(found: dict[str, Flags]) -> list[Headline]:
+    """Return one number on the states that are more than moderate; none if there are none."""
+    bad = [(name, int(flags.sum())) for name, flags in found.items() if flags.any() and _STATES[name][1] != "moderate"]
+    if not bad:
+        return []
+    text = ", ".join(f"{count:,} {name}" for name, count in bad[:2])
+    return [
+        Headline("partitions", text, ", ".join(f"{count:,} {name}" for name, count in bad[2:]), _STATES[bad[0][0]][1])
+    ]
