@@ -244,6 +244,10 @@ class Dashboard(Shell):
         first = OVERVIEW if self.tabs.several else 0
         await self.show_tab((self.tabs.active - first + by) % (len(self.entries) - first) + first)
 
+    def on_resize(self) -> None:
+        """Send the whole screen again: the terminal may have been cleared, by a new size or by a shell."""
+        textual_internals.wire_of(self.console).forget()
+
     @on(TitleBar.Clicked, "#tabs")
     async def _tab_clicked(self, event: TitleBar.Clicked) -> None:
         await self.show_tab(event.index - self.views.title_index(0))

@@ -9,12 +9,15 @@ import codecs
 import logging
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, ClassVar
 
+from rich.color import Color, ColorSystem
 from rich.console import Console
 from rich.segment import Segments
+from rich.style import Style
 from rich.traceback import Traceback
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.styles import RenderStyles
@@ -24,6 +27,7 @@ from textual.filter import Monochrome, NoColor
 from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.widgets.drawing.fragments import harmless, single_cells
@@ -47,27 +51,134 @@ def notify_outside(app: App[Any], text: str) -> None:
 # -- bytes on the wire ----------------------------------------------------------------------------------------------------
 
 
+Look = tuple[str, str, str]
+"""Codes of attributes, foreground and background. A space without attributes has no foreground of its own: an empty one."""
+Shown = tuple[str, Look]
+"""A character on the terminal and its look."""
+PLAIN: Look = ("", "39", "49")
+NEAR = 8
+"""Cells that did not change are sent if they are fewer than this: skipping them costs as much."""
+
+
+@lru_cache(maxsize=4096)
+def _look(style: Style | None, system: ColorSystem) -> Look:
+    """Return the codes of a style."""
+    if style is None:
+        return PLAIN
+    fore, back = style.color, style.bgcolor
+    return (
+        Strip.render_ansi(style.without_color, system),
+        ";".join(_shortest(fore, system).get_ansi_codes()) if fore is not None else "39",
+        ";".join(_shortest(back, system).get_ansi_codes(foreground=False)) if back is not None else "49",
+    )
+
+
+def _shortest(color: Color, system: ColorSystem) -> Color:
+    """Return a colour as the terminal can show it: of the 256 if it is exactly one of them, which takes half the bytes."""
+    eight = color.downgrade(ColorSystem.EIGHT_BIT)
+    exact = system == ColorSystem.TRUECOLOR and eight.get_truecolor() == color.get_truecolor()
+    return eight if exact else color.downgrade(system)
+
+
+class Wire:
+    """What the terminal of a console shows, so that only what differs is sent, in the shortest sequences.
+
+    Textual sends a changed span from the left edge of its widget on, with all its codes for every segment, and the whole screen
+    after every layout, even if no cell differs: a change of tabs was 36 to 90 KB at 200x50, which over SSH makes a key feel slow.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[int, dict[int, Shown]] = {}
+        self._now = PLAIN
+        self._out: list[str] = []
+
+    def forget(self) -> None:
+        """Forget what is shown: the terminal may have been cleared."""
+        self._lines.clear()
+
+    def put(self, y: int, x: int, strip: Strip, console: Console) -> None:
+        """Send what differs of a strip at cell ``x`` of line ``y``; all of it if a character does not take one cell."""
+        line = self._lines.setdefault(y, {})
+        if not single_cells(strip.text):
+            for place in range(x, x + strip.cell_length):
+                line.pop(place, None)
+            self._out += [f"\x1b[{y + 1};{x + 1}H", self._codes(PLAIN), strip.render(console)]
+            return
+        system = console._color_system or ColorSystem.TRUECOLOR
+        last = -NEAR - 1
+        held: list[Shown] = []
+        for text, style, _ in strip:
+            look = _look(style, system)
+            blank = look if look[0] else ("", "", look[2])
+            for character in text:
+                cell = (character, blank if character == " " else look)
+                held.append(cell)
+                if line.get(x) != cell:
+                    line[x] = cell
+                    if x - last > NEAR:
+                        self._out.append(f"\x1b[{x - last - 1}C" if last >= 0 else f"\x1b[{y + 1};{x + 1}H")
+                        del held[:-1]
+                    self._out += [self._codes(look) + character for character, look in held]
+                    last = x
+                    held.clear()
+                x += 1
+
+    def _codes(self, look: Look) -> str:
+        """Return the codes that lead from the look in force to another one."""
+        before, now = self._now, (look[0], look[1] or self._now[1], look[2])
+        if now == before:
+            return ""
+        self._now = now
+        codes = [code for code, old in zip(now, before, strict=True) if code != old]
+        if before[0] and before[0] != now[0]:  # attributes end with all others only
+            codes = ["0", *(code for code in now if code and code not in PLAIN)]
+        return f"\x1b[{';'.join(codes)}m"
+
+    def sent(self) -> str:
+        """Return what was put since the last time; the terminal's look is plain again behind it."""
+        text = "".join(self._out) + ("" if self._now == PLAIN else "\x1b[0m")
+        self._now = PLAIN
+        self._out.clear()
+        return text
+
+
+def wire_of(console: Console) -> Wire:
+    """Return what the terminal of ``console`` shows."""
+    wire: Wire = vars(console).setdefault("_loadlens_wire", Wire())
+    return wire
+
+
 def render_spans(update: ChopsUpdate, console: Console) -> str:
     """Return the spans of a partial screen update as terminal sequences, each from its own first cell on.
 
-    Textual sends a changed span from the left edge of its widget on, every span again: two cells that change at the end of a
-    line of a hundred coloured cells are eight kilobytes. Over SSH that is what makes a key feel slow. A strip with characters
-    that are not one cell wide is sent from its beginning, so that none is cut in two. (tests/tui/test_textual_internals.py)
+    A strip with characters that are not one cell wide is sent from its beginning, so that none is cut in two.
+    (tests/tui/test_textual_internals.py)
     """
-    out: list[str] = []
+    wire = wire_of(console)
     for y, start, stop in update.spans:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is None or x >= stop or end <= start:
                 continue
             first = max(start, x) if single_cells(strip.text) else x
-            out.append(f"\x1b[{y + 1};{first + 1}H")
-            out.append(strip.crop(first - x, min(end, stop) - x).render(console))
-    return "".join(out)
+            wire.put(y, first, strip.crop(first - x, min(end, stop) - x), console)
+    return wire.sent()
+
+
+def render_layout(update: LayoutUpdate, console: Console) -> str:
+    """Return an update of the whole screen as terminal sequences."""
+    wire = wire_of(console)
+    for y, strips in enumerate(update.strips, update.region.y):
+        x = update.region.x
+        for strip in strips:
+            wire.put(y, x, strip, console)
+            x += strip.cell_length
+    return wire.sent()
 
 
 def send_changed_cells_only() -> None:
-    """Replace Textual's rendering of partial updates by ``render_spans``, in the whole process."""
+    """Replace Textual's rendering of updates by ``render_spans`` and ``render_layout``, in the whole process."""
     ChopsUpdate.render_segments = render_spans  # type: ignore[assignment, method-assign]
+    LayoutUpdate.render_segments = render_layout  # type: ignore[assignment, method-assign]
 
 
 def forget_closed_widgets() -> None:

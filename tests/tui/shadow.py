@@ -10,7 +10,7 @@ from textual._compositor import CompositorUpdate
 
 from tui.app import Dashboard
 
-_PIECE = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[?<>=0-9;]*[a-zA-Z]|([^\x1b]+)")
+_PIECE = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[(\d+)C|\x1b\[[?<>=0-9;]*[a-zA-Z]|([^\x1b]+)")
 
 
 class Shadow:
@@ -37,7 +37,8 @@ class Shadow:
         for piece in _PIECE.finditer(text):
             if piece[1]:
                 y, x = int(piece[1]) - 1, int(piece[2]) - 1
-            for character in piece[3] or "":
+            x += int(piece[3] or 0)
+            for character in piece[4] or "":
                 if character == "\n":
                     x, y = 0, y + 1
                 elif y < height and x < width:

@@ -15,15 +15,16 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.color import Color
 from textual.dom import DOMNode
+from textual.geometry import Region
 from textual.strip import Strip
 
 from tests.chance import tries
 from tests.tui.fakes import play, stage
-from tui.textual_internals import render_spans
+from tui.textual_internals import render_layout, render_spans, wire_of
 from tui.widgets.drawing.canvas import COMPONENTS
 from tui.widgets.drawing.fragments import changed_spans
 from tui.widgets.table.table import LiveTable
@@ -38,6 +39,8 @@ def written(text: str) -> dict[tuple[int, int], str]:
     for sequence, character in re.findall(r"(\x1b\[[\d;]*[A-Za-z])|([^\x1b])", text):
         if sequence.endswith("H"):
             y, x = (int(part) - 1 for part in sequence[2:-1].split(";"))
+        elif sequence.endswith("C"):
+            x += int(sequence[2:-1])
         elif character:
             found[y, x] = character
             x += cell_len(character)
@@ -67,6 +70,7 @@ def test_every_cell_of_a_span_is_written_as_it_is(data: st.DataObject) -> None:
         width = sum(map(cell_len, line))
         start = data.draw(st.integers(0, width - 1))
         spans.append((y, start, data.draw(st.integers(start + 1, width))))
+    wire_of(CONSOLE).forget()
     got = written(render_spans(update(pieces, spans), CONSOLE))
     for y, start, stop in spans:
         x = 0
@@ -82,6 +86,7 @@ def test_every_cell_of_a_span_is_written_as_it_is(data: st.DataObject) -> None:
 
 def test_a_change_at_the_end_of_a_coloured_line_is_cheap() -> None:
     line = update([["abcdefgh" * 20]], [(0, 157, 159)])
+    wire_of(CONSOLE).forget()
     text = render_spans(line, CONSOLE)
     assert text.startswith("\x1b[1;158H") and set(written(text).values()) == {"f", "g"}
     assert len(text) < 80
@@ -94,10 +99,25 @@ def test_a_wide_and_a_combining_character_do_not_make_up_for_each_other() -> Non
     assert "面" in render_spans(update([[after]], [(0, 2, 4)]), CONSOLE)
 
 
+def test_only_what_differs_from_the_terminal_is_sent_even_after_a_layout() -> None:
+    def screen(*lines: str) -> LayoutUpdate:
+        strips = [[Strip([Segment(line, Style(color="red", bgcolor="#101010"))])] for line in lines]
+        return LayoutUpdate(strips, Region(0, 0, len(lines[0]), len(lines)))
+
+    wire_of(CONSOLE).forget()
+    assert written(render_layout(screen("ab cd", "efghi"), CONSOLE))[1, 4] == "i"
+    assert render_layout(screen("ab cd", "efghi"), CONSOLE) == ""
+    assert set(written(render_layout(screen("ab cd", "efghX"), CONSOLE))) == {(1, 4)}
+    blank = LayoutUpdate([[Strip([Segment(" ", Style(color="blue", bgcolor="#101010"))])]], Region(2, 0, 1, 1))
+    assert render_layout(blank, CONSOLE) == "", "a space has no colour of its own"
+    wire_of(CONSOLE).forget()
+    assert len(written(render_layout(screen("ab cd", "efghX"), CONSOLE))) == 10
+
+
 def test_the_program_uses_it() -> None:
     import tui.app  # noqa: F401
 
-    assert ChopsUpdate.render_segments is render_spans
+    assert ChopsUpdate.render_segments is render_spans and LayoutUpdate.render_segments is render_layout
 
 
 def test_what_a_closed_widget_drew_is_forgotten() -> None:

@@ -107,7 +107,9 @@ class OverviewActions(Keys):
         return self.app.source.player is not None if action == "replay" else True
 
     def action_refresh(self) -> None:
-        """Look at the folders now and compute the shown tab again."""
+        """Look at the folders now, compute the shown tab again, and draw the whole screen again."""
+        textual_internals.wire_of(self.app.console).forget()
+        self.app.refresh(layout=True)
         self.app.client.rescan()
         self._request_shown()
 
