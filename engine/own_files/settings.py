@@ -33,7 +33,7 @@ P = TypeVar("P", bound=Parameters)
 
 CONFIG_VARIABLE = "LOADLENS_CONFIG"
 """Environment variable that names another settings file."""
-MAX_BYTES = 4 << 20
+MAX_BYTES = 512 << 10
 """Largest settings or state file that is read, in bytes."""
 
 
@@ -93,11 +93,11 @@ def load(
     wanted = path if path is not None else folders()["config"]
     named = path is not None or bool(os.environ.get(CONFIG_VARIABLE))
     try:
-        data = tomllib.loads(read_bounded(wanted, MAX_BYTES).decode("utf-8"))
+        data = _parsed(read_bounded(wanted, MAX_BYTES))
     except (FileNotFoundError, NotADirectoryError):
         missing = (Problem.at(str(wanted), "settings", "no such file"),) if named else ()
         return Settings(wanted, problems=missing, unread=named)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         place = re.search(r"line (\d+)", str(error))
         line = int(place.group(1)) if place else None
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -124,6 +124,20 @@ def load(
         else:
             complain(f"unknown section [{name}]; known: {', '.join((*kinds, 'keys', *views))}")
     return Settings(wanted, sections, keys, view_sections, tuple(problems))
+
+
+_DEEP_KEY = re.compile(r"""(?<!["'\w-])(?:["'\w-]++[ \t]*+\.[ \t]*+){64}""")
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """Parse TOML. Raises ValueError, also for what would take ``tomllib`` all memory or the whole stack."""
+    text = data.decode("utf-8")
+    if _DEEP_KEY.search(text):
+        raise ValueError("a key with more than 64 parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def view_parameters(settings: Settings, name: str, kind: type[Parameters]) -> tuple[Any, tuple[Problem, ...]]:
@@ -173,8 +187,8 @@ class State:
     def _read(self) -> dict[str, Any] | None:
         """Return what the file holds now, None if it cannot be read."""
         try:
-            return tomllib.loads(read_file(self.path, MAX_BYTES).decode("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            return _parsed(read_file(self.path, MAX_BYTES))
+        except (OSError, ValueError):
             return None
 
     def get(self, *keys: str, default: Any = None) -> Any:

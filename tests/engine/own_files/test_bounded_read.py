@@ -11,6 +11,7 @@ import pytest
 from engine.core import bounded_read
 from engine.core.bounded_read import read_bounded
 from engine.own_files import settings
+from engine.own_files.settings import State, load
 from tests.disk import full_after
 
 
@@ -66,3 +67,21 @@ def test_settings_that_are_named_and_not_there(tmp_path: Path, monkeypatch: pyte
     assert [problem.reason for problem in settings.load().problems] == ["no such file"]
     monkeypatch.setenv(settings.CONFIG_VARIABLE, "/dev/zero")
     assert [problem.reason for problem in settings.load().problems] == ["neither a regular file nor a pipe"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x=" + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        (".".join("a" * 20_000) + "=1", "more than 64 parts"),
+        ('"b" . ' * 20_000 + "a=1", "more than 64 parts"),
+        ("[" + ".".join("a" * 20_000) + "]", "more than 64 parts"),
+    ],
+    ids=["brackets", "dots", "quoted", "section"],
+)
+def test_a_hostile_file_is_a_problem(text: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    read = load(path)
+    assert read.unread and reason in read.problems[0].reason
+    assert State(path).get("x") is None
