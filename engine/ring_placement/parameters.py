@@ -129,7 +129,8 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     heartbeat_timeout: Annotated[
         float | None,
         option(
-            "A member is UNHEALTHY when its heartbeat is older; 0 never; not set: as a configuration in the files says, else 60",
+            "A member is UNHEALTHY when its heartbeat is older; 0 never; not set: a page's own states stand, and otherwise as a "
+            "configuration in the files says, else 60 (Tempo 300)",
             unit="s",
             low=0,
             high=1e9,
@@ -153,7 +154,8 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     replication_factor: Annotated[
         int | None,
         option(
-            "Replicas of a key of a token ring; not set: the configuration or gauge in the files, else 3",
+            "Replicas of a key of a token ring; not set: the configuration or gauge in the files, else what the system does: 1 "
+            "for Tempo and Pyroscope, 3 for others",
             low=1,
             high=100,
         ),
@@ -174,16 +176,33 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
         ),
     ] = "write_no_extend"
     read_operation: Annotated[
-        Literal["auto", "read", "mimir"],
+        Literal["auto", "read", "mimir", "active"],
         option(
-            "Operation of queries: read (Loki, Cortex) or mimir; auto: read where the files are Loki's or Tempo's",
-            choices=("auto", "read", "mimir"),
+            "Operation of queries: read (Loki, Tempo, Cortex), mimir or active (Pyroscope); auto: that of the system",
+            choices=("auto", "read", "mimir", "active"),
+        ),
+    ] = "auto"
+    read_sharding: Annotated[
+        Literal["auto", "on", "off"],
+        option(
+            "Queries ask only the shard of their tenant; auto: as a configuration in the files says, else as the system does",
+            choices=("auto", "on", "off"),
         ),
     ] = "auto"
     lookback: Annotated[
-        float,
-        option("How far back a tenant's queries ask former members of its shard; 0 never", unit="s", low=0, high=1e9),
-    ] = 46_800.0
+        float | None,
+        option(
+            "How far back a tenant's queries ask former members of its shard, 0 never; not set: as a configuration in the files "
+            "says, else 13 h (Tempo 1 h)",
+            unit="s",
+            low=0,
+            high=1e9,
+        ),
+    ] = None
+    request_series: Annotated[
+        int,
+        option("Series (or streams, traces) of one write request, which fails as a whole", low=1, high=10_000_000),
+    ] = 2_000
     exclude_le: Annotated[
         Literal["auto", "on", "off"],
         option(

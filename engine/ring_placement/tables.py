@@ -140,7 +140,7 @@ BLOCKS = Table("blocks", "Datasets of segments and blocks", (
     _id("instance", "Writer, null once compacted"),
 ))  # fmt: skip
 
-SETTINGS = Table("settings", "What a configuration of Mimir, Loki or Tempo says of its ring of ingesters; null: not set", (
+SETTINGS = Table("settings", "What a configuration says of a ring; null: not set", (
     _count("replication", "Replication factor"),
     Column("zone_aware", pl.Boolean, "Whether zone awareness is on", kind="flag"),
     Column("timeout_s", pl.Float64, "Heartbeat timeout", "s"),
@@ -149,6 +149,11 @@ SETTINGS = Table("settings", "What a configuration of Mimir, Loki or Tempo says 
     _text("tokens", "random or spread-minimizing"),
     Column("zones", pl.List(pl.String), "Zones of spread-minimizing tokens"),
     Column("exclude_le", pl.Boolean, "Whether series are placed without their label le", kind="flag"),
+    Column("read_sharding", pl.Boolean, "Whether queries ask only the shard of their tenant", kind="flag"),
+    Column("lookback_s", pl.Float64, "How far back they ask former members of the shard", "s"),
+    Column("excluded", pl.List(pl.String), "Zones whose members take no part"),
+    _text("system", "mimir, loki, tempo, pyroscope or cortex, where the file tells"),
+    _text("component", "segment-writer, or empty: the ingesters"),
 ))  # fmt: skip
 
 

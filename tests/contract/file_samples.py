@@ -206,7 +206,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "consul.json",
             b'[{"Key":"collectors/ring","Value":"' + base64.b64encode(_memberlist_key()) + b'"}]',
         ),
-        "config-page": (
+        "overrides": (
             "config.yaml",
             b"target: all\ningester:\n  ring:\n    replication_factor: 3\n    zone_awareness_enabled: true\n"
             b"    heartbeat_timeout: 1m0s\n",

@@ -21,7 +21,6 @@ OF_ALL = frozenset({"refused", "members"})
 """Columns about the whole file, such as the number of its records."""
 NOT_BY_LINE = {
     "block": "one checksum covers all",
-    "config-page": "YAML",
     "memberlist-binary": "protobuf, which has no lines",
     "partition-ring-binary": "protobuf, which has no lines",
     "placement-rules": "protobuf, which has no lines",

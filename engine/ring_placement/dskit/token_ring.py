@@ -50,10 +50,11 @@ OPERATIONS = {
     "write": Operation(frozenset({"ACTIVE"}), frozenset({"LEAVING", "PENDING", "JOINING"})),
     "read": Operation(frozenset({"ACTIVE", "PENDING", "LEAVING"}), frozenset({"PENDING", "JOINING"})),
     "mimir": Operation(frozenset({"ACTIVE", "PENDING"})),
+    "active": Operation(frozenset({"ACTIVE"})),
     "reporting": Operation(frozenset({"ACTIVE", "LEAVING", "PENDING", "JOINING"})),
 }
 """Operations by name. Mimir, Loki and Pyroscope's first version write with ``write_no_extend``; ``mimir`` is the operation
-of Mimir's queries, ``read`` that of Loki's."""
+of Mimir's queries, ``read`` that of Loki's, ``active`` that of Pyroscope's."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -307,7 +307,9 @@ def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list
     if after.partitions is not None:
         return steps + _partition_steps(asked, s, size)
     drawn = ShardRing(ring.tokens, strategy.now_s)
-    chosen, reads = drawn.shard(asked.tenant, size), drawn.shard(asked.tenant, size, strategy.lookback_s)
+    lookback_s = strategy.lookback_s
+    chosen = drawn.shard(asked.tenant, size)
+    reads = drawn.everyone if lookback_s is None else drawn.shard(asked.tenant, size, lookback_s)
     if size:
         for zone in ring.tokens.zones if strategy.zone_aware else ("",):
             note = f"seed of the draws in {zone or 'the ring'}"
@@ -384,7 +386,10 @@ def _partition_steps(asked: Asked, s: ReplicatedScenario, size: int) -> list[Ste
     steps: list[Step] = []
     chosen = ring.shard(asked.tenant, size, 0, strategy.now_s)
     readers = after.partition_readers
-    for k in ring.shard(asked.tenant, size, strategy.lookback_s, strategy.now_s)[:MAX_LISTED].tolist():
+    sharded = strategy.lookback_s is not None
+    for k in ring.shard(asked.tenant, size if sharded else 0, strategy.lookback_s or 0, strategy.now_s)[
+        :MAX_LISTED
+    ].tolist():
         p = ring.partitions[k]
         written = "written and read" if k in set(chosen.tolist()) else "read only (lookback)"
         fate = f"{readers[k]} of its owners answer" if readers[k] else "no owner answers: the query fails"

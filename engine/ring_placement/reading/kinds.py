@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from engine.ring_placement.reading.bucket_files import Blocks, PlacementRules, PlacementStats
+from engine.ring_placement.reading.configuration import Configuration
 from engine.ring_placement.reading.load_table import KeyTable, LoadTable
 from engine.ring_placement.reading.metric_files import Metrics
-from engine.ring_placement.reading.overrides import ConfigPage, Overrides
 from engine.ring_placement.reading.partition_files import PartitionBinary, PartitionPage
 from engine.ring_placement.reading.ring_exports import RingHtml, StoreExport
 from engine.ring_placement.reading.ring_files import Memberlist, MemberlistBinary, RingPage
@@ -23,8 +23,7 @@ KINDS: tuple[Any, ...] = (
     Blocks(),
     LoadTable(),
     KeyTable(),
-    ConfigPage(),
-    Overrides(),
+    Configuration(),
     Metrics(),
     PartitionBinary(),
     MemberlistBinary(),

@@ -350,7 +350,7 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     elif not ring.partitions and not state.placement.ring.total:
         notes.append("empty ring: no member has tokens, every write and query fails")
     notes += other_rings(ring)
-    notes += replicated_ring(state).notes
+    notes += replicated_ring(state).settings.notes[1 if ring.partitions else 0 :]
     if ring.partition_label and ring.partition_label != ring.label:
         notes.append(f"partitions: {ring.partition_label}")
     if any(m.state == "UNHEALTHY" and not m.written for m in state.members):

@@ -18,6 +18,7 @@ from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.metric_files import DSKIT, SHARD_LIMIT
 from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
+from engine.ring_placement.scenarios.settings import Settings, read_settings, system_of
 
 Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
 """Kinds of rings: Pyroscope's segment writers; the token ring of Mimir, Loki and Tempo; a ring of partitions that ingesters
@@ -67,33 +68,6 @@ class RingFile:
     lists_members: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of a ring of ingesters in the newest configuration; None or "" if not set. ``label`` of its file; the others as in
-    the input table ``settings``."""
-
-    label: str = ""
-    replication: int | None = None
-    zone_aware: bool | None = None
-    timeout_s: float | None = None
-    tenant_shards: int | None = None
-    partition_shards: int | None = None
-    tokens: str | None = None
-    zones: tuple[str, ...] = ()
-    exclude_le: bool | None = None
-
-    @classmethod
-    def read(cls, inputs: Inputs) -> Settings:
-        """Read the settings of the newest configuration."""
-        rows = with_file_times(inputs.table("settings"), inputs)
-        if not rows.height:
-            return cls()
-        row = rows.row(-1, named=True)
-        info = inputs.files.get(row["file"])
-        given = {name: row[name] for name in cls.__slots__ if name not in ("label", "zones")}
-        return cls(label=info.label if info else "", zones=tuple(row["zones"] or ()), **given)
-
-
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """The cluster as the files describe it, whatever the scenario.
@@ -115,7 +89,7 @@ class Cluster:
     notes: tuple[str, ...] = ()
     tenants: TenantLoads = field(default_factory=TenantLoads)
     partition_shards: Mapping[str, int] = field(default_factory=dict)
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
 
     @cached_property
     def rules(self) -> Mapping[tuple[str, str], Rule]:
@@ -144,7 +118,10 @@ def read_cluster(
     if several and ring is not None:
         inputs = _beside(inputs, ring)
     stats = _newest_file(inputs.table("stats"), inputs, at_ms)
-    settings = Settings.read(inputs) if ring is None or ring.strategy != "segment-writer" else Settings()
+    strategy = "" if ring is None else ring.strategy
+    names = [] if ring is None else [ring.label, ring.key, " ".join(m.id for m in ring.members[:50])]
+    system = "pyroscope" if strategy == "segment-writer" else system_of(names, inputs)
+    settings = read_settings(inputs, system, strategy)
     limits = _tenant_limits(inputs, settings.tenant_shards or 0)
     rules = _newest_file(inputs.table("rules"), inputs, at_ms)
     rules = _with_limit_gauges(rules, inputs, limits)

@@ -136,9 +136,9 @@ class Rows:
 
 
 def token_rows(
-    ring: TokenRing, tenants: Tenants, operation: Operation, lookback_s: int, now_s: int, check: Check
+    ring: TokenRing, tenants: Tenants, operation: Operation, lookback_s: int | None, now_s: int, check: Check
 ) -> Rows:
-    """Lay out the shards of all tenants on a token ring."""
+    """Lay out the shards of all tenants on a token ring. ``lookback_s`` None: queries ask the whole ring."""
     shards, reads = _Shards(), _Shards()
     drawn = ShardRing(ring, now_s)
     shards.number(drawn.everyone)
@@ -149,7 +149,8 @@ def token_rows(
             check()
         written = drawn.shard(seed, size)
         shard_of.append(shards.number(written))
-        read_of.append(reads.number(drawn.shard(seed, size, lookback_s) if lookback_s > 0 else written))
+        read = drawn.shard(seed, size, lookback_s) if lookback_s else written
+        read_of.append(reads.number(drawn.everyone if lookback_s is None else read))
     built = _Built(np.array(shard_of, dtype=np.int64), tenants)
     for number, members in enumerate(shards.members):
         if number % 64 == 0:
@@ -174,21 +175,22 @@ def partition_rows(
     owners: Sequence[Indices],
     count: int,
     tenants: Tenants,
-    lookback_s: int,
+    lookback_s: int | None,
     now_s: int,
     check: Check,
 ) -> Rows:
     """Lay out the shards of all tenants on a ring of partitions; ``owners``: the members, of ``count``, that own each
-    partition."""
+    partition. ``lookback_s`` None: queries ask all partitions."""
     shards, reads = _Shards(), _Shards()
     shards.number(np.arange(len(ring.partitions)))
-    reads.number(ring.shard("", 0, lookback_s, now_s))
+    everything = ring.shard("", 0, lookback_s or 0, now_s)
+    reads.number(everything)
     shard_of, read_of = [], []
     for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
         if number % 64 == 0:
             check()
         shard_of.append(shards.number(ring.shard(seed, size, 0, now_s)))
-        read_of.append(reads.number(ring.shard(seed, size, lookback_s, now_s)))
+        read_of.append(reads.number(everything if lookback_s is None else ring.shard(seed, size, lookback_s, now_s)))
     width = max((len(indices) for indices in owners), default=0)
     # A key without an Active partition has no owner; any owner holds all that is written to its partition.
     owned = np.full((len(owners) + 1, max(width, 1)), -1, dtype=np.int32)

@@ -32,6 +32,7 @@ from engine.ring_placement.scenarios.replica_rows import (
     token_rows,
 )
 from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
+from engine.ring_placement.scenarios.settings import InForce
 from engine.ring_placement.scenarios.strategy import Check, Outcome, Step, Sweep
 
 KEEP_ROWS = 4
@@ -43,7 +44,7 @@ _CELLS = 20_000_000
 @dataclass(frozen=True, eq=False)
 class ReplicatedRing:
     """The strategy (see ``strategy.Strategy``). ``listed``: IDs of the members of the files; ``partitions``: of a partition
-    ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing;
+    ring, else None; ``settings`` in force; ``writing``: operation of writes; ``spread``: whether tokens are spread-minimizing;
     ``tenant_shards`` and ``partition_shards``: of a tenant that no file names; ``without_le``: whether series are placed without
     that label; ``lists_members``: whether the files have a ring of members; ``kept``: rows of recent
     topologies: heartbeats and loads change all the time, topologies rarely."""
@@ -52,14 +53,10 @@ class ReplicatedRing:
     partition_sizes: np.ndarray
     listed: frozenset[str]
     partitions: PartitionRing | None
-    replication: int
-    zone_aware: bool
+    settings: InForce
     writing: Operation
-    reading: Operation
-    lookback_s: int
     now_s: int
     spread: bool
-    notes: tuple[str, ...] = ()
     kind: str = "token-ring"
     kept: dict[Hashable, Rows] = field(default_factory=dict, repr=False)
     _zones: tuple[str, ...] = field(default=())
@@ -79,30 +76,41 @@ class ReplicatedRing:
         present = [m for m in ring.members if m.state in PLACED_STATES or m.state == "UNHEALTHY"]
         zones = tuple(sorted({m.zone for m in present}))
         settings = cluster.settings
-        zone_aware = p.zone_awareness == "on"
-        if p.zone_awareness == "auto":
-            zone_aware = bool(present) and "" not in zones if settings.zone_aware is None else settings.zone_aware
-        replication = p.replication_factor or settings.replication or loads.replication or 3
+        in_force = InForce.of(settings, p, loads.replication, bool(present) and "" not in zones)
         sizes = {name: limits.ingestion_shards for name, limits in cluster.limits.items()}
-        reads = p.read_operation
-        if reads == "auto":
-            words = f"{ring.label} {loads.unit} {' '.join(m.id for m in ring.members[:3])}".lower()
-            reads = "read" if any(word in words for word in ("loki", "tempo", "stream", "span")) else "mimir"
         without_le = p.exclude_le == "on" or (p.exclude_le == "auto" and bool(settings.exclude_le))
         owners = [len(p.owners) for p in ring.partitions if p.state == ACTIVE and p.owners]
-        copies = replication if not is_partition else sum(owners) / len(owners) if owners else 1.0
+        copies = in_force.replication if not is_partition else sum(owners) / len(owners) if owners else 1.0
         tenants, partition_sizes = _tenants(cluster, sizes, copies, without_le)
         spread_zones = tuple(sorted(settings.zones)) if set(zones) <= set(settings.zones) else zones
         is_spread = _is_spread(present, zones) if settings.tokens is None else settings.tokens == "spread-minimizing"
-        notes = _settings_notes(p, cluster, zone_aware, replication, reads, is_partition)
         return cls(
             tenants, partition_sizes, frozenset(m.id for m in ring.members),
-            PartitionRing.of(ring.partitions) if is_partition else None, replication, zone_aware,
-            OPERATIONS[p.operation], OPERATIONS[reads], int(p.lookback), now_ns // 10**9, is_spread,
-            notes, "partition-ring" if is_partition else "token-ring",
+            PartitionRing.of(ring.partitions) if is_partition else None, in_force, OPERATIONS[p.operation],
+            now_ns // 10**9, is_spread, "partition-ring" if is_partition else "token-ring",
             {} if kept is None else kept, spread_zones, settings.tenant_shards or 0, settings.partition_shards or 0,
             without_le, ring.lists_members,
         )  # fmt: skip
+
+    @property
+    def replication(self) -> int:
+        """Return the replication factor."""
+        return self.settings.replication
+
+    @property
+    def zone_aware(self) -> bool:
+        """Return whether each replica is in a zone of its own."""
+        return self.settings.zone_aware
+
+    @property
+    def reading(self) -> Operation:
+        """Return the operation of queries."""
+        return OPERATIONS[self.settings.reads]
+
+    @property
+    def lookback_s(self) -> int | None:
+        """Return how far back queries ask former members of a shard; None if they ask the whole ring."""
+        return self.settings.lookback_s if self.settings.shards_reads else None
 
     def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """Return the members; without a ring of members the owners of partitions, as if healthy."""
@@ -220,7 +228,7 @@ class ReplicatedRing:
 
 
 def _topology(
-    ring: TokenRing, tenants: Tenants, writing: Operation, lookback_s: int, now_s: int
+    ring: TokenRing, tenants: Tenants, writing: Operation, lookback_s: int | None, now_s: int
 ) -> tuple[Hashable, ...]:
     """Return a key of everything that the rows of a token ring depend on."""
     digest = blake2b(ring.tokens.tobytes())
@@ -229,7 +237,7 @@ def _topology(
     members = tuple((i.id, i.zone, i.state in writing.extend) for i in ring.instances)
     drawn = ShardRing(ring, now_s)
     return (members, ring.replication, ring.zone_aware, digest.digest(), tenants.seeds, drawn.flags(0),
-            drawn.flags(lookback_s))  # fmt: skip
+            lookback_s, drawn.flags(lookback_s or 0))  # fmt: skip
 
 
 def _is_registered(m: Member) -> bool:
@@ -266,25 +274,6 @@ def _tenants(cluster: Cluster, sizes: dict[str, int], copies: float, without_le:
     )  # fmt: skip
     partitions = [cluster.partition_shards.get(name, settings.partition_shards or 0) for name in names]
     return tenants, np.array(partitions, dtype=np.int64)
-
-
-def _settings_notes(
-    p: RingParameters, cluster: Cluster, zone_aware: bool, replication: int, reads: str, is_partition: bool
-) -> tuple[str, ...]:
-    """List notes on how the ring is laid out and where each setting comes from."""
-    settings = cluster.settings
-    if is_partition:
-        return (f"queries by the operation {reads}, lookback {p.lookback:g} s",)
-    source = "gauge" if cluster.tenants.replication else "default"
-    if p.replication_factor or settings.replication:
-        source = "option" if p.replication_factor else settings.label
-    why = "every member has a zone" if zone_aware else "a member has no zone"
-    why = why if settings.zone_aware is None else settings.label
-    zones = f"zone awareness {'on' if zone_aware else 'off'} ({'option' if p.zone_awareness != 'auto' else why})"
-    return (
-        f"replication factor {replication} ({source}), {zones}",
-        f"writes by the operation {p.operation}, queries by {reads}, lookback {p.lookback:g} s",
-    )
 
 
 def _by_tenant(placement: ReplicatedPlacement, at: np.ndarray, count: int) -> np.ndarray | None:

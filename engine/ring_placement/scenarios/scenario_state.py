@@ -43,10 +43,6 @@ class LiveState(Generic[P]):
     key: Hashable
 
 
-HEARTBEAT_TIMEOUT_S = 60.0
-"""Default heartbeat timeout of dskit's rings."""
-
-
 def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState[Any]:
     """Combine the files, judge the members' health and place the keys; a step whose inputs did not change comes from the memo."""
     memo = context.memo
@@ -58,25 +54,16 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
         now_ns = parse_now(p.now)
     else:
         now_ns = cluster.ring.now_ns if cluster.ring else 0
-    timeout_s = p.heartbeat_timeout
-    if timeout_s is None:
-        timeout_s = HEARTBEAT_TIMEOUT_S if cluster.settings.timeout_s is None else cluster.settings.timeout_s
     key = (
         *cluster_key,
         now_ns,
-        timeout_s,
-        p.replication_factor,
-        p.zone_awareness,
-        p.operation,
-        p.read_operation,
-        p.lookback,
-        p.exclude_le,
-    )
+        *(getattr(p, name) for name in ("now", "heartbeat_timeout", "replication_factor", "zone_awareness", "operation",
+                                        "read_operation", "read_sharding", "lookback", "exclude_le", "request_series")),
+    )  # fmt: skip
 
     def make() -> LiveState[Any]:
         context.check()
-        listed = cluster.ring.members if cluster.ring else ()
-        members = tuple(in_byte_order(m.at(now_ns, timeout_s) for m in listed))
+        members = tuple(in_byte_order(_judged(cluster, p, now_ns)))
         strategy: Strategy[Any]
         is_known = cluster.ring is not None and cluster.ring.strategy != ""
         if cluster.ring is not None and cluster.ring.strategy in ("token-ring", "partition-ring"):
@@ -93,6 +80,23 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
         return LiveState(cluster, members, now_ns, strategy, placement, key)
 
     return memo.value("live", key, make, keep=KEEP)
+
+
+def _judged(cluster: Cluster, p: RingParameters, now_ns: int) -> list[Member]:
+    """Return the members with their states at ``now_ns``. A page has judged its heartbeats itself, by a timeout that is at least
+    the age of every ACTIVE member; a key of a store has not."""
+    ring, settings = cluster.ring, cluster.settings
+    if ring is None:
+        return []
+    members = [replace(m, state="EXCLUDED") if m.zone in settings.excluded else m for m in ring.members]
+    timeout_s = p.heartbeat_timeout
+    if timeout_s is None:
+        timeout_s = settings.system.timeout_s if settings.timeout_s is None else settings.timeout_s
+        if ring.kind in ("page", "html"):
+            beats = [m.heartbeat_s for m in members if m.state == "ACTIVE" and m.heartbeat_s is not None]
+            timeout_s = max(timeout_s, ring.now_ns / 10**9 - min(beats)) if beats and timeout_s else timeout_s
+            timeout_s = timeout_s if p.now is not None else 0.0
+    return [m.at(now_ns, timeout_s) for m in members]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,305 @@
+"""YAML of Mimir, Loki, Tempo and Pyroscope: a configuration as a process shows it, as it is mounted, inside a Kubernetes
+ConfigMap, Secret or Helm values, and the runtime configuration with the limits of tenants.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.core.reading import Document, Reading, Source, clean
+from engine.core.units import duration_ns
+from engine.formats.yaml_tree import BadYaml, Node, documents
+from engine.ring_placement import tables
+from engine.ring_placement.reading.document import Found, columns_of, unreadable
+from engine.ring_placement.reading.overrides import OTHER_PRODUCT, OverrideRows, entries
+
+MAX_BYTES = 16 << 20
+"""Largest file that is read; its tree takes about fifty times the memory."""
+SYSTEMS = ("mimir", "loki", "tempo", "pyroscope", "cortex")
+"""Systems by the words that name them."""
+_BLOCKS = frozenset(
+    """target server distributor ingester querier common limits limits_config blocks_storage schema_config storage_config
+    memberlist commonConfig segment_writer ingester_client metrics_generator pyroscopedb""".split()  # noqa: SIM905
+)
+"""Top keys of a configuration."""
+_ONLY = {"blocks_storage": "mimir", "schema_config": "loki", "limits_config": "loki", "commonConfig": "loki",
+         "metrics_generator": "tempo", "pyroscopedb": "pyroscope", "segment_writer": "pyroscope"}  # fmt: skip
+"""Top keys that one system alone has."""
+_INTO = ("data", "stringData", "config", "structuredConfig", "runtimeConfig", "items", "spec", "values")
+"""Keys of Kubernetes objects and Helm values below which a configuration may lie."""
+_DEEPEST = 6
+"""Levels of such keys that are followed."""
+_RINGS = (("ingester", "ring"), ("ingester", "lifecycler", "ring"), ("ingester", "config"), ("common", "ring"), ("common",),
+          ("commonConfig", "ring"), ("commonConfig",))  # fmt: skip
+"""Paths of the ring of ingesters: in Mimir; in Loki, Tempo and Pyroscope; in Tempo's chart; in Loki for all rings."""
+_WRITERS = (("segment_writer", "lifecycler", "ring"),)
+"""Path of the ring of Pyroscope's segment writers."""
+_LIMITS = (
+    ("limits",),
+    ("limits_config",),
+    ("overrides", "defaults", "ingestion"),
+    ("overrides", "defaults"),
+    ("overrides",),
+)
+"""Paths of the default limits: in Mimir, Loki, and Tempo's newer and older form."""
+_TOKENS = ("random", "spread-minimizing")
+_KEY = re.compile(rb"(?m)^[\"']?([A-Za-z_]+)[\"']?[ \t]*:")
+_SETTING = re.compile(
+    rb"(?m)^[ \t-]+(?:replication_factor|zone_awareness_enabled|excluded_zones|heartbeat_timeout"
+    rb"|shuffle_sharding_ingesters_enabled|query_ingesters_within|retention_period)[ \t]*:"
+)
+_LIMIT = re.compile(
+    rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|(?:ingestion_(?:partitions_)?)?tenant_shard_size)[\"']?[ \t]*:"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A mapping that may be a configuration: its ``node``, that begins after ``base`` lines of the file, the ``key`` above it,
+    and the ``system`` that the keys above name."""
+
+    node: Node
+    base: int
+    key: str = ""
+    system: str = ""
+
+
+class _Parts(Found):
+    """Finds the mappings of a file that may be configurations."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.parts: list[_Part] = []
+        self._seen: set[Node] = set()
+        """Mappings that were visited: aliases share them."""
+
+    def read_text(self, text: str, base: int = 0, key: str = "", system: str = "", depth: int = 0) -> None:
+        """Read all documents of a YAML text that begins ``base`` lines into the file."""
+        try:
+            nodes = documents(text, lambda reason, line: self.problem("bad-yaml", reason, base + line))
+        except BadYaml as error:
+            self.problem("bad-yaml", f"is not YAML: {error}", None if error.line is None else base + error.line)
+            return
+        for node in nodes:
+            if node.kind == "mapping":
+                self._visit(_Part(node, base, key, system), depth)
+            elif not node.is_null:  # null: after a last ---
+                self.problem("bad-yaml", "the document is not a mapping", base + node.line)
+
+    def _visit(self, part: _Part, depth: int) -> None:
+        if part.node in self._seen or depth > _DEEPEST:
+            return
+        self._seen.add(part.node)
+        self.parts.append(part)
+        secret = any(key == "kind" and value.text == "Secret" for key, value, _ in entries(part.node))
+        for key, value, line in entries(part.node):
+            system = next((word for word in SYSTEMS if word in key.lower()), "")
+            is_file = key.endswith((".yaml", ".yml"))
+            if not (system or is_file or key in _INTO):
+                continue
+            system = system or part.system
+            for each in value.items if value.kind == "list" else (value,):
+                if each.kind == "mapping":
+                    self._visit(
+                        _Part(each, part.base, "Secret" if secret and key == "data" else key, system), depth + 1
+                    )
+                elif each.kind == "scalar" and part.key == "Secret" and is_file:
+                    self.read_text(_decoded(each.text), part.base + line - 1, key, system, depth + 1)
+                elif each.kind == "scalar" and "\n" in each.text and (is_file or ":" in each.text):
+                    self.read_text(each.text, part.base + line, key, system, depth + 1)
+
+
+def _decoded(text: str) -> str:
+    """Return what base64 stands for; nothing for other texts."""
+    try:
+        return base64.b64decode(text).decode("utf-8", "replace")
+    except ValueError:
+        return ""
+
+
+class Configuration(Document):
+    """A YAML file with settings, limits of tenants, or both."""
+
+    id = "overrides"
+    title = (
+        "YAML of Mimir, Loki, Tempo or Pyroscope: /config (also ?mode=diff), mounted files, per-tenant overrides, ConfigMaps, "
+        "Helm values"
+    )
+    keeps_versions = True
+    tables = (tables.OVERRIDES, tables.SETTINGS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is YAML with a key ``overrides``, with top keys of a configuration, or of a Kubernetes object or Helm values
+        with one, or is named after overrides. A file without a YAML name must also hold a setting or limit of placement."""
+        if head[:4] in (b"PAR1", b"\x28\xb5\x2f\xfd") or b"\x00" in head:
+            return False
+        if re.match(rb'\s*\{\s*"overrides"\s*:', head):
+            return True
+        top = {match.decode() for match in _KEY.findall(head)} if head.lstrip()[:1] not in (b"{", b"[") else set()
+        lowered, is_set = name.lower(), _SETTING.search(head) is not None
+        blocks = len(top & _BLOCKS)
+        if lowered.endswith((".yaml", ".yml")):
+            leads = bool(top & {*_INTO}) or any(word in key.lower() for key in top for word in SYSTEMS)
+            found = _names_overrides(head) or "overrides" in lowered or (leads and (is_set or b"onfig" in head))
+        else:
+            found = _names_overrides(head) and _LIMIT.search(head) is not None
+        return found or blocks > 1 or (blocks == 1 and is_set)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the settings of the ring, and one row per tenant with the limits as set (null: not set). An invalid value is a
+        problem and counts as not set."""
+        if len(data) > MAX_BYTES:
+            return unreadable(source, "too-large", f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
+        found = _Parts(source.path)
+        content = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+        if "\ufffd" in content and b"\xef\xbf\xbd" not in data:
+            found.problem("not-utf8", "the file is not UTF-8; invalid bytes are replaced")
+        found.read_text(content)
+        rows = OverrideRows(
+            source.path, not OTHER_PRODUCT.search(data) or b"adaptive_placement_" in data, found.problems
+        )
+        has_overrides, configured = False, []
+        for part in found.parts:
+            names = {key for key, _, _ in entries(part.node)}
+            limits = _child(part.node, "overrides")
+            is_config = bool(names & _BLOCKS) and not _lists_tenants(limits)
+            if is_config:
+                configured.append(part)
+            elif limits is not None:
+                has_overrides = True
+                rows.read_overrides(part.node, part.base)
+        settings = _Settings(source.path, configured, rows).rows()
+        made = {"overrides": columns_of(tables.OVERRIDES, rows.rows), "settings": columns_of(tables.SETTINGS, settings)}
+        if not (has_overrides or configured or rows.problems) and "overrides" in source.name.lower():
+            rows.problem("no-overrides", "the file has no key overrides")
+        if not (has_overrides or configured) and rows.problems:
+            return Reading(problems=rows.problems, complete=False)
+        return Reading(
+            {name: rows for name, rows in made.items() if has_overrides or name == "settings"}, rows.problems
+        )
+
+
+def _lists_tenants(limits: Node | None) -> bool:
+    """Whether a key ``overrides`` beside blocks of a configuration lists tenants; Tempo's has limits, or defaults."""
+    if limits is None or limits.kind != "mapping":
+        return False
+    return _child(limits, "defaults") is None and all(value.kind == "mapping" for _, value, _ in entries(limits))
+
+
+def _names_overrides(head: bytes) -> bool:
+    """Whether a key in ``head`` is ``overrides``, or the name of a YAML file of overrides inside a ConfigMap."""
+    keys = {line.split(b":", 1)[0].strip(b" \t\"'") for line in head.split(b"\n") if b":" in line}
+    return b"overrides" in keys or any(
+        key.endswith((b".yaml", b".yml")) and (b"overrides" in key or b"runtime" in key) for key in keys
+    )
+
+
+Convert = Callable[[Node], Any]
+
+
+class _Settings:
+    """Reads the settings of the rings from all configurations of a file."""
+
+    def __init__(self, path: str, parts: Sequence[_Part], found: Found) -> None:
+        # What a chart merges over its own configuration comes first.
+        self._parts = sorted(parts, key=lambda part: part.key != "structuredConfig")
+        self._found = found
+
+    def _read(self, paths: Sequence[tuple[str, ...]], *names: str, convert: Convert) -> Any:
+        """Return the first value that one of ``names`` has at one of ``paths``, or None."""
+        for part, node in ((part, node) for path in paths for part in self._parts if (node := _at(part.node, path))):
+            for name in names:
+                value = _child(node, name)
+                if value is None or value.is_null:
+                    continue
+                try:
+                    return convert(value)
+                except ValueError as error:
+                    self._found.problem("bad-setting", f"{name} {error}", part.base + value.line)
+        return None
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows of table ``settings``: of the ring of ingesters, and of that of segment writers."""
+        read, whole = self._read, _whole(0, 1_000_000)
+        querier = (("querier",),)
+        sharded = read(querier, "shuffle_sharding_ingesters_enabled", convert=_flag)
+        within = read(querier, "query_ingesters_within", "shuffle_sharding_ingesters_lookback_period", convert=_seconds)
+        kept = read((("blocks_storage", "tsdb"),), "retention_period", convert=_seconds)
+        zoned = read(_RINGS, "zone_awareness_enabled", convert=_flag)
+        if zoned is None:  # of Mimir's chart
+            zoned = read((("ingester", "zoneAwareReplication"),), "enabled", convert=_flag)
+        named = {
+            part.system or next((_ONLY[k] for k, _, _ in entries(part.node) if k in _ONLY), "") for part in self._parts
+        }
+        system = min(named - {""}, default="")
+        of_ingesters = (
+            read(_RINGS, "replication_factor", convert=_whole(1, 100)),
+            zoned,
+            read(_RINGS, "heartbeat_timeout", convert=_seconds),
+            read(_LIMITS, "ingestion_tenant_shard_size", "tenant_shard_size", convert=whole),
+            read(_LIMITS, "ingestion_partitions_tenant_shard_size", convert=whole),
+            read(_RINGS, "token_generation_strategy", convert=_token_strategy),
+            read(_RINGS, "spread_minimizing_zones", convert=_names),
+            read((("distributor", "sharding"),), "exclude_classic_histogram_bucket_label", convert=_flag),
+            sharded,
+            kept if within is None else within,
+            read(_RINGS, "excluded_zones", convert=_names) or None,
+        )
+        timeout = read(_WRITERS, "heartbeat_timeout", convert=_seconds)
+        excluded = read(_WRITERS, "excluded_zones", convert=_names) or None
+        of_writers = (None, None, timeout, *(None,) * 7, excluded)
+        rows = ((of_ingesters, ""), (of_writers, "segment-writer"))
+        return [(*row, system, part) for row, part in rows if any(v is not None for v in row) or (system and not part)]
+
+
+def _child(node: Node, name: str) -> Node | None:
+    return next((value for key, value, _ in entries(node) if key == name), None) if node.kind == "mapping" else None
+
+
+def _at(node: Node, path: tuple[str, ...]) -> Node | None:
+    """Return the node at ``path`` below ``node``, or None."""
+    found: Node | None = node
+    for name in path:
+        found = _child(found, name) if found is not None else None
+    return found
+
+
+def _whole(low: int, high: int) -> Callable[[Node], int]:
+    """Make a converter to a whole number from ``low`` to ``high``. It raises ValueError."""
+
+    def convert(node: Node) -> int:
+        value = node.value()
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"is not a whole number from {low} to {high}")
+        return value
+
+    return convert
+
+
+def _flag(node: Node) -> bool:
+    value = node.value()
+    if not isinstance(value, bool):
+        raise ValueError("is neither true nor false")
+    return value
+
+
+def _seconds(node: Node) -> float:
+    if node.kind != "scalar":
+        raise ValueError("is not a duration")
+    return duration_ns(node.text[:100]) / 1e9
+
+
+def _token_strategy(node: Node) -> str:
+    if node.text not in _TOKENS:
+        raise ValueError(f"is neither {' nor '.join(_TOKENS)}")
+    return node.text
+
+
+def _names(node: Node) -> list[str]:
+    """Read a list of names, or one string with commas."""
+    texts = [item.text for item in node.items] if node.kind == "list" else node.text.split(",")
+    return [clean(text.strip(), 256) for text in texts[:64] if text.strip()]
