@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -233,6 +234,13 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
    title="Placements",
     )  # fmt: skip
 
+_REQUESTS = _ratio(
+    "requests_lost_share", "Share of write requests that fail, with as many series each as -o request-series says: one key that "
+    "cannot be written is enough; of rings with replicas", title="requests lost", width=13, priority=0,
+)  # fmt: skip
+_WHOLE = Column("reads_ok", pl.Boolean, "Whether queries of the whole ring (of tenants without a shard) succeed; of rings with "
+                "replicas", kind="flag", title="reads ok", width=8, priority=0)  # fmt: skip
+
 TOTALS = (
     _rate("rejected_bytes", "Load no instance takes", title="rejected", priority=0),
     _rate("rerouted_bytes", "Load that goes to another instance because its own failed", title="rerouted", priority=1),
@@ -250,8 +258,12 @@ TOTALS = (
     _count("nodes_over_capacity", "Nodes above their capacity; null without one", title="over", priority=1),
     _ratio("write_lost_share", "Share of all keys that cannot be written; of rings with replicas", title="keys lost",
            priority=0),
-    _count("tenants_write_lost", "Tenants that lose some writes; of rings with replicas", title="lose writes", priority=1),
-    _count("tenants_read_lost", "Tenants whose queries fail; of rings with replicas", title="lose reads", priority=1),
+    _REQUESTS,
+    _count("tenants_write_lost", "Tenants that lose some writes, all keys of the ring counted as one; of rings with replicas",
+           title="lose writes", priority=1),
+    _count("tenants_read_lost", "Tenants whose queries fail, queries of the whole ring counted as one; of rings with replicas",
+           title="lose reads", priority=1),
+    _WHOLE,
 )  # fmt: skip
 
 SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
@@ -316,6 +328,7 @@ TENANTS = Table("tenants", "Tenants: who holds their data, and what the scenario
     _ratio("write_lost_share", "Share of its keys (segment writers: of its load) that cannot be written in the scenario",
            title="writes lost", width=11,
            priority=0),
+    replace(_REQUESTS, priority=1),
     Column("write_lost_load", pl.Float64, "Load that cannot be written", kind="number", title="lost load", priority=2),
     Column("reads_ok", pl.Boolean, "Whether its queries succeed in the scenario; of rings with replicas", kind="flag",
            title="reads ok", width=8, priority=0),
@@ -352,8 +365,12 @@ RESTART = Table("restart", "A rolling restart step by step: the worst node, or z
     _text("state", "LEAVING, gone or JOINING", width=8, priority=0),
     _id("worst", "The node or zone that costs most", priority=0),
     _ratio("write_lost_share", "Share of all keys that cannot be written meanwhile", title="keys lost", priority=0),
-    _count("tenants_write_lost", "Tenants that lose some writes", title="lose writes", priority=0),
-    _count("tenants_read_lost", "Tenants whose queries fail", title="lose reads", priority=0),
+    _REQUESTS,
+    _count("tenants_write_lost", "Tenants that lose some writes, all keys of the ring counted as one", title="lose writes",
+           priority=0),
+    _count("tenants_read_lost", "Tenants whose queries fail, queries of the whole ring counted as one", title="lose reads",
+           priority=0),
+    _WHOLE,
 ), key=("step",), order=("step",), title="Restart",
    )  # fmt: skip
 

@@ -22,8 +22,9 @@ from engine.core.view import Context, Finding, Headline, Inputs, Level, NoInput,
 from engine.ring_placement import tables
 from engine.ring_placement.insight.drift import replica_drift, segment_drift
 from engine.ring_placement.insight.explain import BadKey, Step, explain_replicas, explain_segments
-from engine.ring_placement.insight.findings import many_shards, replica_findings, segment_findings, token_problems
+from engine.ring_placement.insight.findings import many_shards, segment_findings
 from engine.ring_placement.insight.next_rules import strategy_table
+from engine.ring_placement.insight.replica_findings import replica_findings, token_problems
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.reading.document import columns_of
@@ -222,9 +223,11 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
         frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
     findings = answers.findings(s, p, observed, context)
     summary = answers.summary(s, p, observed, sweep, context)
+    headline = answers.headline(s, summary)
     return Result(
-        RingPlacement.name, summary, frames, answers.headline(s, summary), tuple(findings), tuple(notes), tuple(problems),
+        RingPlacement.name, summary, frames, headline, tuple(findings), tuple(notes), tuple(problems),
         detail=answers.map_view(s, p, context), answer=_holds_most(frames["nodes"], summary),
+        outcome=headline[0] if s.down else None,
     )  # fmt: skip
 
 

@@ -45,12 +45,15 @@ def fnv1_each(texts: Sequence[bytes]) -> np.ndarray:
     return out.astype(np.int64)
 
 
-_LABEL = re.compile(r'\s*([a-zA-Z_:][a-zA-Z0-9_:.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)', re.DOTALL)
+_LABEL = re.compile(
+    r'\s*(?:([a-zA-Z_:][a-zA-Z0-9_:.]*)|"((?:[^"\\]|\\.)*)")\s*(?:=\s*"((?:[^"\\]|\\.)*)"\s*)?(?:,|$)', re.DOTALL
+)
 _ESCAPES = {"n": "\n"}
 
 
 def parse_labels(text: str) -> list[tuple[str, str]]:
-    """Parse a series as PromQL writes it, ``name{label="value", ...}`` or ``{...}``. Raises ValueError."""
+    """Parse a series as PromQL writes it, ``name{label="value", ...}`` or ``{...}``, where names may be in quotes, and the first
+    one without a value is that of the metric. Raises ValueError."""
     name, brace, rest = text.strip().partition("{")
     labels = [("__name__", name.strip())] if name.strip() else []
     if brace and not rest.endswith("}"):
@@ -58,11 +61,16 @@ def parse_labels(text: str) -> list[tuple[str, str]]:
     inside, at = rest[:-1].rstrip(), 0
     while at < len(inside):
         match = _LABEL.match(inside, at)
-        if match is None:
+        if match is None or (match[3] is None and (match[1] is not None or labels)):
             raise ValueError('a label set is not name="value", ...')
-        labels.append((match[1], re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), match[2])))
+        named, value = match[1] or _unescaped(match[2] or ""), match[3]
+        labels.append(("__name__", named) if value is None else (named, _unescaped(value)))
         at = match.end()
     return labels
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text, flags=re.DOTALL)
 
 
 def series_bytes(tenant: str, labels: Iterable[tuple[str, str]], leave_out: frozenset[str] = frozenset()) -> bytes:

@@ -10,7 +10,7 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.ring_placement.dskit.token_ring import SPACE
-from engine.ring_placement.insight.findings import key_pairs
+from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.pyroscope.placement import Placement, sum_cells
 from engine.ring_placement.scenarios.failover import member_mask
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
@@ -126,14 +126,15 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
             first = np.flatnonzero(on_it[k])[:NAMED_TENANTS]
             largest[k] = [planned.tenants.names[t] for t in order[first].tolist()]
     after = s.after.ring
-    ranges = (None,) * len(after.ids) if planned.partitions is not None else after.tokens.token_ranges
+    tokens = planned.partitions is None
+    ranges = after.tokens.token_ranges if tokens else (None,) * len(after.ids)
     now = {
-        name: (own, None if r is None else len(r), held)
+        name: (own if tokens else None, None if r is None else len(r), held)
         for name, own, r, held in zip(
             after.ids, (after.tokens.ownership / SPACE).tolist(), ranges, s.after.share.tolist(), strict=True
         )
     }
-    gone = (0.0, None, 0.0)
+    gone = (0.0 if tokens else None, None, 0.0)
     partners: list[tuple[str | None, float | None]] = [(None, None)] * count
     if count > 1 and planned.partitions is None:
         lost = pairs.matrix()
@@ -145,7 +146,7 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
         ]
     return {
         name: (
-            *(now.get(name, gone) if ring.total else (None, None, now.get(name, gone)[2])),
+            *now.get(name, gone),
             int(tenants[i]),
             largest[i],
             *partners[i],

@@ -129,6 +129,11 @@ class Member:
         """Whether it has left, so that its ID is free. A minute later its heartbeat makes it UNHEALTHY."""
         return "LEFT" in (self.state, self.written)
 
+    @property
+    def revived(self) -> Member:
+        """The member with the state it has once it answers again."""
+        return replace(self, state=self.written or "ACTIVE", written="") if self.state == "UNHEALTHY" else self
+
     def at(self, now_ns: int, timeout_s: float) -> Member:
         """Return the member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
 

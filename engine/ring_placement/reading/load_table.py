@@ -216,7 +216,7 @@ _SYSTEMS = {"series": "mimir", "metric": "mimir", "stream": "loki", "trace_id": 
 
 
 class KeyTable(Document):
-    """A plain CSV of tenants or keys of a token ring: ``tenant`` and at most one of ``KEY_COLUMNS``, and a load."""
+    """A plain CSV of tenants or keys of a token ring: ``tenant``, a key in one of ``KEY_COLUMNS``, and a load."""
 
     id = "key-table"
     title = "CSV table tenant,token|series|metric|stream|trace_id[,bytes_per_s], or tenant,bytes_per_s"
@@ -235,28 +235,19 @@ class KeyTable(Document):
         if frame is None or "tenant" not in frame.columns:
             return Reading(problems=problems, complete=frame is None)
         frame = frame.with_row_index("line", offset=2)
-        key = next((name for name in KEY_COLUMNS if name in frame.columns), "")
+        keys = [name for name in KEY_COLUMNS if name in frame.columns]
         weight = next((name for name in WEIGHT_COLUMNS if name in frame.columns), "")
-        frame = frame.filter(pl.col("tenant").is_not_null() | (pl.col(key).is_not_null() if key else pl.lit(False)))
+        # A row's key is in the first column that it fills.
+        filled = [pl.when(pl.col(key).str.strip_chars() != "").then(pl.lit(key)) for key in keys]
+        frame = frame.with_columns((pl.coalesce(filled) if keys else pl.lit("")).alias("key"))
+        frame = frame.filter(pl.col("tenant").is_not_null() | pl.col("key").is_not_null() & (pl.col("key") != ""))
         load = pl.col(weight).str.strip_chars().cast(pl.Float64, strict=False) if weight else pl.lit(1.0)
         frame = frame.with_columns(load.alias("rate"), pl.col("tenant").fill_null(""))
         sane = pl.col("rate").is_between(0, float(SANE_RATE)).fill_null(False)
         frame = _kept(source, frame, sane, "the load is not a number, negative or impossible", problems)
-        if key == "token":
-            frame = frame.with_columns(pl.col("token").str.strip_chars().cast(pl.Int64, strict=False))
-            right = pl.col("token").is_between(0, (1 << 32) - 1).fill_null(False)
-            frame = _kept(source, frame, right, "the token is not a 32-bit number", problems)
-        elif key:
-            pairs = zip(frame["tenant"].to_list(), frame[key].to_list(), strict=True)
-            hashed = [_key_bytes(key, tenant, text or "") for tenant, text in pairs]
-            right = pl.lit(pl.Series([text is not None for text in hashed], dtype=pl.Boolean))
-            frame = _kept(source, frame, right, f"the {key.replace('_', ' ')} cannot be read", problems)
-            frame = frame.with_columns(pl.Series("token", fnv1_each([text for text in hashed if text is not None])))
-        else:
-            frame = frame.with_columns(pl.lit(None, pl.Int64).alias("token"))
-        frame = _with_tokens_without_le(frame) if key == "series" else frame.with_columns(
-            pl.lit(None, pl.Int64).alias("token_without_le")
-        )  # fmt: skip
+        frame = _kept(source, frame, pl.col("key").is_not_null(), f"no key in {' or '.join(keys)}", problems)
+        parts = [_with_tokens(source, frame.filter(pl.col("key") == key), key, problems) for key in keys or [""]]
+        frame = pl.concat(parts).sort("line")
         tenants = frame["tenant"].unique().to_list()
         changed = {tenant: clean(tenant) for tenant in tenants if clean(tenant) != tenant}
         written = pl.col("tenant").is_in(list(changed)) if changed else pl.lit(False)
@@ -266,9 +257,29 @@ class KeyTable(Document):
             "token",
             "token_without_le",
             pl.col("rate").alias("weight"),
-            pl.lit(_SYSTEMS.get(key, "")).alias("system"),
+            pl.col("key").replace_strict(_SYSTEMS, default="", return_dtype=pl.String).alias("system"),
         )
         return Reading({"keys": tables.KEYS.frame(rows)}, problems)
+
+
+def _with_tokens(source: Source, frame: pl.DataFrame, key: str, problems: list[Problem]) -> pl.DataFrame:
+    """Return the rows whose key in the column ``key`` ("": none) can be read: line, tenant, key, rate and the tokens."""
+    if key == "token":
+        frame = frame.with_columns(pl.col("token").str.strip_chars().cast(pl.Int64, strict=False))
+        right = pl.col("token").is_between(0, (1 << 32) - 1).fill_null(False)
+        frame = _kept(source, frame, right, "the token is not a 32-bit number", problems)
+    elif key:
+        pairs = zip(frame["tenant"].to_list(), frame[key].to_list(), strict=True)
+        hashed = [_key_bytes(key, tenant, text or "") for tenant, text in pairs]
+        right = pl.lit(pl.Series([text is not None for text in hashed], dtype=pl.Boolean))
+        frame = _kept(source, frame, right, f"the {key.replace('_', ' ')} cannot be read", problems)
+        frame = frame.with_columns(pl.Series("token", fnv1_each([text for text in hashed if text is not None])))
+    else:
+        frame = frame.with_columns(pl.lit(None, pl.Int64).alias("token"))
+    frame = _with_tokens_without_le(frame) if key == "series" else frame.with_columns(
+        pl.lit(None, pl.Int64).alias("token_without_le")
+    )  # fmt: skip
+    return frame.select("line", "tenant", "key", "rate", "token", "token_without_le")
 
 
 def _kept(source: Source, frame: pl.DataFrame, right: pl.Expr, reason: str, problems: list[Problem]) -> pl.DataFrame:

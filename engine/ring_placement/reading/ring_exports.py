@@ -225,9 +225,9 @@ class StoreExport(Document):
                 if "ring" in key or "partition" in key:
                     problems.append(Problem.at(source.path, "bad-value", f"{clean(key, 80)}: {error}"))
                 continue
-            problems += ring.problems
             for table, rows in ring.rows("store", None).items():
                 frames.setdefault(table, []).append(declared[table].frame(rows))
+            problems += ring.problems
         if not frames and not problems:
             problems.append(Problem.at(source.path, "no-ring", "the export holds no ring"))
         return Reading({table: pl.concat(parts) for table, parts in frames.items()}, problems)

@@ -91,6 +91,11 @@ class RingRows(ListedRing):
     table = tables.MEMBERS
     what = "member"
 
+    def __init__(self, path: str, key: str = "", problems: Iterable[Problem] = ()) -> None:
+        super().__init__(path, key, problems)
+        self._without: list[tuple[str, int | None, int | None]] = []
+        """Members without tokens: a problem only beside others that have some. Rings of live-stores have none at all."""
+
     def with_tokens(self, member: Member, tokens: Any, line: int | None = None) -> Member:
         """Return ``member`` with the ``tokens`` of a JSON entry; anything but a list is a problem and counts as no tokens."""
         if tokens is not None and not isinstance(tokens, list):
@@ -119,7 +124,7 @@ class RingRows(ListedRing):
         elif state == "LEFT":
             self.problem("left-member", f"member {name} is a LEFT tombstone: shown, never placed", line, byte)
         elif member.tokens == 0 and state in ("ACTIVE", "LEAVING"):
-            self.problem("no-tokens", f"member {name} is {state} but has no tokens: it owns no key", line, byte)
+            self._without.append((f"member {name} is {state} but has no tokens: it owns no key", line, byte))
         texts: dict[str, Any] = {"zone": member.zone, "address": member.address}
         for what, value in texts.items():
             if value is not None and not isinstance(value, str):
@@ -132,6 +137,9 @@ class RingRows(ListedRing):
 
     def listed(self) -> list[tuple[Any, ...]]:
         """Return the members."""
+        if any(m.tokens for m in self._rows.values()):
+            for told in self._without:
+                self.problem("no-tokens", *told)
         return [
             (m.id, m.state, m.zone, m.tokens, m.address, m.heartbeat_s, m.registered_s, m.read_only, self.key,
              m.read_only_s, None if m.values is None else m.values.tolist(), m.owned)

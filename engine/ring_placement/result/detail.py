@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from engine.core.view import Context
-from engine.ring_placement.insight.findings import key_pairs
 from engine.ring_placement.insight.holders import fates_of, stored_by
+from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.failover import (
     fail_members,

@@ -16,7 +16,6 @@ from engine.ring_placement.insight.holders import alive_loads, fates_of, mean_of
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
-from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
     LiveState,
@@ -26,7 +25,7 @@ from engine.ring_placement.scenarios.scenario_state import (
     replicated_ring,
 )
 from engine.ring_placement.scenarios.segment_sweeps import random_sets
-from engine.ring_placement.scenarios.strategy import TOTALS, P, Sweep
+from engine.ring_placement.scenarios.strategy import TOTALS, P, Sweep, requests_lost
 
 
 def _whole(values: np.ndarray) -> list[int]:
@@ -202,15 +201,17 @@ def _sweep_rows(s: Scenario[P], p: RingParameters, sweep: Sweep) -> pl.DataFrame
         "worst_instance": [ids[i] if i >= 0 else None for i in ordered("worst")],
         "nodes_over_capacity": [v if v >= 0 else None for v in ordered("nodes_over_capacity")],
     }
-    for name in ("write_lost_share", "tenants_write_lost", "tenants_read_lost"):
-        if getattr(sweep, name):
-            frame[name] = ordered(name)
+    if sweep.write_lost_share:
+        names = ("write_lost_share", "tenants_write_lost", "tenants_read_lost", "reads_ok")
+        frame |= {name: ordered(name) for name in names}
+        frame["requests_lost_share"] = requests_lost(np.array(frame["write_lost_share"]), p.request_series)
     return tables.SWEEP.frame(frame)
 
 
 def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
     """Build table ``restart``: nodes, or whole zones, leave and come back one after the other."""
     strategy, planned = replicated_ring(s.live), s.planned
+    series = strategy.settings.request_series
 
     def step(fraction: float) -> None:
         context.check()
@@ -227,16 +228,14 @@ def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
         if not sweep.down:
             continue
         worst = int(sweep.order()[0])
-        lost = sweep.write_lost_share[worst], sweep.tenants_write_lost[worst], sweep.tenants_read_lost[worst]
-        base = _lost(planned)
-        leaving = (*(base if writes_stay else lost)[:2], (base if answers else lost)[2])
+        lost = (
+            sweep.write_lost_share[worst], sweep.tenants_write_lost[worst], sweep.tenants_read_lost[worst], sweep.reads_ok[worst],
+        )  # fmt: skip
+        base = planned.losses
+        leaving = (*(base if writes_stay else lost)[:2], *(base if answers else lost)[2:])
         gone = frozenset(planned.ring.ids[m] for m in sweep.down[worst])
         later = strategy.without(planned, gone, context.check)
-        for state, totals in (("LEAVING", leaving), ("gone", _lost(later)), ("JOINING", lost)):
-            rows.append((len(rows) + 1, unit, state, names[worst], *totals))
+        for state, totals in (("LEAVING", leaving), ("gone", later.losses), ("JOINING", lost)):
+            requests = requests_lost(np.float64(totals[0]), series)
+            rows.append((len(rows) + 1, unit, state, names[worst], totals[0], requests, *totals[1:]))
     return tables.RESTART.frame(columns_of(tables.RESTART, rows))
-
-
-def _lost(placement: ReplicatedPlacement) -> tuple[float, int, int]:
-    """Return the share of all keys that cannot be written, and how many tenants lose writes and queries."""
-    return float(placement.lost_share[0]), placement.tenants_write_lost, placement.tenants_read_lost

@@ -10,13 +10,15 @@ import polars as pl
 from engine.core import units
 from engine.core.view import Context, Headline, Level
 from engine.output.exposition import Gauge
-from engine.ring_placement.insight.findings import minimum_capacity, not_survivable
+from engine.ring_placement.insight.findings import minimum_capacity, some
 from engine.ring_placement.insight.holders import alive_loads, mean_of
+from engine.ring_placement.insight.replica_findings import not_survivable
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.member_ids import best_next_id
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
+    LiveState,
     ReplicatedScenario,
     Scenario,
     SegmentScenario,
@@ -24,7 +26,7 @@ from engine.ring_placement.scenarios.scenario_state import (
     replicated_ring,
     segment_load,
 )
-from engine.ring_placement.scenarios.strategy import TOTALS, Sweep, imbalance
+from engine.ring_placement.scenarios.strategy import TOTALS, Sweep, imbalance, requests_lost
 
 KIND_NAMES = {"token-ring": "token ring", "partition-ring": "partition ring"}
 
@@ -78,7 +80,7 @@ def _setting(s: Scenario[Any]) -> dict[str, Any]:
         "down": list(s.down),
         "members": len(s.live.members),
         **ring_names(s.live.cluster),
-        "healthy": len(ring.members),
+        "healthy": sum(m.state != "UNHEALTHY" for m in ring.members),
         "active": int(ring.active.sum()),
     }
 
@@ -122,8 +124,17 @@ def segment_summary(
         "drift_pairs": 0 if observed is None else int((observed["drift"] != "").sum()),
         "now_ms": s.live.now_ns // 1_000_000,
     }
-    if cluster.ring is None:  # without a ring file nothing is known to be rejected
-        summary |= {"rejected_bytes": 0, "rejected_before_bytes": 0}
+    if cluster.ring is None:  # without a ring file nothing is known of it
+        names = (
+            "members",
+            "healthy",
+            "active",
+            "total_shards",
+            "total_shards_before",
+            "rejected_bytes",
+            "rejected_before_bytes",
+        )
+        summary |= dict.fromkeys(names)
     summary |= _cascade(s)
     if (p.scale is not None or not s.down) and s.planned.ring.members:
         summary |= _next_id(s, context)
@@ -165,6 +176,7 @@ def replica_summary(
         **_totals(s),
         "strategy": strategy.kind,
         "write_lost_share": o.write_lost_share,
+        "requests_lost_share": requests_lost(o.write_lost_share, strategy.settings.request_series),
         "reads_ok": o.reads_ok,
         "tenants_write_lost": after.tenants_write_lost,
         "tenants_read_lost": after.tenants_read_lost,
@@ -211,7 +223,14 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
     alive = alive_loads(s)
     lines = []
     loaded = bool(s.live.cluster.load_source)
-    if not loaded and s.live.cluster.ring is not None:
+    if s.live.cluster.ring is None:
+        total = Headline("load", _rate(summary["load_total"]), summary["load_unit"])
+        missing = "add the answer of curl http://…/ring, or a memberlist key"
+        return (
+            Headline("ring", "no ring among the files", missing, "", ("ring", "none")),
+            *([total] if loaded else []),
+        )
+    if not loaded:
         lines.append(Headline("load", "not known", "the files have none", short=("load", "not known")))
     if loaded and len(alive):
         hottest = _rate(float(alive.max()))
@@ -235,31 +254,41 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
         needs = _rate(summary["min_capacity_any_node"])
         lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
     lines.append(_nodes(len(alive), s, f"{summary['total_shards']} shards"))
-    if s.live.cluster.ring is not None:
-        lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
+    lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
+    if s.down:
+        lost = f"{_rate(rejected)} rejected" if rejected else ""
+        full = f"{over} node{'s' if over > 1 else ''} over capacity" if over else ""
+        lines.insert(0, _outcome_of(s, lost or full, "ok" if loaded else ""))
     return tuple(lines)
 
 
 def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
-    """Build the headline of a ring with replicas: its kind, then the most important number first."""
-    ring, after = s.live.cluster.ring, s.after
+    """Build the headline of a ring with replicas: the outcome of a failure, then its kind, then the most important number."""
+    ring, after, settings = s.live.cluster.ring, s.after, replicated_ring(s.live).settings
     assert ring is not None
-    settings = f"RF {summary['replication_factor']}, zones {'on' if summary['zone_aware'] else 'off'}; {ring.why}"
-    lines = [Headline("ring", KIND_NAMES[summary["strategy"]], ring.why if after.partitions is not None else settings)]
-    lost, reads = summary["write_lost_share"], summary["tenants_read_lost"]
-    level: Level = "critical" if lost or summary["tenants_write_lost"] else "ok"
-    basis = f"{summary['tenants_write_lost']} of {summary['tenants']} tenants" if summary["tenants"] else "of all keys"
+    zones = f"zones {'on' if summary['zone_aware'] else 'off'}"
+    why = ring.why if after.partitions is not None else f"{settings.factor}, {zones}; {ring.why}"
+    lines = [Headline("ring", KIND_NAMES[summary["strategy"]], why)]
+    is_known = after.partitions is not None or bool(settings.replication_from)
+    fine: Level = "ok" if is_known else ""
+    lost, reads, tenants = summary["write_lost_share"], summary["tenants_read_lost"], summary["tenants"]
+    loses_writes = bool(lost or summary["tenants_write_lost"])
+    requests = f"{units.share(summary['requests_lost_share'])} of requests of {settings.request_series:,} series"
+    basis = f"{summary['tenants_write_lost']} of {tenants} tenants" if tenants else "of all keys"
+    basis = f"{requests}, {basis}" if loses_writes else basis
+    level: Level = "critical" if loses_writes else fine
     lines.append(Headline("writes lost", units.share(lost), basis, level, ("lost", units.share(lost))))
-    whole = "" if summary["reads_ok"] else "those without a shard too" if reads else "of tenants without a shard"
-    ok = summary["reads_ok"] and not reads
+    whole = "" if summary["reads_ok"] else "the whole ring's too" if reads else "of the whole ring"
     fails = f"{reads} tenant{'s fail' if reads > 1 else ' fails'}" if reads else "fail"
-    said = "all succeed" if ok else fails
-    lines.append(Headline("queries", said, whole, "ok" if ok else "critical", ("queries", "ok" if ok else fails)))
+    said = fails if reads or not summary["reads_ok"] else "all succeed"
+    level = "critical" if said == fails else fine
+    lines.append(Headline("queries", said, whole, level, ("queries", "ok" if said != fails else fails)))
     fatal = summary["unsurvivable_single_failures"]
-    if fatal is not None and not s.down:
-        text = f"{fatal} of {len(s.planned.ring.members)} not survivable" if fatal else "each survivable"
-        short = ("single failure", f"{fatal} not survivable" if fatal else "survivable")
-        lines.append(Headline("single failure", text, "of a node", "severe" if fatal else "ok", short))
+    if s.down:
+        assumed = settings.assumed if after.partitions is None else ""
+        lines.insert(0, _outcome_of(s, _failing(loses_writes, said == fails), fine, assumed))
+    elif fatal is not None:
+        lines.append(_single_failure(s, fatal, loses_writes or said == fails))
     if summary["load_total"]:
         total = units.text("number" if summary["load_is_count"] else "bytes_per_s", summary["load_total"])
         lines.append(Headline("load", total, summary["load_unit"]))
@@ -278,9 +307,46 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
     return tuple(lines)
 
 
+def _failing(writes: bool, queries: bool) -> str:
+    """Say what fails; "" for nothing."""
+    which = [word for word, fails in (("writes", writes), ("queries", queries)) if fails]
+    return f"{' and '.join(which)} fail" if which else ""
+
+
+def _outcome_of(s: Scenario[Any], failing: str, fine: Level, assumed: str = "") -> Headline:
+    """Say what the scenario's failure does: ``failing`` in words, or, judged as ``fine``, that it is survived."""
+    verb = {"left": "gone", "returned": "back"}.get(s.regime, "")
+    name, plural = some(s.down, 2), len(s.down) > 1
+    label = f"once {name} {'are' if plural else 'is'} {verb}" if verb else f"if {name} fail{'' if plural else 's'}"
+    if failing:
+        return Headline(label, failing, assumed, "critical", ("outcome", failing))
+    text = "nothing is lost" if fine else "not known"
+    return Headline(label, text, assumed, fine, ("outcome", text))
+
+
+def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headline:
+    """Judge the failure of each single node. ``fatal``: how many of them cost something more; ``is_lost``: something is lost
+    already."""
+    settings, members = replicated_ring(s.live).settings, len(s.planned.ring.members)
+    is_token_ring = s.planned.partitions is None
+    basis = (settings.assumed if is_token_ring else "") or "of a node"
+    if is_lost:
+        more = f"{fatal} of {members} nodes make it worse" if fatal else "before any other node fails"
+        return Headline("single failure", "already lost", more, "critical", ("single failure", "already lost"))
+    if fatal:
+        short = f"{fatal} not survivable"
+        return Headline(
+            "single failure", f"{fatal} of {members} not survivable", basis, "severe", ("single failure", short)
+        )
+    if is_token_ring and not settings.replication_from:
+        why = f"survivable with {settings.replication} replicas; add curl http://…/config"
+        return Headline("single failure", "not known", why, "", ("single failure", "not known"))
+    return Headline("single failure", "each survivable", basis, "ok", ("single failure", "survivable"))
+
+
 def _nodes(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> Headline:
     """Tell how many of the scenario's nodes take data (or ``do`` something else); tombstones are not nodes."""
-    total = sum(m.state != "LEFT" for m in s.members)
+    total = sum(m.state not in ("LEFT", "EXCLUDED") for m in s.members)
     level: Level = "critical" if not count else "ok" if count >= total else "moderate"
     return Headline("nodes", f"{count} of {total} {do}", basis, level, ("nodes", f"{count}/{total}"))
 
@@ -322,20 +388,34 @@ def _load_note(cluster: Cluster) -> str:
 def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     file, ring = state.cluster.ring, state.placement.ring
     if file is None:
-        return ["no ring file: nothing is placed, only observed data is shown"]
+        return ["no ring among the files: nothing is placed, only observed data is shown"]
     notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", f"{ring.total} shards"]
-    notes += other_rings(file)
+    notes += [*other_rings(file), *_excluded_note(state)]
     if not ring.members:
         notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
-        newest = max((m.heartbeat_s for m in state.members if m.state == "UNHEALTHY" and m.heartbeat_s), default=0)
-        if newest and p.now is None:  # heartbeats are perhaps old only because the file is
-            behind = units.duration(state.now_ns / 1_000_000 - newest * 1000)
-            notes.append(
-                f"the newest heartbeat is {behind} before the file's time; -o now={newest} shows the ring at that time"
-            )
+        late = _late_note(state, p)
+        notes += [late] if late else []
     elif ring.total == 0:
         notes.append("the healthy instances have no tokens: every request is rejected")
     return notes
+
+
+def _excluded_note(state: LiveState[Any]) -> list[str]:
+    """Say which members take no part because their zones are excluded."""
+    out = [m for m in state.members if m.state == "EXCLUDED"]
+    zones = ", ".join(sorted({m.zone for m in out}))
+    return (
+        [f"{len(out)} members take no part: zone {zones} is excluded ({state.cluster.settings.label})"] if out else []
+    )
+
+
+def _late_note(state: LiveState[Any], p: RingParameters) -> str:
+    """Say how to judge heartbeats that are perhaps old only because the file is; "" without any."""
+    newest = max((m.heartbeat_s for m in state.members if m.state == "UNHEALTHY" and m.heartbeat_s), default=0)
+    if not newest or p.now is not None:
+        return ""
+    behind = units.duration(state.now_ns / 1_000_000 - newest * 1000)
+    return f"the newest heartbeat is {behind} before the file's time; -o now={newest} shows the ring at that time"
 
 
 def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
@@ -350,9 +430,12 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     elif not ring.partitions and not state.placement.ring.total:
         notes.append("empty ring: no member has tokens, every write and query fails")
     notes += other_rings(ring)
+    notes += _excluded_note(state)
     notes += replicated_ring(state).settings.notes[1 if ring.partitions else 0 :]
     if ring.partition_label and ring.partition_label != ring.label:
         notes.append(f"partitions: {ring.partition_label}")
+    late = _late_note(state, p)
+    notes += [late] if late and all(m.state == "UNHEALTHY" for m in state.placement.ring.members) else []
     if any(m.state == "UNHEALTHY" and not m.written for m in state.members):
         notes.append(
             "the page hides the states of UNHEALTHY members: they count as ACTIVE, which matters for -o operation=write"

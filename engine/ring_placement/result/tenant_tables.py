@@ -22,8 +22,10 @@ from engine.ring_placement.scenarios.scenario_state import (
     ReplicatedScenario,
     SegmentScenario,
     SegmentState,
+    replicated_ring,
     segment_load,
 )
+from engine.ring_placement.scenarios.strategy import requests_lost
 
 _DENSE = 1 << 23
 """Most pairs of tenant and member that are marked in one array."""
@@ -50,6 +52,10 @@ def segment_tenants(s: SegmentScenario, memo: Memo) -> pl.DataFrame:
         pl.Series("write_lost_load", lost.astype(np.float64)),  # without any row they would be integers
         pl.Series("instances_down", _down(s)),
     )
+    if s.live.cluster.ring is None:
+        unknown = ("write_lost_share", "write_lost_load", "instances_down")
+        frame = frame.with_columns(pl.lit(None).alias(name) for name in unknown)
+        frame = tables.TENANTS.frame(frame)
     return tables.TENANTS.sorted(frame)
 
 
@@ -136,6 +142,7 @@ def replica_tenants(s: ReplicatedScenario) -> pl.DataFrame:
         "shard_size": tenants.sizes,
         "load": tenants.total,
         "write_lost_share": lost,
+        "requests_lost_share": requests_lost(lost, replicated_ring(s.live).settings.request_series),
         "write_lost_load": lost_load(after),
         "reads_ok": reads,
         "spread": spreads(after)[rows.shard_of],
@@ -208,7 +215,7 @@ def _placements_before_failure(
         pl.Series("tenant_shards", keys.tenant_limit[datasets]),
         pl.Series("dataset_shards", keys.dataset_limit[datasets]),
         pl.Series("offset", offsets),
-        position.fill_null(-1).alias("shard") + 1,
+        (position if s.live.cluster.ring is None else position.fill_null(-1)).alias("shard") + 1,
         owner.alias("instance"),
         _candidate_lists(ring, candidates).alias("candidates"),
         pl.Series("bytes_per_s", np.rint(rows.weight).astype(np.int64)),

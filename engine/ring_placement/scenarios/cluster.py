@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.metric_files import DSKIT, SHARD_LIMIT
 from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
-from engine.ring_placement.scenarios.settings import Settings, read_settings, system_of
+from engine.ring_placement.scenarios.settings import Settings, partition_shards, read_settings, system_of, tenant_limits
 
 Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
 """Kinds of rings: Pyroscope's segment writers; the token ring of Mimir, Loki and Tempo; a ring of partitions that ingesters
@@ -49,7 +49,8 @@ class RingFile:
     ``label`` and ``kind`` of its file; ``now_ns``: its own time; ``members`` as written; ``others``: number of other rings;
     ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and ``partition_label``: the ring of
     partitions beside it; ``labels`` of all files with rings; ``component``: the component whose ring it is, if that takes no
-    writes; ``times_ms`` of all rings of this kind, ascending; ``lists_members``: False for a ring of partitions alone.
+    writes; ``times_ms`` of all rings of this kind, ascending; ``lists_members``: False for a ring of partitions alone;
+    ``disagreements``: labels of other pages of the same ring, and what they tell otherwise.
     """
 
     label: str
@@ -66,6 +67,7 @@ class RingFile:
     component: str = ""
     times_ms: tuple[int, ...] = ()
     lists_members: bool = True
+    disagreements: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,7 @@ def read_cluster(
     names = [] if ring is None else [ring.label, ring.key, " ".join(m.id for m in ring.members[:50])]
     system = "pyroscope" if strategy == "segment-writer" else system_of(names, inputs)
     settings = read_settings(inputs, system, strategy)
-    limits = _tenant_limits(inputs, settings.tenant_shards or 0)
+    limits = tenant_limits(inputs, settings.tenant_shards or 0)
     rules = _newest_file(inputs.table("rules"), inputs, at_ms)
     rules = _with_limit_gauges(rules, inputs, limits)
     sources = LoadSources.read(inputs, stats, ring.members if ring else ())
@@ -132,7 +134,7 @@ def read_cluster(
         none = pl.DataFrame(schema=LOAD_SCHEMA)
         return Cluster(
             ring, limits, rules.clear(), none, tenants.source, tenants.unit, sources.observed.clear(), stats.clear(),
-            tuple(tenants.notes), tenants, _partition_shards(inputs), settings,
+            tuple(tenants.notes), tenants, partition_shards(inputs), settings,
         )  # fmt: skip
     names = sources.names
     source = wanted_load if wanted_load != "auto" else next(iter(names), "")
@@ -146,22 +148,6 @@ def read_cluster(
         ring, limits, rules, load, source if source in names else "", sources.units.get(source, ""), sources.observed,
         stats, tuple(notes),
     )  # fmt: skip
-
-
-def _tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
-    """Return the limits of each tenant in the overrides; the newest file wins. ``tenant_shards``: default shard size of a token
-    ring."""
-    defaults = replace(DEFAULTS, ingestion_shards=tenant_shards)
-    ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
-    newest: dict[str, tuple[Any, Limits]] = {}
-    for row in inputs.table("overrides").iter_rows(named=True):
-        rank = ranks.get(row["file"], (0, ""))
-        tenant = row["tenant"]
-        if tenant in newest and newest[tenant][0] > rank:
-            continue
-        values = {k: v for k, v in row.items() if k not in ("tenant", "file", "partition_shards") and v is not None}
-        newest[tenant] = (rank, replace(defaults, **values))
-    return {tenant: limits for tenant, (_, limits) in newest.items()}
 
 
 def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.DataFrame:
@@ -178,12 +164,6 @@ def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.D
             ranked.append((created, info.mtime_ms if info else 0, info.label if info else "", number))
     newest = max(ranked)[3] if ranked else -1
     return frame.filter((pl.col("file") == newest) & pl.col("tenant").is_not_null())
-
-
-def _partition_shards(inputs: Inputs) -> dict[str, int]:
-    """Return the number of partitions of each tenant that override files name; the newest file of a tenant wins."""
-    rows = with_file_times(inputs.table("overrides"), inputs).filter(pl.col("partition_shards").is_not_null())
-    return dict(rows.select("tenant", "partition_shards").iter_rows())
 
 
 def _beside(inputs: Inputs, ring: RingFile) -> Inputs:
@@ -315,6 +295,7 @@ def _ring_file(
     return RingFile(
         row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why, partition_list,
         label, tuple(sorted({row["label"] for row in everything})), component, tuple(times_ms), not row["partitions"],
+        () if row["partitions"] else _disagreements(inputs, row, members, listed),
     )  # fmt: skip
 
 
@@ -418,6 +399,49 @@ def _members_of(inputs: Inputs, file: int, key: str) -> tuple[Member, ...]:
                bool(r["read_only"]), r["read_only_s"] or 0, values=tokens, owned=r["owned"])
         for r, tokens in zip(rows.drop("values").iter_rows(named=True), values, strict=True)
     )  # fmt: skip
+
+
+_OWN_STATES = ("page", "html")
+"""Kinds of files whose states are judged by their heartbeats already."""
+_ONE_MOMENT_S = 60
+"""Seconds within which two pages of one ring should be equal."""
+
+
+def _disagreements(
+    inputs: Inputs, row: Listed, members: Sequence[Member], listed: list[Listed]
+) -> tuple[tuple[str, str], ...]:
+    """Compare the chosen ring with other files of the same ring from about the same time. Returns their labels, and in words what
+    they tell otherwise: members and states at one moment, or older heartbeats in a later file. The processes that made them are
+    then parts of a split memberlist."""
+    found = []
+    here = {m.id: m for m in members if m.state != "LEFT"}
+    for other in listed:
+        apart = (other["now_ns"] - row["now_ns"]) / 10**9
+        of_one_kind = other["key"] == row["key"] and (other["kind"] in _OWN_STATES) == (row["kind"] in _OWN_STATES)
+        if other["label"] == row["label"] or other["partitions"] or not of_one_kind or abs(apart) > _SAME_TIME_S:
+            continue
+        there = {m.id: m for m in _members_of(inputs, other["file"], other["key"]) if m.state != "LEFT"}
+        common = here.keys() & there.keys()
+        if not any(here[name].address == there[name].address for name in common):
+            continue  # of another cluster
+        behind = [n for n in common if apart * ((there[n].heartbeat_s or 0) - (here[n].heartbeat_s or 0)) < 0]
+        differing: dict[str, list[str]] = {}
+        for name in sorted(here.keys() | there.keys()) if abs(apart) < _ONE_MOMENT_S else sorted(behind):
+            states = [ring[name].state if name in ring else "not listed" for ring in (here, there)]
+            if states[0] != states[1] or name in behind:
+                words = (
+                    f"{states[0]} in one, {states[1]} in the other" if states[0] != states[1] else "older heartbeats"
+                )
+                differing.setdefault(words, []).append(name)
+        if differing:
+            what = "; ".join(
+                f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}: {w}" for w, names in differing.items()
+            )
+            text = (
+                f"disagrees with {row['label']} on {what} (a split memberlist? compare /memberlist of both processes)"
+            )
+            found.append((other["label"], text))
+    return tuple(found)
 
 
 def _partition_ring(

@@ -431,6 +431,13 @@ class ReplicatedPlacement:
         """Number of tenants whose queries fail."""
         return int((~self.reads_ok)[self.rows.read_of].sum())
 
+    @property
+    def losses(self) -> tuple[float, int, int, bool]:
+        """Return the share of all keys that cannot be written; how many tenants lose writes, and queries, where "no shard" (the
+        keys and queries of the whole ring) counts as one more; and whether queries of the whole ring succeed."""
+        share, reads_ok = float(self.lost_share[0]), bool(self.reads_ok[0])
+        return share, self.tenants_write_lost + (share > 0), self.tenants_read_lost + (not reads_ok), reads_ok
+
     def outcome_totals(self) -> dict[str, Any]:
         """Return the totals that belong to this placement alone."""
         return {

@@ -62,7 +62,9 @@ class PairSums:
 
 
 class TenantCounts:
-    """How many tenants lose some writes, or all queries, when one member or a pair fails."""
+    """How many tenants lose some writes, or all queries, when one member or a pair fails: ``writes_one`` and ``reads_one`` (n),
+    ``writes_two`` and ``reads_two`` (n, n). "No shard", the keys and queries of the whole ring, counts as one more; whether its
+    queries fail is in ``whole_one`` and ``whole_two`` (bool)."""
 
     def __init__(self, placement: ReplicatedPlacement, reads_fail: bool = True) -> None:
         self._n = n = len(placement.ring.members)
@@ -72,14 +74,19 @@ class TenantCounts:
         self.writes_two = np.zeros((n, n), dtype=np.int64)
         self.reads_one = np.zeros(n, dtype=np.int64)
         self.reads_two = np.zeros((n, n), dtype=np.int64)
+        self.whole_one, self.whole_two = np.zeros(n, dtype=bool), np.zeros((n, n), dtype=bool)
+        writing, asking = (
+            np.bincount(rows.shard_of, minlength=len(rows.shards)),
+            np.bincount(rows.read_of, minlength=len(rows.reads)),
+        )
+        writing[0] += 1
+        asking[0] += 1
         if placement.partitions is None:
-            self._count_writes(np.bincount(rows.shard_of, minlength=len(rows.shards)))
-        if reads_fail:
-            tenants = np.bincount(rows.read_of, minlength=len(rows.reads))
-            if placement.partitions is None:
-                self._count_reads(tenants)
-            else:
-                self._count_partition_reads(tenants)
+            self._count_writes(writing)
+        if reads_fail and placement.partitions is None:
+            self._count_reads(asking)
+        elif reads_fail:
+            self._count_partition_reads(asking)
 
     def _count_writes(self, tenants: np.ndarray) -> None:
         placement, n = self._placement, self._n
@@ -130,7 +137,7 @@ class TenantCounts:
                 else:
                     zones = zone_of[members] if queries.zones[shard] else np.arange(len(members))
                     two[np.ix_(members, members)] = zones[:, None] != zones[None, :]
-            _add(self.reads_one, self.reads_two, one, two, tenants[shard])
+            self._add_reads(shard, one, two, tenants[shard])
 
     def _count_partition_reads(self, tenants: np.ndarray) -> None:
         placement, n = self._placement, self._n
@@ -148,13 +155,23 @@ class TenantCounts:
                     one[held[0]] = True
                 elif len(held) == 2:
                     two[held[0], held[1]] = True
-            _add(self.reads_one, self.reads_two, one, two, tenants[shard])
+            self._add_reads(shard, one, two, tenants[shard])
+
+    def _add_reads(self, shard: int, one: np.ndarray, two: np.ndarray, tenants: int) -> None:
+        if shard == 0:
+            self.whole_one, self.whole_two = one, _either(one, two)
+        _add(self.reads_one, self.reads_two, one, two, tenants)
+
+
+def _either(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """Return which pairs fail what ``one`` member of them, or the ``two`` together, do."""
+    return two | two.T | one[:, None] | one[None, :]
 
 
 def _add(ones: np.ndarray, twos: np.ndarray, one: np.ndarray, two: np.ndarray, tenants: int) -> None:
     """Count ``tenants`` where ``one`` member is enough, or ``two`` together, or either of two."""
     ones += one * tenants
-    twos += (two | two.T | one[:, None] | one[None, :]) * tenants
+    twos += _either(one, two) * tenants
 
 
 def sweep_replicas(
@@ -185,15 +202,16 @@ def sweep_replicas(
     if size == 1:
         sweep.rejected_bytes = (load.base + load.single).tolist()
         sweep.write_lost_share = (keys.base + keys.single).tolist()
-        sweep.tenants_write_lost, sweep.tenants_read_lost = counts.writes_one.tolist(), counts.reads_one.tolist()
+        writes, reads, whole = counts.writes_one, counts.reads_one, counts.whole_one
     else:
         sweep.rejected_bytes = load.pairs(i, j).tolist()
         sweep.write_lost_share = keys.pairs(i, j).tolist()
-        sweep.tenants_write_lost, sweep.tenants_read_lost = (
-            counts.writes_two[i, j].tolist(), counts.reads_two[i, j].tolist(),
-        )  # fmt: skip
-    if kind == "leaving" and not reads_fail:
-        sweep.tenants_read_lost = [placement.tenants_read_lost] * len(sets)
+        writes, reads, whole = counts.writes_two[i, j], counts.reads_two[i, j], counts.whole_two[i, j]
+    _, _, base, reads_ok = placement.losses
+    sweep.tenants_write_lost = writes.tolist()
+    # Members that are LEAVING may still answer.
+    sweep.tenants_read_lost = reads.tolist() if reads_fail else [base] * len(sets)
+    sweep.reads_ok = (~whole).tolist() if reads_fail else [reads_ok] * len(sets)
     _fill_loads(sweep, placement, sets, limits)
     return sweep
 
@@ -247,9 +265,11 @@ def _one_by_one(
         after = placement.with_failed(failed)
         sweep.add_loads(down, after.loads, after.alive, limits)
         sweep.rejected_bytes.append(after.rejected)
-        sweep.write_lost_share.append(float(after.lost_share[0]))
-        sweep.tenants_write_lost.append(after.tenants_write_lost)
-        sweep.tenants_read_lost.append(after.tenants_read_lost)
+        share, writes, reads, reads_ok = after.losses
+        sweep.write_lost_share.append(share)
+        sweep.tenants_write_lost.append(writes)
+        sweep.tenants_read_lost.append(reads)
+        sweep.reads_ok.append(reads_ok)
         hit = np.zeros(1, dtype=bool) if shares is None else np.any(shares[:, list(down)] > 0, axis=1)
         sweep.tenants_touched.append(0 if shares is None else int(np.asarray(hit)[rows.shard_of].sum()))
     sweep.fill()

@@ -230,6 +230,8 @@ def _lay_out(state: LiveState[P], p: RingParameters, context: Context, messages:
     changed = settings != (None, None, None, None, "plain")
     key = (state.key, *settings)
     members = _configured(state, p, messages)
+    returning = set(named_members(p.fail, members)[0]) if p.regime == "returned" else set()
+    returning = {m.id for m in members if m.id in returning and m.state == "UNHEALTHY"}
     place, check = state.strategy.place, context.check
     base = (
         memo.value("configured", (*key, p.scale), lambda: place(members, p, state.placement, check), keep=KEEP)
@@ -242,11 +244,15 @@ def _lay_out(state: LiveState[P], p: RingParameters, context: Context, messages:
     if p.scale is not None:
         members, added = _scaled(state, members, p.scale, p.scale_ids == "padded")
         planned = memo.value("scaled", planned_key, lambda: place(members, p, base, check), keep=KEEP)
+    if returning:
+        planned_key, alike = (*planned_key, *sorted(returning)), planned
+        members = [m.revived if m.id in returning else m for m in members]
+        planned = memo.value("returning", planned_key, lambda: place(members, p, alike, check), keep=KEEP)
     context.check()
     in_ring = set(planned.ring.ids)
     leaving = tuple(i for i in messages.named_members("leaving", p.leaving, members) if i in in_ring)
     if leaving:
-        planned_key = (*key, p.scale, leaving)
+        planned_key = (*planned_key, leaving)
         scaled = planned
         members = [replace(m, state="LEAVING") if m.id in leaving else m for m in members]
         planned = memo.value("leaving", planned_key, lambda: place(members, p, scaled, check), keep=KEEP)

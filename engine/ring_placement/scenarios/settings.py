@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
 from engine.core.view import Inputs
 from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits
 from engine.ring_placement.scenarios.load_sources import with_file_times
 
 
@@ -133,6 +135,11 @@ class InForce:
         return cls(replication, source, *zones, reads, bool(sharded), int(lookback_s), system.name, p.request_series)
 
     @property
+    def factor(self) -> str:
+        """Name the replication factor."""
+        return self.assumed or f"replication factor {self.replication}"
+
+    @property
     def assumed(self) -> str:
         """Name the replication factor if nothing in the files gives it; "" if something does."""
         if self.replication_from and not self.replication_from.startswith("default"):
@@ -149,3 +156,25 @@ class InForce:
             f"{'on' if self.zone_aware else 'off'} ({zones})",
             f"queries by the operation {self.reads} ask {asked}, lookback {self.lookback_s} s",
         )
+
+
+def tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
+    """Return the limits of each tenant in the overrides; the newest file wins. ``tenant_shards``: default shard size of a token
+    ring."""
+    defaults = replace(DEFAULTS, ingestion_shards=tenant_shards)
+    ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
+    newest: dict[str, tuple[Any, Limits]] = {}
+    for row in inputs.table("overrides").iter_rows(named=True):
+        rank = ranks.get(row["file"], (0, ""))
+        tenant = row["tenant"]
+        if tenant in newest and newest[tenant][0] > rank:
+            continue
+        values = {k: v for k, v in row.items() if k not in ("tenant", "file", "partition_shards") and v is not None}
+        newest[tenant] = (rank, replace(defaults, **values))
+    return {tenant: limits for tenant, (_, limits) in newest.items()}
+
+
+def partition_shards(inputs: Inputs) -> dict[str, int]:
+    """Return the number of partitions of each tenant that override files name; the newest file of a tenant wins."""
+    rows = with_file_times(inputs.table("overrides"), inputs).filter(pl.col("partition_shards").is_not_null())
+    return dict(rows.select("tenant", "partition_shards").iter_rows())

@@ -35,8 +35,9 @@ class Sweep:
 
     ``down``: who fails, as indices into ``ids``. ``TOTALS`` as in ``strategy.Outcome``, loads in bytes per second.
     ``worst``: the member with the largest load afterwards (-1 without survivors) and its ``worst_load``;
-    ``nodes_over_capacity``: -1 without a capacity. The last three lists are empty for segment writers: the share of
-    all keys that cannot be written, and how many tenants lose some writes, or queries.
+    ``nodes_over_capacity``: -1 without a capacity. The last four lists are empty for segment writers: the share of
+    all keys that cannot be written, how many tenants lose some writes, or queries ("no shard" is one), and whether queries
+    of the whole ring succeed.
     """
 
     ids: tuple[str, ...]
@@ -58,6 +59,7 @@ class Sweep:
     write_lost_share: list[float] = field(default_factory=list)
     tenants_write_lost: list[int] = field(default_factory=list)
     tenants_read_lost: list[int] = field(default_factory=list)
+    reads_ok: list[bool] = field(default_factory=list)
 
     def add_loads(
         self, down: tuple[int, ...], after: np.ndarray, survivors: np.ndarray, capacity: np.ndarray | None
@@ -89,6 +91,12 @@ class Sweep:
         if self.write_lost_share:
             keys += [-np.array(self.write_lost_share), -np.array(self.tenants_write_lost) - self.tenants_read_lost]
         return np.lexsort([*keys, -np.array(self.rejected_bytes, dtype=np.float64)])
+
+
+def requests_lost(share: Any, series: int) -> Any:
+    """Return the share of write requests of ``series`` keys that fail when the ``share`` of all keys cannot be written: one such
+    key is enough."""
+    return 1.0 - (1.0 - share) ** series
 
 
 Check = Callable[[], None]

@@ -108,11 +108,11 @@ def page(members_: Sequence[Member], now: str = "2026-11-20T23:32:00Z", beat: st
     """A ring page of these members."""
     shards = [
         {
-            "id": m.id, "state": m.state, "address": m.address or "10.0.0.1:9095", "timestamp": beat,
+            "id": m.id, "state": m.state, "address": m.address or f"10.0.{n}.1:9095", "timestamp": beat,
             "registered_timestamp": "2025-08-12T12:00:00Z", "read_only": False, "zone": m.zone,
             "read_only_updated_timestamp": "0001-01-01T00:00:00Z", "tokens": list(range(m.tokens)) if m.tokens else None,
         }
-        for m in members_
+        for n, m in enumerate(members_)
     ]  # fmt: skip
     return json.dumps({"shards": shards, "now": now}).encode()
 

@@ -34,7 +34,7 @@ STATES: Mapping[str, tuple[str, str]] = {
     "leaving": ("LEAVING", "moderate"),
 }  # fmt: skip
 """Text and style of a node's state where a scenario decides it."""
-STATE_STYLES = {"ACTIVE": "", "UNHEALTHY": "severe", "LEFT": "dim"}
+STATE_STYLES = {"ACTIVE": "", "UNHEALTHY": "severe", "LEFT": "dim", "EXCLUDED": "dim"}
 """Styles of states as the ring has them; others are moderate."""
 
 
@@ -69,10 +69,12 @@ _OF_SEGMENTS = frozenset({
 _OF_REPLICAS = frozenset({
     "ownership", "token_ranges", "replica_share", "tenants", "largest_tenants",
     "worst_partner", "pair_lost_share", "token", "replicas", "max_errors", "error",
-    "partition", "lost", "write_lost_share", "tenants_write_lost", "tenants_read_lost",
+    "partition", "lost", "write_lost_share", "requests_lost_share", "tenants_write_lost", "tenants_read_lost", "reads_ok",
 })  # fmt: skip
 """Columns of nodes, placements and sweeps that segment writers do not have."""
-_REPLICA_TENANTS = frozenset({"reads_ok", "spread", "read_instances", "partitions", "read_partitions"})
+_REPLICA_TENANTS = frozenset(
+    {"requests_lost_share", "reads_ok", "spread", "read_instances", "partitions", "read_partitions"}
+)
 """Columns of tenants that segment writers do not have."""
 _LOADS = {"load_before": "{} before", "load_after": "{} after", "load": "{}", "write_lost_load": "lost {}",
           "bytes_per_s": "{}"}  # fmt: skip
@@ -80,7 +82,9 @@ _LOADS = {"load_before": "{} before", "load_after": "{} after", "load": "{}", "w
 _SHARED = ("nodes", "placements", "sweep")
 _UNPLACED = ("instance", "state", "zone", "tokens", "ownership", "address", "heartbeat_ms")
 """Columns of the nodes of a ring that cannot be placed."""
-_REPLICA_SWEEP = ("rank", "down", "zone", "write_lost_share", "tenants_write_lost", "tenants_read_lost")
+_REPLICA_SWEEP = (
+    "rank", "down", "zone", "write_lost_share", "requests_lost_share", "reads_ok", "tenants_write_lost", "tenants_read_lost",
+)  # fmt: skip
 """First columns of a sweep of a ring with replicas."""
 
 
@@ -122,7 +126,7 @@ def _of_kind(table: Table, kind: str) -> Table:
         else _OF_SEGMENTS - ({"instance"} if table.name == "nodes" else set())
     )
     if kind == "partition-ring" and table.name == "nodes":
-        absent = absent | {"tokens"}
+        absent = absent | {"tokens", "ownership", "token_ranges", "worst_partner", "pair_lost_share"}
     columns = [c for c in table.columns if c.name not in absent]
     if table.name == "sweep" and kind not in ("segment-writer", ""):
         columns = _losses_first(columns)
@@ -231,7 +235,10 @@ RENDERERS: Mapping[str, Renderer] = {
          "replicas", "worst_pair"), names_cell,
     ),
     **dict.fromkeys(("pair_lost_share", "ownership", "share"), SHARE),
-    "write_lost_share": number(units.share, lambda cell: "severe" if cell.value > 0 else "", none=units.share(0.0)),
+    **dict.fromkeys(
+        ("write_lost_share", "requests_lost_share"),
+        number(units.share, lambda cell: "severe" if cell.value > 0 else "", none="-"),
+    ),
     "replica_share": held_cell,
     "drift": named({}, "severe"),
 }  # fmt: skip

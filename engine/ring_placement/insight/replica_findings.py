@@ -1,0 +1,306 @@
+"""Findings of a ring with replicas: what is lost now, failures that would not be survived, and fragile settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from engine.core import units
+from engine.core.reading import Problem
+from engine.core.view import LEVELS, Context, Finding, Level
+from engine.ring_placement.insight.drift import drift_findings
+from engine.ring_placement.insight.findings import member_findings, overloads, some
+from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
+from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, ReplicatedState, replicated_ring
+from engine.ring_placement.scenarios.strategy import requests_lost
+
+ALIGNED = 20.0
+"""The worst pair is a finding if it loses this many times what the median pair of two zones does."""
+
+
+def replica_findings(
+    s: ReplicatedScenario, p: RingParameters, observed: pl.DataFrame | None, context: Context
+) -> list[Finding]:
+    """List all findings: of the planned ring before the failure, overload in the scenario, drift (rows ``observed``)."""
+    findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
+    findings += overloads(s, "number" if s.live.cluster.tenants.is_count else "bytes_per_s")
+    return [*findings, *drift_findings(observed)]
+
+
+def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the findings that do not depend on what fails in the scenario, the worst first."""
+    planned = s.planned
+    if not planned.ring.members:
+        return [Finding("critical", "ring", "empty ring: no registered instance")]
+    if planned.partitions is None and not planned.ring.total:
+        return [Finding("critical", "ring", "empty ring: no member has tokens")]
+    findings = [*(_too_few(s) or _now(s)), *_single_failures(s, context), *_zone_failures(s, context)]
+    findings += _structure(s, context) if planned.partitions is None else _unread_partitions(s)
+    findings += [*member_findings(s), *_assumptions(s)]
+    return sorted(findings, key=lambda finding: -LEVELS.index(finding.level))
+
+
+def key_pairs(s: ReplicatedScenario, context: Context) -> PairSums:
+    """Sum up the share of all keys that each node and each pair loses."""
+    return context.memo.value("key pairs", s.planned_key, lambda: PairSums.of_keys(s.planned), keep=KEEP)
+
+
+def _tenants(s: ReplicatedScenario, hit: np.ndarray) -> str:
+    """Count and name the tenants ``hit`` (bool), the largest loads first; "" without any."""
+    tenants = s.planned.tenants
+    chosen = sorted(np.flatnonzero(hit).tolist(), key=lambda k: (-tenants.total[k], tenants.names[k]))
+    if not chosen:
+        return ""
+    return f"{len(chosen)} tenant{'s' if len(chosen) > 1 else ''} ({some([tenants.names[k] for k in chosen])})"
+
+
+def _keys_lost(s: ReplicatedScenario, share: float, up_to: bool = False) -> str:
+    """Say what a ``share`` of lost keys means for keys and for requests; "" for none."""
+    series = replicated_ring(s.live).settings.request_series
+    failing = units.share(requests_lost(share, series))
+    if share <= 0:
+        return ""
+    most = "up to " if up_to else ""
+    return f"{most}{units.share(share)} of all keys cannot be written ({failing} of write requests of {series:,} series fail)"
+
+
+def _queries_lost(s: ReplicatedScenario, hit: np.ndarray, whole: bool) -> str:
+    """Say whose queries fail: those of the tenants ``hit`` (bool), and of the ``whole`` ring; "" if nobody's do."""
+    who = [_tenants(s, hit)] if hit.any() else []
+    if whole:
+        who.append("the whole ring")
+    return f"queries of {' and of '.join(who)} fail" if who else ""
+
+
+def _missing(s: ReplicatedScenario) -> str:
+    """Say what would bring back what is lost: the members that do not answer."""
+    away = [m.id for m, takes in zip(s.planned.ring.members, s.planned.ring.active, strict=True) if not takes]
+    return f"; bring back or forget {some(away)}" if away else ""
+
+
+def _too_few(s: ReplicatedScenario) -> list[Finding]:
+    """Tell of a token ring that has fewer members, or zones, than a write needs."""
+    strategy, ring = replicated_ring(s.live), s.planned.ring
+    zones = {m.zone for m in ring.members if m.tokens}
+    by_zone = strategy.zone_aware and "" not in zones  # members without a zone are not limited to one replica
+    have, unit = (len(zones), "zone") if by_zone else (len(ring.members), "member")
+    needs = strategy.replication // 2 + 1
+    if s.planned.partitions is not None or have >= needs:
+        return []
+    text = (
+        f"{have} {unit}{'s' if have > 1 else ''} at {strategy.settings.factor}: a write needs {needs}, so every write fails; "
+        f"start {needs - have} more, or set replication_factor: {have}"
+    )
+    return [Finding("critical", "ring", text)]
+
+
+def _now(s: ReplicatedScenario) -> list[Finding]:
+    """List what fails now, without any scenario."""
+    planned, findings = s.planned, []
+    lost = _keys_lost(s, float(planned.lost_share[0]))
+    writes = _tenants(s, planned.lost_share[planned.rows.shard_of] > 0)
+    reads = _queries_lost(s, ~planned.reads_ok[planned.rows.read_of], not planned.reads_ok[0])
+    if lost or writes:
+        parts = [lost, f"{writes} lose{'' if ' tenants' in writes else 's'} writes" if writes else ""]
+        text = f"now {'; '.join(filter(None, parts))}{_missing(s)}"
+        findings.append(Finding("critical", "writes", text))
+    if reads:
+        findings.append(Finding("critical", "queries", f"now {reads}: {_why_unread(s)}{_missing(s)}"))
+    return findings
+
+
+def _why_unread(s: ReplicatedScenario) -> str:
+    """Say why queries of the whole ring, or else of some tenants, fail."""
+    planned, strategy = s.planned, replicated_ring(s.live)
+    if planned.partitions is not None:
+        return "a partition has no owner that answers"
+    reading, replication = planned.ring.reading, strategy.replication
+    members = planned.ring.members
+    if strategy.zone_aware:
+        away = sorted({m.zone for m, ok in zip(members, reading, strict=True) if not ok})
+        return f"members of {len(away)} zones ({some(away)}) do not answer, {min(len(s.zones), replication) // 2} may be missing"
+    needed = max(len(members), replication) - replication // 2
+    return f"{int(reading.sum())} of {len(members)} members answer, {needed} must"
+
+
+def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, ...]:
+    """Return for each failing node how many more tenants lose writes, and queries ("no shard" is one), whether queries of the
+    whole ring fail that do not now, and the share of keys that is lost."""
+    planned = s.planned
+    counts = context.memo.value("tenant counts", s.planned_key, lambda: TenantCounts(planned), keep=KEEP)
+    _, writes, reads, reads_ok = planned.losses
+    return (
+        counts.writes_one - writes,
+        counts.reads_one - reads,
+        counts.whole_one & reads_ok,
+        key_pairs(s, context).single,
+    )
+
+
+def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
+    """Count the nodes whose failure alone takes tenants, or keys, down; None for an empty ring."""
+    if not s.planned.ring.members or (s.planned.partitions is None and not s.planned.ring.total):
+        return None
+    writes, reads, _, shares = _of_each_node(s, context)
+    return int(((writes > 0) | (reads > 0) | (shares > 0)).sum())
+
+
+def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the nodes whose failure alone takes tenants, or keys, down: one finding for all that have the same effect."""
+    planned, rows = s.planned, s.planned.rows
+    more_writes, more_reads, whole, shares = _of_each_node(s, context)
+    order = np.lexsort((np.arange(len(shares)), -more_reads, -more_writes, -shares))
+    alike: dict[tuple[bool, ...], list[int]] = {}
+    for k in order.tolist():
+        effect = bool(shares[k] > 0), bool(more_writes[k] > 0), bool(more_reads[k] > 0), bool(whole[k])
+        if any(effect):
+            alike.setdefault(effect, []).append(k)
+    findings = []
+    for nodes in alike.values():
+        k, names = nodes[0], [planned.ring.ids[n] for n in nodes]
+        after = planned.with_failed(planned.failed | (np.arange(len(planned.failed)) == k))
+        writes = (after.lost_share[rows.shard_of] > 0) & ~(planned.lost_share[rows.shard_of] > 0)
+        reads = ~after.reads_ok[rows.read_of] & planned.reads_ok[rows.read_of]
+        parts = [_keys_lost(s, float(shares[k]), len(nodes) > 1), f"writes of {_tenants(s, writes)} fail" if writes.any() else "",
+                 _queries_lost(s, reads, bool(whole[k]))]  # fmt: skip
+        subject = names[0] if len(names) == 1 else f"{len(names)} of {len(planned.ring.members)} nodes"
+        which = "if it fails" if len(names) == 1 else f"if one of them fails ({some(names)})"
+        text = f"{which}: {'; '.join(filter(None, parts))}{_remedy(s)}"
+        findings.append(Finding("severe", subject, text, ("nodes", (names[0],))))
+    return findings
+
+
+def _remedy(s: ReplicatedScenario) -> str:
+    """Say what would make the ring survive a single failure."""
+    strategy = replicated_ring(s.live)
+    if s.planned.partitions is not None:
+        return "; give each partition a second owner"
+    if strategy.replication < 3:
+        copies = "copy" if strategy.replication == 1 else "copies"
+        return f"; {strategy.settings.factor}, {strategy.replication} {copies}: set replication_factor: 3"
+    return _missing(s)
+
+
+def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the zones whose failure as a whole takes tenants or keys down."""
+    planned = s.planned
+    rows = planned.rows
+    if len(s.zones) < 2:
+        return []
+    findings = []
+    lost_now, reads_now = planned.lost_share[rows.shard_of] > 0, ~planned.reads_ok[rows.read_of]
+    for zone, members in s.zones.items():
+        context.check()
+        failed = planned.failed.copy()
+        failed[list(members)] = True
+        after = planned.with_failed(failed)
+        writes = (after.lost_share[rows.shard_of] > 0) & ~lost_now
+        reads = ~after.reads_ok[rows.read_of] & ~reads_now
+        parts = [_keys_lost(s, float(after.lost_share[0] - planned.lost_share[0])),
+                 f"writes of {_tenants(s, writes)} fail" if writes.any() else "",
+                 _queries_lost(s, reads, bool(planned.reads_ok[0] and not after.reads_ok[0]))]  # fmt: skip
+        if any(parts):
+            text = f"if the zone fails: {'; '.join(filter(None, parts))}"
+            findings.append(Finding("moderate", f"zone:{zone}", text))
+    return findings
+
+
+def _assumptions(s: ReplicatedScenario) -> list[Finding]:
+    """Name the settings that decide verdicts and that nothing in the files gives."""
+    settings = replicated_ring(s.live).settings
+    if s.planned.partitions is not None or not settings.assumed:
+        return []
+    why = f", as is {settings.system}'s default" if settings.system else ", the files name no system"
+    text = f"{settings.assumed}{why}; add the output of curl http://…/config, or set -o replication-factor="
+    return [Finding("low", "settings", text)]
+
+
+def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List fragile settings and tokens."""
+    planned, strategy = s.planned, replicated_ring(s.live)
+    ring = planned.ring
+    findings: list[Finding] = []
+
+    def add(level: Level, subject: str, text: str) -> None:
+        findings.append(Finding(level, subject, text))
+
+    if strategy.replication == 2:
+        add("moderate", "replication", "replication factor 2 tolerates nothing: a write needs both replicas")
+    zones = [zone for zone in ring.tokens.zones if zone]
+    if strategy.zone_aware and 0 < len(zones) < min(strategy.replication, 3):
+        text = (
+            f"{len(zones)} zones hold {len(zones)} replicas of factor {strategy.replication}: no failure is tolerated"
+        )
+        add("moderate", "zones", text)
+    unsharded = int((planned.tenants.sizes <= 0).sum())
+    if not strategy.zone_aware and len(ring.members) > 3 and strategy.replication >= 2:
+        more = f" ({unsharded} tenants)" if unsharded else ""
+        tolerated = strategy.replication // 2
+        plural = "failures" if tolerated > 1 else "failure"
+        add("moderate", "queries", f"without zones, queries of tenants without a shard{more} tolerate {tolerated} {plural} of "
+            f"{len(ring.members)} nodes")  # fmt: skip
+    findings += _aligned(s, context)
+    missing = [m.id for m in ring.members if not m.tokens]
+    if missing:
+        add(
+            "low",
+            missing[0],
+            f"{len(missing)} members have no tokens: they hold no keys, but queries still count them",
+        )
+    return findings
+
+
+def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """Find pairs of nodes that share far more keys than others, such as equal numbers in spread-minimizing zones."""
+    planned = s.planned
+    ring, count = planned.ring, len(planned.ring.members)
+    if count < 6 or len(ring.tokens.zones) < 2:
+        return []
+    pairs = key_pairs(s, context)
+    i, j = np.triu_indices(count, 1)
+    across = ring.tokens.zone_of[i] != ring.tokens.zone_of[j]
+    i, j = i[across], j[across]
+    lost = pairs.pairs(i, j) if len(i) else np.zeros(0)
+    if not len(lost) or lost.max() <= 0:
+        return []
+    worst, median = int(lost.argmax()), float(np.median(lost))
+    if lost[worst] < ALIGNED * max(median, 1e-9):
+        return []
+    why = "spread-minimizing tokens align the zones" if replicated_ring(s.live).spread else "their tokens are aligned"
+    text = (
+        f"{ring.ids[i[worst]]} and {ring.ids[j[worst]]} hold the same keys ({why}): both failing loses "
+        f"{lost[worst]:.2%} of all keys, the median pair of two zones {median:.4%}"
+    )
+    return [Finding("moderate", "zones", text)]
+
+
+def _unread_partitions(s: ReplicatedScenario) -> list[Finding]:
+    """List the partitions that queries need and that no owner answers for."""
+    planned = s.planned
+    assert planned.partitions is not None
+    asked = np.zeros(len(planned.partitions.partitions), dtype=bool)
+    for shard in planned.rows.reads:
+        asked[shard] = True
+    unread = [str(planned.partitions.ids[k]) for k in np.flatnonzero(asked & (planned.partition_readers == 0)).tolist()]
+    if not unread:
+        return []
+    subject = f"partition {unread[0]}" if len(unread) == 1 else f"{len(unread)} partitions"
+    which = "" if len(unread) == 1 else f" ({some(unread)})"
+    return [Finding("critical", subject, f"no owner answers{which}: every query that needs it fails")]
+
+
+def token_problems(state: ReplicatedState) -> list[Problem]:
+    """Report tokens that several members hold, and a ring without any."""
+    ring = state.placement.ring.tokens
+    listed = sum(len(i.tokens) for i in ring.instances)
+    label = state.cluster.ring.label if state.cluster.ring else ""
+    if not listed and ring.instances and state.placement.partitions is None:
+        return [Problem.at(label, "no-tokens", "no member of the ring has tokens: they own no key")]
+    if listed == len(ring.tokens):
+        return []
+    reason = (
+        f"{listed - len(ring.tokens)} tokens are held by several members; the system picks one by chance, here it is one "
+        "that is not LEAVING, then the smallest ID"
+    )
+    return [Problem.at(label, "token-conflict", reason)]
