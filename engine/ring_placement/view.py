@@ -224,10 +224,12 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
     findings = answers.findings(s, p, observed, context)
     summary = answers.summary(s, p, observed, sweep, context)
     headline = answers.headline(s, summary)
+    outcome = headline[0] if s.down else None
+    if outcome is not None and outcome.level == "critical":
+        findings.insert(0, Finding("critical", "scenario", f"{outcome.label}, {outcome.value}"))
     return Result(
         RingPlacement.name, summary, frames, headline, tuple(findings), tuple(notes), tuple(problems),
-        detail=answers.map_view(s, p, context), answer=_holds_most(frames["nodes"], summary),
-        outcome=headline[0] if s.down else None,
+        detail=answers.map_view(s, p, context), answer=_holds_most(frames["nodes"], summary), outcome=outcome,
     )  # fmt: skip
 
 

@@ -229,9 +229,9 @@ def test_what_if_steps(tmp_path: Path) -> None:
             await s.press("w")
             await s.see("What if")
             text = s.text()
-            assert text.index("scale") < text.index("tokens") < text.index("capacity")
+            assert text.index("fail") < text.index("tokens") < text.index("cascade")
             assert "explain" not in text.split("option")[0]
-            await s.press("down", "down", "enter")
+            await s.press(*["down"] * 5, "enter")
             await s.pilot.press("1", "enter")
             await s.until(lambda: pane(s).parameters.tokens == 1)
             await s.press("escape")

@@ -176,7 +176,7 @@ def some(names: Sequence[str], most: int = 3) -> str:
 
 def member_findings(s: Scenario[Any]) -> list[Finding]:
     """List what the members themselves show: heartbeats that are too old, addresses of several members, pages that disagree."""
-    members = [m for m in s.live.members if m.state not in ("LEFT", "EXCLUDED")]
+    members = [m for m in s.members if m.state not in ("LEFT", "EXCLUDED")]
     findings = []
     late = [m.id for m in members if m.state == "UNHEALTHY" and not m.is_tombstone]
     if late and s.planned.ring.members:

@@ -62,6 +62,8 @@ def _keys_lost(s: ReplicatedScenario, share: float, up_to: bool = False) -> str:
     if share <= 0:
         return ""
     most = "up to " if up_to else ""
+    if share >= 1:
+        return "nothing can be written"
     return f"{most}{units.share(share)} of all keys cannot be written ({failing} of write requests of {series:,} series fail)"
 
 
@@ -177,8 +179,8 @@ def _remedy(s: ReplicatedScenario) -> str:
     if s.planned.partitions is not None:
         return "; give each partition a second owner"
     if strategy.replication < 3:
-        copies = "copy" if strategy.replication == 1 else "copies"
-        return f"; {strategy.settings.factor}, {strategy.replication} {copies}: set replication_factor: 3"
+        needs = "keeps one copy" if strategy.replication == 1 else "needs both copies"
+        return f"; {strategy.settings.factor} {needs}: set replication_factor: 3"
     return _missing(s)
 
 
@@ -225,21 +227,16 @@ def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
     def add(level: Level, subject: str, text: str) -> None:
         findings.append(Finding(level, subject, text))
 
-    if strategy.replication == 2:
-        add("moderate", "replication", "replication factor 2 tolerates nothing: a write needs both replicas")
     zones = [zone for zone in ring.tokens.zones if zone]
     if strategy.zone_aware and 0 < len(zones) < min(strategy.replication, 3):
         text = (
             f"{len(zones)} zones hold {len(zones)} replicas of factor {strategy.replication}: no failure is tolerated"
         )
         add("moderate", "zones", text)
-    unsharded = int((planned.tenants.sizes <= 0).sum())
-    if not strategy.zone_aware and len(ring.members) > 3 and strategy.replication >= 2:
-        more = f" ({unsharded} tenants)" if unsharded else ""
-        tolerated = strategy.replication // 2
-        plural = "failures" if tolerated > 1 else "failure"
-        add("moderate", "queries", f"without zones, queries of tenants without a shard{more} tolerate {tolerated} {plural} of "
-            f"{len(ring.members)} nodes")  # fmt: skip
+    if not strategy.zone_aware and len(ring.members) > 3 and strategy.replication >= 2 and planned.reads_ok[0]:
+        most = strategy.replication // 2
+        text = f"without zones, queries of the whole ring survive {most} missing of {len(ring.members)} nodes, not {most + 1}"
+        add("moderate", "queries", text)
     findings += _aligned(s, context)
     missing = [m.id for m in ring.members if not m.tokens]
     if missing:

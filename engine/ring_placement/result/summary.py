@@ -80,6 +80,7 @@ def _setting(s: Scenario[Any]) -> dict[str, Any]:
         "down": list(s.down),
         "members": len(s.live.members),
         **ring_names(s.live.cluster),
+        "in_ring": len(ring.members),
         "healthy": sum(m.state != "UNHEALTHY" for m in ring.members),
         "active": int(ring.active.sum()),
     }
@@ -127,6 +128,7 @@ def segment_summary(
     if cluster.ring is None:  # without a ring file nothing is known of it
         names = (
             "members",
+            "in_ring",
             "healthy",
             "active",
             "total_shards",
@@ -240,8 +242,14 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
         lines.append(Headline("over capacity", f"{over}", "nodes", "severe", ("over", f"{over}")))
     rejected = summary["rejected_bytes"]
     if loaded:
-        level: Level = "critical" if rejected else "ok"
-        lines.append(Headline("rejected", _rate(rejected), "", level, ("rejected", _rate(rejected))))
+        level: Level = "critical" if rejected else "severe" if over and s.down else "ok"
+        told = ("rejected", _rate(rejected))
+        if s.down:
+            lines.insert(0, Headline(_when(s), f"{_rate(rejected)} rejected", "", level, told))
+        else:
+            lines.append(Headline(*told, "", level, told))
+    elif s.down:
+        lines.insert(0, Headline(_when(s), "not known", "the files have no load"))
     if summary["drift_pairs"]:
         lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
     if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
@@ -255,10 +263,6 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
         lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
     lines.append(_nodes(len(alive), s, f"{summary['total_shards']} shards"))
     lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
-    if s.down:
-        lost = f"{_rate(rejected)} rejected" if rejected else ""
-        full = f"{over} node{'s' if over > 1 else ''} over capacity" if over else ""
-        lines.insert(0, _outcome_of(s, lost or full, "ok" if loaded else ""))
     return tuple(lines)
 
 
@@ -274,7 +278,9 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
     lost, reads, tenants = summary["write_lost_share"], summary["tenants_read_lost"], summary["tenants"]
     loses_writes = bool(lost or summary["tenants_write_lost"])
     requests = f"{units.share(summary['requests_lost_share'])} of requests of {settings.request_series:,} series"
-    basis = f"{summary['tenants_write_lost']} of {tenants} tenants" if tenants else "of all keys"
+    basis = (
+        f"{summary['tenants_write_lost']} of {tenants} tenant{'s' if tenants > 1 else ''}" if tenants else "of all keys"
+    )
     basis = f"{requests}, {basis}" if loses_writes else basis
     level: Level = "critical" if loses_writes else fine
     lines.append(Headline("writes lost", units.share(lost), basis, level, ("lost", units.share(lost))))
@@ -286,7 +292,9 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
     fatal = summary["unsurvivable_single_failures"]
     if s.down:
         assumed = settings.assumed if after.partitions is None else ""
-        lines.insert(0, _outcome_of(s, _failing(loses_writes, said == fails), fine, assumed))
+        failing = _failing(loses_writes, said == fails)
+        text, short = failing or ("nothing is lost" if fine else "not known"), ("outcome", failing) if failing else None
+        lines.insert(0, Headline(_when(s), text, assumed, "critical" if failing else fine, short))
     elif fatal is not None:
         lines.append(_single_failure(s, fatal, loses_writes or said == fails))
     if summary["load_total"]:
@@ -303,7 +311,8 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
         lines.append(_nodes(int(((after.share > 0) | (after.loads > 0)).sum()), s, f"{summary['tokens']} tokens"))
     else:
         answering = int((after.ring.reading & ~after.failed).sum())
-        lines.append(_nodes(answering, s, f"{summary['partitions']} partitions", "answer queries"))
+        count = summary["partitions"]
+        lines.append(_nodes(answering, s, f"{count} partition{'s' if count != 1 else ''}", "answer queries"))
     return tuple(lines)
 
 
@@ -313,15 +322,19 @@ def _failing(writes: bool, queries: bool) -> str:
     return f"{' and '.join(which)} fail" if which else ""
 
 
-def _outcome_of(s: Scenario[Any], failing: str, fine: Level, assumed: str = "") -> Headline:
-    """Say what the scenario's failure does: ``failing`` in words, or, judged as ``fine``, that it is survived."""
-    verb = {"left": "gone", "returned": "back"}.get(s.regime, "")
-    name, plural = some(s.down, 2), len(s.down) > 1
-    label = f"once {name} {'are' if plural else 'is'} {verb}" if verb else f"if {name} fail{'' if plural else 's'}"
-    if failing:
-        return Headline(label, failing, assumed, "critical", ("outcome", failing))
-    text = "nothing is lost" if fine else "not known"
-    return Headline(label, text, assumed, fine, ("outcome", text))
+def _when(s: Scenario[Any]) -> str:
+    """Name the failure of the scenario, as the beginning of a sentence: whole zones by their names."""
+    ids, down, names = s.planned.ring.ids, set(s.down), []
+    for zone, members in s.zones.items():
+        own = {ids[k] for k in members}
+        if zone and len(own) > 1 and own <= down:
+            names.append(zone if zone.startswith("zone") else f"zone {zone}")
+            down -= own
+    names += [name for name in s.down if name in down]
+    name, plural = some(names, 2), len(names) > 1
+    if s.regime in ("left", "returned"):
+        return f"once {name} {'are' if plural else 'is'} {'gone' if s.regime == 'left' else 'back'}"
+    return f"if {name} fail{'' if plural else 's'}"
 
 
 def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headline:
@@ -331,7 +344,7 @@ def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headlin
     is_token_ring = s.planned.partitions is None
     basis = (settings.assumed if is_token_ring else "") or "of a node"
     if is_lost:
-        more = f"{fatal} of {members} nodes make it worse" if fatal else "before any other node fails"
+        more = f"any of {fatal} more makes it worse" if fatal else "before any other node fails"
         return Headline("single failure", "already lost", more, "critical", ("single failure", "already lost"))
     if fatal:
         short = f"{fatal} not survivable"

@@ -32,7 +32,7 @@ ACTIONS: tuple[Action, ...] = (
         "ring-placement.what-if",
         "w",
         "What if",
-        "Panel of what-if choices: nodes, tokens, limits, capacity, zone.",
+        "Panel of what-if choices: who fails, nodes, tokens, limits, zone.",
         bar=5,
     ),
     act(

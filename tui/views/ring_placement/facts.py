@@ -76,6 +76,8 @@ def _over_capacity(s: Mapping[str, Any]) -> Fact:
 
 def totals(s: Mapping[str, Any]) -> list[Fact]:
     """List the totals of a result's summary, the decisive ones first: a small screen shows only those."""
+    if s["members"] is None:
+        return [("Totals", "", "title"), ("ring", "none among the files", ""), ("load", _load(s["load_total"]), "")]
     rounds = s.get("cascade_rounds")
     following = s.get("next_id")
     best = s["best_next_id"] if following else None
@@ -150,10 +152,12 @@ def replica_totals(s: Mapping[str, Any]) -> list[Fact]:
     unread = s.get("partitions_without_readers")
     drift = s.get("drift_pairs")
     lost, writes, reads = (s[name] for name in ("write_lost_share", "tenants_write_lost", "tenants_read_lost"))
-    whole = f"without a shard: {'succeed' if s['reads_ok'] else 'fail'}"
+    whole = f"of the whole ring: {'succeed' if s['reads_ok'] else 'fail'}"
+    requests = f"{_share(s['requests_lost_share'])} of requests fail" if lost else None
     return [
         ("Totals", "", "title"),
         ("writes", f"{_share(lost)} of all keys lost", _critical(lost, "ok")),
+        ("", requests, "critical"),
         ("", f"{writes} of {tenants} tenants lose some" if tenants else None, _critical(writes)),
         ("queries", f"{reads} of {tenants} tenants fail" if tenants else None, _critical(reads, "ok")),
         ("" if tenants else "queries", whole, _critical(not s["reads_ok"], "ok")),

@@ -349,7 +349,7 @@ class Pane(ViewPane):
         """Add nodes to the ring, or take some away."""
         if self.parameters is None or self.result is None:
             return
-        there = self.result.summary["healthy"]
+        there = self.result.summary["in_ring"] or 0  # none without a ring
         wanted = max((self.parameters.scale or there) + by, 1)
         # The present number is no change, so that there is nothing to clear.
         self.change(scale=None if wanted == there else wanted)
@@ -358,7 +358,7 @@ class Pane(ViewPane):
         """Switch the cascade on or off."""
         p = self.parameters
         if p is not None and not p.cascade and not p.capacity and p.cores is None:
-            self.notify("a cascade needs a capacity: w, then capacity or cores", timeout=3)
+            self.notify("a cascade needs a capacity: o, then capacity or cores", timeout=3)
         self.action_next("cascade")
 
     def action_what_if(self) -> None:
@@ -368,7 +368,9 @@ class Pane(ViewPane):
         if self.view is None or self.parameters is None:
             self.notify("this view is not loaded yet", timeout=2)
         else:
-            self.app.push_screen(ParametersScreen(self, heading="What if", fields=scenario.WHAT_IF_PANEL))
+            self.app.push_screen(
+                ParametersScreen(self, heading="What if", fields=tuple(no_what_if(type(self.parameters))))
+            )
 
 
 def _counts(result: Result) -> bool:

@@ -21,13 +21,6 @@ COUNTED = ("series", "streams", "samples", "spans")
 SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 """The kinds of a sweep, in the order in which a key steps through them."""
 
-WHAT_IF_PANEL = (
-    "scale", "scale_ids", "tokens", "tenant_shards", "dataset_shards", "home_zone", "capacity", "cores", "cascade",
-    "cascade_factor", "regime", "fail", "leaving", "random_size", "draws", "load", "now",
-    "strategy", "ring", "replication_factor", "zone_awareness", "operation", "read_operation", "lookback", "safe_loss",
-)  # fmt: skip
-"""Options of the panel of what-if choices, in its order."""
-
 TABLES: tuple[tuple[str, str], ...] = (
     ("Tenants", "tenants"),
     ("Partitions", "partitions"),
