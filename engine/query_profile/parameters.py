@@ -49,7 +49,9 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
         ),
     ] = 0.0
     metric: Annotated[str, option("What classes are ranked by.", choices=RANKS)] = "cpu"
-    group: Annotated[str, option("What a row stands for.", choices=("class", "verb", "user", "database"))] = "class"
+    group: Annotated[str, option("What a row stands for.", choices=("class", "verb", "user", "database", "query"))] = (
+        "class"
+    )
     filter: Annotated[str, option("Only classes whose name, query, user or database contains all these words.")] = ""
     source: Annotated[
         str, option("Which server or file set to profile, by a part of its name; empty takes the best.")

@@ -75,7 +75,7 @@ INTERVALS_IN = Table(
     "Work per query class in a stretch of time, from logs and digests.",
     (
         *_CLASS,
-        Column("system", pl.String, "slow-log or pt-query-digest."),
+        Column("system", pl.String, "slow-log, postgresql-log, pg-stat-monitor or pt-query-digest."),
         Column("start_ms", pl.Int64, "Begin of the stretch; null if unknown.", "ms", "time_ms"),
         Column("end_ms", pl.Int64, "End of the stretch; null if unknown.", "ms", "time_ms"),
         *(Column(name, pl.Float64, meaning) for name, meaning in METRICS),

@@ -96,6 +96,41 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"# Query_time: 0.250000  Lock_time: 0.000010 Rows_sent: 1  Rows_examined: 100\n"
             b"SET timestamp=1767607200;\nselect * from t where id = 1;\n",
         ),
+        "slow-log-table": (
+            "slow_log.tsv",
+            b"start_time\tuser_host\tquery_time\tlock_time\trows_sent\trows_examined\tdb\tsql_text\n"
+            b"2026-01-05 10:00:00.5\tapp[app] @ web1 []\t00:00:01.250000\t00:00:00.000010\t1\t9\tshop\tSELECT a\\n FROM t\n",
+        ),
+        "postgresql-log": (
+            "postgresql.log",
+            b"2026-01-05 10:00:01.250 UTC [71] app@shop LOG:  duration: 12.5 ms  statement: SELECT a\n\tFROM t\n",
+        ),
+        "postgresql-csvlog": (
+            "postgresql.csv",
+            b"2026-01-05 10:00:01.250 UTC,app,shop,71,10.0.0.9:4,6b0.1,8,SELECT,2026-01-05 09:00:00 UTC,5/0,0,LOG,00000,"
+            b'"duration: 12.5 ms  statement: SELECT a\n FROM t",,,,,,,,,api,client backend,,0\n',
+        ),
+        "postgresql-jsonlog": (
+            "postgresql.json",
+            b'{"timestamp":"2026-01-05 10:00:01.250 UTC","user":"app","dbname":"shop","pid":71,"error_severity":"LOG",'
+            b'"message":"duration: 12.5 ms  statement: SELECT a FROM t"}\n',
+        ),
+        "cloudwatch-events": (
+            "events.json",
+            b'{"events":[{"timestamp":1767607201250,"message":"2026-01-05 10:00:01 UTC:10.0.0.9(4):app@shop:[71]:LOG:  duration: '
+            b'12.5 ms  statement: SELECT a"}]}',
+        ),
+        "pg-stat-monitor": (
+            "pgsm.csv",
+            b"bucket,bucket_start_time,username,datname,queryid,query,calls,total_exec_time,rows,cpu_user_time,cpu_sys_time\n"
+            b"3,2026-01-05 10:00:00+00,app,shop,-7,SELECT $1,4,20,4,8,1\n",
+        ),
+        "cgroup-cpu": ("cpu.stat-1767607200", b"usage_usec 300\nuser_usec 200\nsystem_usec 100\nnr_throttled 0\n"),
+        "pidstat": (
+            "pidstat.txt",
+            b"Linux 6.1.0 (db1) \t2026-01-05 \t_x86_64_\t(2 CPU)\n\n# Time UID PID %usr %system %guest %wait %CPU CPU Command\n"
+            b"1767607205 101 71 2.60 0.20 0.00 0.40 2.80 0 postgres\n1767607210 101 71 1.00 0.20 0.00 0.40 1.20 0 postgres\n",
+        ),
         "pt-query-digest": (
             "digest.json",
             b'{"classes":[{"checksum":"ABC","fingerprint":"select ?","query_count":2,"ts_min":"2026-01-05 10:00:00",'

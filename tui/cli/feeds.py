@@ -85,6 +85,12 @@ OTHERS: dict[str, tuple[tuple[str, str], ...]] = {
          "curl -s --create-dirs http://HISTORY:19888/ws/v1/history/mapreduce/jobs/JOBID/tasks -o {folder}/jobs/JOBID/tasks.json"),
     ),
     "query-profile": (
+        ("the CPU of the server alone, right on a shared host and in a container: its control group's (likewise of mariadb, "
+         "kubepods…, docker-ID.scope; version 1: cpuacct.usage)",
+         "* * * * * cp /sys/fs/cgroup$(systemctl show -P ControlGroup postgresql@15-main)/cpu.stat "
+         "{folder}/cpu.stat-$(date +\\%s)"),
+        ("or of its processes (short connections are missed)",
+         "pidstat -h -H -u -G postgres 5 > {folder}/pidstat.txt"),
         ("pg_stat_statements, PostgreSQL 9.2 to 18",
          '* * * * * psql -qc "copy (select now() captured_at, s.* from pg_stat_statements s) to stdout csv header" > '
          "{folder}/pgss-$(date +\\%s).csv"),
@@ -96,10 +102,17 @@ OTHERS: dict[str, tuple[tuple[str, str], ...]] = {
         ("MySQL and MariaDB statement digests",
          "* * * * * mariadb --batch -e 'select * from performance_schema.events_statements_summary_by_digest' > "
          "{folder}/digest-$(date +\\%s).tsv"),
-        ("the server's CPU; likewise /proc/PID/stat, vmstat -t, mpstat -o JSON, sadf -j or -d, docker stats as JSON, cAdvisor, "
-         "CSV (captured_at,user_us,system_us)",
+        ("the table mysql.slow_log (log_output = TABLE)",
+         "*/5 * * * * mariadb --batch -e 'select * from mysql.slow_log' > {folder}/slow_log.tsv"),
+        ("pg_stat_monitor, with its CPU",
+         '*/5 * * * * psql -qc "copy (select * from pg_stat_monitor) to stdout csv header" > {folder}/pgsm-$(date +\\%s).csv'),
+        ("logs of a managed database, page by page",
+         "aws logs filter-log-events --log-group-name /aws/rds/instance/NAME/slowquery > {folder}/events.json"),
+        ("where the host runs nothing else: its CPU; likewise vmstat -t, mpstat -o JSON, sadf -j or -d; of the server: "
+         "/proc/PID/stat, docker stats as JSON, cAdvisor, CSV (captured_at,user_us,system_us)",
          "* * * * * cp /proc/stat {folder}/stat-$(date +\\%s)"),
-        ("watch their folder: slow logs, pt-query-digest --output json", ""),
+        ("watch their folder: slow logs, PostgreSQL's logs (stderr, csvlog, jsonlog; log_min_duration_statement = 0), "
+         "pt-query-digest --output json", ""),
         ("from any exporter: VividCortex's table, a row per interval, a column per class and the resource", ""),
     ),
     "run-comparison": (

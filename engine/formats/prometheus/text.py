@@ -63,7 +63,8 @@ class Scrape:
 def looks_like(head: bytes) -> bool:
     """Return whether a file that begins with ``head`` is a text exposition, judged by its first two lines."""
     lines = [line for line in head.split(b"\n")[:40] if line.strip()][:2]
-    return bool(lines) and all(_HEAD.match(line) for line in lines)
+    cgroup = head.startswith((b"usage_usec ", b"user ", b"nr_periods "))  # cpu.stat of a control group is written alike
+    return bool(lines) and not cgroup and all(_HEAD.match(line) for line in lines)
 
 
 LARGE = 16 << 20

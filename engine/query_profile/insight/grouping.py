@@ -7,6 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
+from engine.formats.sql_text import fingerprint
 from engine.query_profile.tables import CLASSES, METHODS, NAN_TO_NULL
 from engine.query_profile.workloads.workload import Workload
 
@@ -15,14 +16,15 @@ OTHERS = "Others"
 
 
 def group(work: Workload, by: str) -> tuple[np.ndarray, list[str]]:
-    """Return the group of each class (J,) and the names of the groups in order of first appearance. ``by``: class, verb,
-    user or database."""
+    """Return the group of each class (J,) and the names of the groups in order of first appearance. ``by``: class, query
+    (statements of one text, whoever runs them), verb, user or database."""
     if by == "class":
         return np.arange(len(work.classes)), [info.name for info in work.classes]
     names: dict[str, int] = {}
     place = np.empty(len(work.classes), np.int64)
     for i, info in enumerate(work.classes):
         name = info.name.partition(".")[0] if by == "verb" and not info.query else getattr(info, by)
+        name = fingerprint(name) or info.name if by == "query" else name
         place[i] = names.setdefault(name or "(none)", len(names))
     return place, list(names)
 

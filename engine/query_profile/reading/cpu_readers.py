@@ -249,11 +249,11 @@ class Sysstat(HostKind):
             interval: float | None = None
             tool = "sadf" if isinstance(stamp, dict) else "mpstat"
             if isinstance(stamp, dict):
-                at_ms = _sysstat_ms(str(stamp.get("date", "")), str(stamp.get("time", "")))
+                at_ms = sysstat_ms(str(stamp.get("date", "")), str(stamp.get("time", "")))
                 length = stamp.get("interval")
                 interval = float(length) if isinstance(length, int | float) and 0 < length < LONGEST_S else None
             else:
-                at_ms = _sysstat_ms(date, str(stamp))
+                at_ms = sysstat_ms(date, str(stamp))
                 if at_ms is not None:
                     # local time without a date seems to go back by almost a day at midnight
                     at_ms += day * _DAY
@@ -385,7 +385,7 @@ def _sysstat_states(value: dict[str, float]) -> list[float]:
     return [user, system, *(value.get(name, 0.0) for name in ("iowait", "idle", "steal"))]
 
 
-def _sysstat_ms(date: str, time: str) -> int | None:
+def sysstat_ms(date: str, time: str) -> int | None:
     """Parse a date and a time of sysstat: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``); None without a time."""
     american = re.fullmatch(r"(\d\d)/(\d\d)/(\d\d)?(\d\d)", date)
     if american:

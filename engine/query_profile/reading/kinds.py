@@ -13,8 +13,10 @@ from engine.query_profile.reading.cpu_readers import (
     Vmstat,
 )
 from engine.query_profile.reading.exporter_series import ExporterSeries
-from engine.query_profile.reading.mysql import MysqlDigest, PtQueryDigest, SlowLog
-from engine.query_profile.reading.pgss import KcacheCsv, PgNames, PgssCsv, PgssInfo, PgssJson
+from engine.query_profile.reading.mysql import MysqlDigest, PtQueryDigest, SlowLog, SlowTable
+from engine.query_profile.reading.pgss import KcacheCsv, PgNames, PgssCsv, PgssInfo, PgssJson, PgStatMonitor
+from engine.query_profile.reading.postgres_log import CloudWatchEvents, PostgresCsv, PostgresJson, PostgresStderr
+from engine.query_profile.reading.server_cpu import CgroupCpu, Pidstat
 from engine.query_profile.reading.wlr_csv import WlrCsv
 
 KINDS: tuple[FileKind, ...] = (
@@ -24,12 +26,20 @@ KINDS: tuple[FileKind, ...] = (
     PgssInfo(),
     PgNames(),
     KcacheCsv(),
+    PgStatMonitor(),
     MysqlDigest(),
     SlowLog(),
+    SlowTable(),
     PtQueryDigest(),
+    PostgresStderr(),
+    PostgresCsv(),
+    PostgresJson(),
+    CloudWatchEvents(),
     CumulativeCsv(),
     ProcStat(),
     PidStat(),
+    CgroupCpu(),
+    Pidstat(),
     Vmstat(),
     Sysstat(),
     SadfCsv(),

@@ -5,17 +5,19 @@ Source: the MySQL documentation, "Statement Summary Tables" (columns, timers in 
 
 from __future__ import annotations
 
+import csv
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.core.reading import Document, Log, Problem, Reading, Source, clean, decode
+from engine.core.reading import HEAD, Document, Log, Problem, Reading, Source, clean, decode
 from engine.core.tables import Table
 from engine.formats import json_text
-from engine.formats.delimited import header_fields
-from engine.formats.sql_text import fingerprint, query_hash
+from engine.formats.delimited import header_fields, records, unescape
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.query_profile.reading.collected_rows import SnapshotRows, class_key, finite
+from engine.query_profile.reading.statements import Statements
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
 PICO = 1e-6
@@ -82,9 +84,6 @@ _ARRIVED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
 
-SECOND = 1000
-"""Milliseconds per bucket of statements."""
-
 LONGEST = 1e9
 """Longest query time in seconds; beyond, the number is damaged."""
 
@@ -125,7 +124,7 @@ class SlowLog(Log):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new complete statements, summed per second and class."""
-        reading = Reading()
+        rows = Statements(source, self.id)
         state = dict(state or {"line": 1, "time_ms": None, "local": False, "zone_ms": None, "user": "", "db": ""})
         lines = data.split(b"\n")
         tail = lines.pop()
@@ -133,7 +132,6 @@ class SlowLog(Log):
             lines.append(tail)
         start = position = 0
         event: _Event | None = None
-        groups: dict[tuple[Any, ...], list[Any]] = {}
         begun: dict[str, Any] = dict(state)  # before the statement that is still open
         number = begun_line = state["line"]
         for raw in lines:
@@ -145,7 +143,7 @@ class SlowLog(Log):
             begins = header and (body or text.startswith(("# Time:", "# User")) or "Query_time:" in text)
             # where the head of the log was cut off, a record may begin behind its own header
             if event is not None and ("Query_time" in event.fields or body) and (begins or _is_banner(text)):
-                self._close(source, event, state, groups, reading.problems)
+                self._close(event, state, rows)
                 event = None
                 start, begun, begun_line = position, dict(state), number
             if event is None:
@@ -158,16 +156,11 @@ class SlowLog(Log):
             position += len(raw) + 1
             number += 1
         if event is not None and final:
-            self._close(source, event, state, groups, reading.problems)
+            self._close(event, state, rows)
             event = None
         if event is None:
-            reading.consumed = min(position, len(data))
-            reading.state = {**state, "line": number}
-        else:
-            reading.consumed = start
-            reading.state = {**begun, "line": begun_line}
-        self._rows(source, groups, reading)
-        return reading
+            return rows.put(Reading(consumed=min(position, len(data)), state={**state, "line": number}))
+        return rows.put(Reading(consumed=start, state={**begun, "line": begun_line}))
 
     @staticmethod
     def _line(text: str, event: _Event, state: dict[str, Any]) -> None:
@@ -202,19 +195,13 @@ class SlowLog(Log):
             event.sql.append(text)
 
     @staticmethod
-    def _close(
-        source: Source,
-        event: _Event,
-        state: dict[str, Any],
-        groups: dict[tuple[Any, ...], list[Any]],
-        problems: list[Problem],
-    ) -> None:
-        """Add a complete statement to ``groups``: sums of count, time, rows, errors and locks by second and class."""
+    def _close(event: _Event, state: dict[str, Any], rows: Statements) -> None:
+        """Add a complete statement to ``rows``."""
         fields = event.fields
         if "Query_time" not in fields:
             if event.sql or len(fields) > 1:
                 reason = "a statement without Query_time (the log begins inside it?); it is left out"
-                problems.append(Problem.at(source.path, "bad-record", reason, line=event.line))
+                rows.problem("bad-record", reason, event.line)
             return
         try:
             seconds = float(fields["Query_time"])
@@ -224,42 +211,83 @@ class SlowLog(Log):
             if not (0 <= seconds < LONGEST and 0 <= lock < LONGEST and 1 <= rate < LONGEST):
                 raise ValueError(f"Query_time {seconds}, Lock_time {lock}, rate {rate}")
         except ValueError as error:
-            reason = f"{error}; the statement is left out"
-            problems.append(Problem.at(source.path, "bad-number", reason, line=event.line))
+            rows.problem("bad-number", f"{error}; the statement is left out", event.line)
             return
         end_ms = _end_ms(event, state)
-        text = fingerprint(" ".join(event.sql) or event.command)
-        bucket = None if end_ms is None else (end_ms // SECOND) * SECOND
-        sums = groups.setdefault((bucket, text, state["user"], fields.get("Schema", state["db"])), [0.0] * 5)
-        failed = fields.get("Last_errno", "0") not in ("0", "")
-        for i, value in enumerate((1.0, seconds * 1e6, sent, float(failed), lock * 1e6)):
-            sums[i] += value * rate
+        owner = (state["user"], fields.get("Schema", state["db"]))
+        failed = float(fields.get("Last_errno", "0") not in ("0", ""))
+        text = " ".join(event.sql) or event.command
+        rows.add(end_ms, seconds, text, owner, rows=sent, errors=failed, lock_s=lock, rate=rate)
 
-    @staticmethod
-    def _rows(source: Source, groups: dict[tuple[Any, ...], list[Any]], reading: Reading) -> None:
-        """Put the sums into the ``interval_classes`` rows of ``reading``."""
-        if not groups:
-            return
-        buckets, texts, users, databases = map(list, zip(*groups, strict=True))
-        calls, time_us, rows, errors, lock_us = map(list, zip(*groups.values(), strict=True))
-        hashes = [query_hash(text) for text in texts]
-        stem = clean(name_stem(source.name))
-        reading.rows["interval_classes"] = {
-            "series": ["~" + stem] * len(groups),
-            "key": [class_key(*parts) for parts in zip(hashes, users, databases, strict=True)],
-            "queryid": hashes,
-            "query": [clean(text) for text in texts],
-            "user": [clean(user) for user in users],
-            "database": [clean(database) for database in databases],
-            "system": ["slow-log"] * len(groups),
-            "start_ms": buckets,
-            "end_ms": [None if bucket is None else bucket + SECOND for bucket in buckets],
-            "calls": calls,
-            "time_us": time_us,
-            "rows": rows,
-            "errors": errors,
-            "lock_us": lock_us,
-        }
+
+_CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d+)?)")
+_ENGINE = re.compile(rb'(?m)^"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?","[^"\[\n]*+\[[^"\n]*+","\d+:\d\d:\d\d')
+_ESCAPE = re.compile(r"\\(.)")
+_COLUMNS = (
+    "start_time", "user_host", "query_time", "lock_time", "rows_sent", "rows_examined", "db", "last_insert_id", "insert_id",
+    "server_id", "sql_text", "thread_id", "rows_affected",
+)  # fmt: skip
+"""Columns of ``mysql.slow_log``; only MariaDB has the last one."""
+
+
+class SlowTable(Document):
+    """``SELECT * FROM mysql.slow_log`` (``--batch``, or CSV with a header), or the table's own file ``slow_log.CSV``."""
+
+    id = "slow-log-table"
+    title = "MySQL or MariaDB table mysql.slow_log (TSV or CSV)"
+    tables: tuple[Table, ...] = (INTERVALS_IN,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise its column names, or the table's own file by its first row."""
+        needed = {"start_time", "user_host", "query_time", "sql_text"}
+        return needed <= set(header_fields(head)) or _ENGINE.search(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read a statement a row: ``start_time`` is its begin."""
+        statements = Statements(source, SlowLog.id)
+        named = "start_time" in header_fields(data[:HEAD])
+        found = records(source, data, statements.problems, final) if named else _engine_rows(decode(data))
+        for line, row in found:
+            if row is None:
+                continue
+            try:
+                begin, seconds, lock = (
+                    instant_ms(row["start_time"]),
+                    _clock(row["query_time"]),
+                    _clock(row["lock_time"]),
+                )
+                sent = finite(row.get("rows_sent") or 0) + finite(row.get("rows_affected") or 0)
+                text = row["sql_text"]
+                text = decode(bytes.fromhex(text[2:])) if re.match(r"0x[0-9A-Fa-f]{8}", text) else text
+            except (ValueError, KeyError) as error:
+                statements.problem("bad-record", f"no row of mysql.slow_log ({error}); it is left out", line)
+                continue
+            end_ms = None if begin is None else begin + round(seconds * 1000)
+            owner = (
+                _user(f"# User@Host: {row['user_host']}") or "",
+                "" if row.get("db") == "NULL" else row.get("db", ""),
+            )
+            statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock)
+        return statements.put(Reading())
+
+
+def _clock(text: str) -> float:
+    """Parse ``hh:mm:ss.ffffff`` (up to 838 hours) to seconds. Raises ValueError."""
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:40]!r} is no length of time")
+    return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3])
+
+
+def _engine_rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line and fields of the rows of ``slow_log.CSV``, which escapes quotes and line ends by backslashes."""
+    for line, row in enumerate(text.split("\n"), 1):
+        if row.strip():
+            try:
+                fields = next(csv.reader([_ESCAPE.sub(lambda found: '""' if found[1] == '"' else found[0], row)]))
+            except csv.Error:  # no row: its columns are missing
+                fields = []
+            yield line, dict(zip(_COLUMNS, map(unescape, fields), strict=False))
 
 
 def _end_ms(event: _Event, state: dict[str, Any]) -> int | None:

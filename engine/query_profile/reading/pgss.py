@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from engine.core.reading import Document, Problem, Reading, Source, clean, not_utf8
+from engine.core.reading import Document, Problem, Problems, Reading, Source, clean, not_utf8
 from engine.core.tables import Table
 from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
-from engine.formats.timestamps import instant_ms, name_instant_ms
+from engine.formats.sql_text import fingerprint
+from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
 from engine.query_profile.reading.collected_rows import (
     HIDDEN,
+    STEM,
     TIME_COLUMNS,
     SnapshotRows,
     class_key,
@@ -28,7 +32,7 @@ from engine.query_profile.reading.collected_rows import (
     text_key,
     time_column,
 )
-from engine.query_profile.tables import SERVER_NAMES, SNAPSHOT_INFO, SNAPSHOTS
+from engine.query_profile.tables import INTERVALS_IN, SERVER_NAMES, SNAPSHOT_INFO, SNAPSHOTS
 
 COUNTERS = (
     "plans", "total_plan_time", "calls", "total_time", "total_exec_time", "rows",
@@ -112,7 +116,7 @@ class PgssCsv(_Pgss):
         """Recognise the column names of any extension version."""
         fields = set(header_fields(head))
         timed = bool(fields & {"total_time", "total_exec_time"})
-        return "calls" in fields and timed and bool(fields & {"queryid", "query"})
+        return "calls" in fields and timed and bool(fields & {"queryid", "query"}) and "bucket_start_time" not in fields
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters."""
@@ -304,6 +308,68 @@ class KcacheCsv(Document):
         return rows.reading()
 
 
+BUCKET_MS = 60_000
+"""Usual length of a bucket (pgsm_bucket_time)."""
+
+
+class PgStatMonitor(Document):
+    """``COPY (SELECT * FROM pg_stat_monitor) TO ... CSV HEADER``: a bucket is an interval, with the CPU of each class."""
+
+    id = "pg-stat-monitor"
+    title = "pg_stat_monitor (CSV)"
+    tables: tuple[Table, ...] = (INTERVALS_IN,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise buckets with calls."""
+        return {"bucket", "bucket_start_time", "calls"} <= set(header_fields(head))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the work of each class in each bucket; clients, applications and plans of a class add up."""
+        problems: list[Problem] = Problems(not_utf8(source.path, data))
+        sums: dict[tuple[int, str], list[float]] = {}
+        about: dict[str, tuple[str, ...]] = {}
+        for line, row in records(source, data, problems, final):
+            if row is None or str(row.get("toplevel", "t")).lower() in ("f", "false", "0"):
+                continue
+            start = instant_ms(row["bucket_start_time"])
+            try:
+                times = [number(row.get(name)) for name in ("total_exec_time", "total_time", "total_plan_time")]
+                cpu = number(row.get("cpu_user_time")) + number(row.get("cpu_sys_time"))
+                work = [number(row["calls"]), float(np.nansum(times)) * 1000, number(row.get("rows")), cpu * 1000]
+            except ValueError as error:
+                problems.append(Problem.at(source.path, "bad-number", f"{error}; the row is left out", line=line))
+                continue
+            if start is None or not work[0] >= 0 or work[1] < 0:
+                problems.append(Problem.at(source.path, "bad-record", "a row without bucket or calls", line=line))
+                continue
+            query = fingerprint(row.get("query") or "")
+            queryid = row.get("queryid") or row.get("pgsm_query_id") or text_key(query)
+            owner = (
+                row.get("username") or row.get("userid") or row.get("user") or "",
+                row.get("datname") or row.get("dbid") or "",
+            )
+            key = class_key(queryid, *owner)
+            about.setdefault(key, (queryid, query, *owner))
+            total = sums.setdefault((start, key), [0.0] * 4)
+            for i, value in enumerate(work):
+                total[i] += value
+        starts = sorted({start for start, _ in sums})
+        width = min((b - a for a, b in pairwise(starts)), default=BUCKET_MS)
+        columns: dict[str, Any] = {name: [clean(about[key][i]) for _, key in sums] for i, name in enumerate(_ABOUT)}
+        columns |= dict(
+            zip(("calls", "time_us", "rows", "cpu_us"), map(list, zip(*sums.values(), strict=True)), strict=False)
+        )
+        columns |= {
+            "series": [STEM + clean(name_stem(source.name))] * len(sums),
+            "key": [key for _, key in sums],
+            "system": [self.id] * len(sums),
+            "start_ms": [start for start, _ in sums],
+            "end_ms": [start + width for start, _ in sums],
+        }
+        return Reading(rows={"interval_classes": columns} if sums else {}, problems=problems)
+
+
+_ABOUT = ("queryid", "query", "user", "database")
 _NAME_COLUMNS = (("user", "oid", "rolname"), ("user", "usesysid", "usename"), ("database", "oid", "datname"))
 """What a table names, and its columns of ids and names."""
 

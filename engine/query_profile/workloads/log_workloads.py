@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from engine.core.view import FILE
+from engine.query_profile.reading.statements import SECOND
 from engine.query_profile.tables import METRICS
 from engine.query_profile.workloads import resources
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names
@@ -49,6 +50,7 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
     """Sum ``part`` (rows of the ``interval_classes`` table) by class between ``edges`` (epoch ms; None: one interval per
     file). ``name``: label of the workload; ``system``: its kind. The oldest intervals are left out where all metrics of all
     classes would take more than ``memory`` bytes."""
+    part = part if edges is None else _split(part, edges)
     interval, inside, start_ms, end_ms = _by_file(part) if edges is None or len(edges) < 2 else _between(part, edges)
     notes = _not_counted(part, inside)
     tables = max(1, sum(part[metric].count() > 0 for metric, _ in METRICS))
@@ -83,7 +85,32 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
         end_ms,
         ("",) * count,
         notes=notes,
+        counted=float(part.filter(pl.col("cpu_us").is_not_null())["time_us"].sum())
+        / max(float(part["time_us"].sum()), 1e-9),
     )
+
+
+def _split(part: pl.DataFrame, edges: np.ndarray) -> pl.DataFrame:
+    """Split the entries that run across ``edges``: each interval gets its share of the time, the last one the call."""
+    starts, ends = part["start_ms"].fill_null(-1).to_numpy(), part["end_ms"].fill_null(-1).to_numpy()
+    first, last = np.searchsorted(edges, starts, side="right"), np.searchsorted(edges, ends, side="left")
+    across = np.flatnonzero((starts >= 0) & (ends - starts > SECOND) & (first < last))
+    if not len(across):
+        return part
+    inner = [np.r_[starts[i], edges[first[i] : last[i]], ends[i]] for i in across]
+    pieces = np.array([len(cuts) - 1 for cuts in inner])
+    length = np.concatenate([np.diff(cuts) for cuts in inner])
+    share = length / np.repeat(ends[across] - starts[across], pieces)
+    whole = np.zeros(len(length))
+    whole[np.cumsum(pieces) - 1] = 1.0
+    split = part[np.repeat(across, pieces)].with_columns(
+        pl.Series("start_ms", np.concatenate([cuts[:-1] for cuts in inner])),
+        pl.Series("end_ms", np.concatenate([cuts[1:] for cuts in inner])),
+        *(pl.col(name) * pl.lit(share if name.endswith("_us") else whole).alias(name) for name, _ in METRICS),
+    )
+    rest = np.ones(part.height, bool)
+    rest[across] = False
+    return pl.concat([part.filter(rest), split])
 
 
 def left_out(gone: int, count: int, why: str) -> str:

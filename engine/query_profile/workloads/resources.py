@@ -11,10 +11,23 @@ import polars as pl
 
 from engine.core.reading import Problem
 from engine.formats.timestamps import name_run, utc_text
+from engine.query_profile.reading.server_cpu import CGROUP
 from engine.query_profile.workloads import deltas
 from engine.query_profile.workloads.workload import Origin, Workload, depth
 
-PREFERENCE = ("process", "pidstat", "cadvisor", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
+PREFERENCE = (
+    "process",
+    "cgroup",
+    "pidstat",
+    "pidstat-u",
+    "cadvisor",
+    "node_exporter",
+    "procstat",
+    "mpstat",
+    "sadf",
+    "vmstat",
+    "docker",
+)
 """Sources, best first: database process, its container, its host; counters before percent, fine before rounded percent,
 momentary samples last."""
 
@@ -26,7 +39,7 @@ COVERED = 0.999
 MOST = 1.1
 """Counted CPU as a share of the measured one from which on the measured one is that of another server."""
 
-PER_CORE = ("docker",)
+PER_CORE = ("docker", "pidstat-u")
 """Sources whose percentages are of one core."""
 
 CPU = "cpu_us"
@@ -279,7 +292,7 @@ def with_resource(
     problems.extend(_doubts(work, chosen, y, named, good))
     joined = tuple("; ".join(r for r in (a, b) if r) for a, b in zip(work.reasons, reasons, strict=True))
     cores = chosen.cores
-    if np.isnan(cores):
+    if np.isnan(cores) and chosen.source != CGROUP:  # whose limit is not the host's
         cores = next((s.cores for s in near if not np.isnan(s.cores)), float("nan"))
     where = chosen.source + (f" of {chosen.host}" if chosen.host else "")
     rivals = [
@@ -293,6 +306,7 @@ def with_resource(
             f"the CPU of {chosen.stem} may as well be that of {', '.join(other.name or other.folder for other in rivals[:3])}: "
             "it is right for one of them only, unless each server's files have a name or a folder of their own",
         )
+    notes += _throttled(chosen, near)
     own, known = work.metrics.get(y_name), np.isfinite(y)
     if own is not None and work.counted >= COVERED and own[known].sum() > MOST * y[known].sum():
         reason = (
@@ -303,6 +317,24 @@ def with_resource(
         return work.with_y(own.sum(axis=1), y_name, OWN)
     return replace(
         work.with_y(y, y_name, where), reasons=joined, cores=cores, notes=notes, shared=chosen.source in OF_A_HOST
+    )
+
+
+THROTTLED = 0.05
+"""Share of the time from which on the throttling of a control group is told."""
+
+
+def _throttled(chosen: Series, near: Sequence[Series]) -> tuple[str, ...]:
+    """Word how long a control group was given no CPU though it asked for some."""
+    waited = next(
+        (s for s in near if (s.label, s.source, s.name) == (chosen.label, chosen.source, "throttled_us")), None
+    )
+    span = 0 if waited is None or not len(waited.at_ms) else int(waited.at_ms[-1] - waited.at_ms[0])
+    share = float(waited.used[-1]) / (span * 1000) if waited is not None and span else 0.0
+    if not share > THROTTLED:
+        return ()
+    return (
+        f"the control group was throttled for {share * 100:.0f} % of the time: its CPU limit is full, and time is partly waiting",
     )
 
 

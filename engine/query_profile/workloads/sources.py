@@ -17,7 +17,8 @@ from engine.formats.timestamps import name_instant_ms
 from engine.query_profile.reading.collected_rows import STEM
 from engine.query_profile.reading.exporter_series import MYSQL, POSTGRES
 from engine.query_profile.reading.kinds import KINDS
-from engine.query_profile.reading.pgss import KCACHE
+from engine.query_profile.reading.mysql import PtQueryDigest
+from engine.query_profile.reading.pgss import KCACHE, PgStatMonitor
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.tables import SNAPSHOTS
 from engine.query_profile.wlr.regression import HUGE, TINY
@@ -443,7 +444,16 @@ class _Log:
 
     def workload(self, series: Sequence[resources.Series], target: str, memory: int) -> Workload:
         """Cut the log into intervals at the samples of one of ``series``, if any, using at most ``memory`` bytes."""
-        ends = log_workloads.edges(self.rows, series, target) if self.system == "slow-log" else None
+        if self.system == PtQueryDigest.id:
+            ends = None
+        elif self.system == PgStatMonitor.id:  # exports repeat buckets: the last state, with most calls, counts
+            last = self.rows.sort("calls", maintain_order=True).unique(
+                ["key", "start_ms"], keep="last", maintain_order=True
+            )
+            moments = np.unique(np.r_[last["start_ms"].to_numpy(), last["end_ms"].to_numpy()])
+            return log_workloads.workload(last, f"{self.system}: {self.title}", self.system, moments, memory)
+        else:
+            ends = log_workloads.edges(self.rows, series, target)
         return log_workloads.workload(self.rows, f"{self.system}: {self.title}", self.system, ends, memory)
 
 

@@ -191,7 +191,7 @@ class CsvSeries(Document):
         header, _, rest = head.decode("utf-8", errors="replace").lstrip("\ufeff").partition("\n")
         cells = _cells(header)
         at = _time_column(cells)
-        if len(cells) < 2 or at is None:
+        if len(cells) < 2 or at is None or "user_host" in cells:  # a row of mysql.slow_log is a statement
             return False
         if at == 0 and name.endswith((".csv", ".tsv")):
             return True

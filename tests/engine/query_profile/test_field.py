@@ -15,7 +15,7 @@ from engine.core.view import Result
 from tests.engine.query_profile.builders import compute
 from tests.reference import reference
 
-ROOMS = ("field",)
+ROOMS = ("field", "inputs")
 
 
 def _rows(result: Result, text: str) -> pl.DataFrame:
