@@ -254,6 +254,35 @@ def text(kind: Kind, value: Any, width: int = 0, zone: dt.tzinfo | None = None) 
         return f"{value:,}"
 
 
+def aligned(kind: Kind, value: Any, peak: float) -> str | None:
+    """Format ``value`` of a column whose largest magnitude is ``peak`` so that points stand below each other: in one unit, with
+    one number of decimals. A small value is not rounded to 0: ``<0.1``. Return None if the kind or the value has no such form.
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, float | int)
+        or not math.isfinite(value)
+        or not 1e-4 < peak < 1e12
+    ):
+        return None
+    unit, top = "", peak
+    if kind in ("bytes", "bytes_per_s"):
+        step = min(int(math.log(max(peak * 1.024, 1.0), 1024)), len(_BYTES) - 1)
+        top, value = peak / 1024**step, value / 1024**step
+        unit = _BYTES[step] + ("/s" if kind == "bytes_per_s" else "")
+        decimals = 0 if not step else 2 if top < 10 else 1
+    elif kind == "percent" and 0.05 <= peak < 999.95:
+        unit, decimals = "%", 1
+    elif kind == "number" and isinstance(value, float):
+        decimals = min(max(3 - math.floor(math.log10(top)), 0), 6)
+    else:
+        return None
+    least = 10.0**-decimals
+    if 0 < abs(value) < least / 2:
+        return f"{'<' if value > 0 else '>-'}{least:.{decimals}f}{unit}"
+    return f"{value + 0.0:,.{decimals}f}{unit}"
+
+
 def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) -> str:
     if kind == "count":
         return count(value, width)

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.tables import Column, Table
+from engine.views import VIEWS, Entry
 from tests.chance import tries
 from tests.tui.fakes import NODES, frame
 from tui.glyphs import SETS
 from tui.widgets.drawing.bars import change_bar, share_bar
 from tui.widgets.drawing.fragments import plain, width_of
 from tui.widgets.table import window as w
-from tui.widgets.table.layout import layout
+from tui.widgets.table.layout import beside, layout
 from tui.widgets.table.window import Choice, FilterError, build
 
 
@@ -359,3 +360,17 @@ def test_texts_that_are_held_once_sort_and_filter_as_texts_do() -> None:
         left, right = build(NODES, texts, choice), build(NODES, once, choice)
         assert left.order.equals(right.order) and left.rows(0, 9) == right.rows(0, 9), choice
         assert [column.name for column in left.columns] == [column.name for column in right.columns]
+
+
+@pytest.mark.parametrize("entry", VIEWS)
+def test_a_column_shown_at_one_width_is_shown_at_every_greater_one(entry: Entry) -> None:
+    for table in entry.load().tables:
+        for alone in (True, False):
+            before: set[str] = set()
+            for width in range(80, 221):
+                panel, room = (0, 0) if alone else beside(table.columns, width, {})
+                places = layout(table.columns, width - panel - bool(panel), 0, {}, room)
+                shown = {slot.column.name for slot in places.slots}
+                assert before <= shown, f"{entry.name}/{table.name} at {width}"
+                assert all(slot.x + slot.width <= width - panel for slot in places.slots)
+                before = shown

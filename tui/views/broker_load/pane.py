@@ -50,8 +50,6 @@ class Root(Level):
     #bl-what { height: 1fr; }
     #bl-what-facts { height: 4; }
     #bl-rolling-facts { height: 2; }
-    #bl-broker-detail, #broker-detail, #partition-detail { max-width: 46; }
-    .-narrow #bl-broker-detail, .-narrow #broker-detail, .-narrow #partition-detail { max-width: 100%; }
     #bl-ledger { height: 2fr; }
     #bl-skipped { height: 1fr; }
     #partition-windows { height: 9; }

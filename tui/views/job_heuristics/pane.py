@@ -93,8 +93,6 @@ class Root(Level):
     DEFAULT_CSS = """
     #job-summary { height: 1fr; }
     #waste { height: 1fr; }
-    #job-panel { max-width: 60; }
-    .-narrow #job-panel { max-width: 100%; }
     """
 
     def __init__(self) -> None:

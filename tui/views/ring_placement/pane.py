@@ -86,8 +86,6 @@ class Root(Level):
     #ring-tables { width: 1fr; }
     #ring-more { height: 1fr; }
     #ring-explained > Facts { height: 4; padding: 0 1; }
-    .-normal #ring-body DetailPanel { width: 40; }
-    .-wide #ring-body DetailPanel { width: 52; }
     """
 
     def sections(self) -> tuple[Section, ...]:

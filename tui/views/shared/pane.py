@@ -241,7 +241,7 @@ class ViewPane(Tab):
             self.unzoom()
             return
         for panel in self.query(DetailPanel):
-            if panel.has_class("-open") and self.screen.has_class("-narrow"):
+            if panel.has_class("-open") and panel.has_class("-over"):
                 panel.remove_class("-open")
                 return
         await self.back()
@@ -250,7 +250,7 @@ class ViewPane(Tab):
         """Show or hide the detail panel."""
         top = self.top or self
         for panel in top.query(DetailPanel):
-            panel.toggle_class("-open" if self.screen.has_class("-narrow") else "-closed")
+            panel.toggle_class("-open" if panel.has_class("-over") else "-closed")
         focus = self.app.focused
         if focus is None or not focus.display:
             self.focus_content()

@@ -22,8 +22,9 @@ from tui.widgets.drawing.fragments import Line
 from tui.widgets.drawing.plot import Draw, PlotView
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections, TitleBar
+from tui.widgets.table.layout import beside
 from tui.widgets.table.table import LiveTable
-from tui.widgets.table.window import Key, Looks, Renderer
+from tui.widgets.table.window import Key, Looks, Renderer, needs
 
 if TYPE_CHECKING:
     from engine.core.tables import Table
@@ -243,6 +244,12 @@ class Level(Frame):
         result = self.pane.result
         if result is not None and self.declared and self.ready(result):
             self._draw(self._shown.content, result)
+            self.on_resize()
+
+    def on_resize(self) -> None:
+        """Share the width between tables and the panels beside them."""
+        for panel in self.query(DetailPanel):
+            panel.fit(self.size.width)
 
     @property
     def _shown(self) -> Section:
@@ -320,19 +327,36 @@ def drawing_of(value: Callable[..., T | None], draw: Callable[..., list[Line]]) 
 
 
 class DetailPanel(Frame):
-    """A panel beside the main content: a column on the right from 100 columns on, below that an overlay that the key
-    ``d`` opens and closes. From 100 columns on ``d`` hides and shows it."""
+    """A panel beside tables: it has what the first of them leaves, and the key ``d`` hides and shows it. Where that is too
+    little, it is an overlay that ``d`` opens and closes, and the tables show no column that would go beside it."""
 
     SCOPED_CSS = False
     """Scoped rules do not see the screen's classes."""
     DEFAULT_CSS = """
     DetailPanel { width: 42%; height: 1fr; border-left: vkey $panel; padding: 0 0 0 1; }
     DetailPanel.-closed { display: none; }
-    .-narrow DetailPanel {
-        display: none; layer: overlay; dock: right; width: 100%; border: none; padding: 0 1; background: $background;
+    DetailPanel.-over {
+        display: none; layer: overlay; dock: right; border: none; padding: 0 1; background: $background;
     }
-    .-narrow DetailPanel.-open { display: block; }
+    DetailPanel.-over.-open { display: block; }
     """
+
+    def fit(self, width: int) -> None:
+        """Share ``width`` cells with the tables beside."""
+        holder = self.parent
+        tables = [each for each in holder.query(LiveTable) if self not in each.ancestors] if holder is not None else []
+        window = tables[0].window if tables else None
+        if not width or window is None:
+            return
+        wide, room = beside(window.columns, width, needs(window))
+        self.set_class(not wide, "-over")
+        if self.styles.width is None or self.styles.width.cells != (wide or width):
+            self.styles.width = wide or width
+        room = 0 if self.has_class("-closed") else room
+        for table in tables:
+            if table.room != room:
+                table.room = room
+                table.redraw()
 
 
 class Charts(Container, can_focus=True):

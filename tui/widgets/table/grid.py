@@ -97,6 +97,7 @@ class Grid(ScrollView, Painter):
         self.current = ""
         self.search = ""
         self.waiting = False
+        self.room = 0  # cells that tell which columns fit, if not all: a panel beside will want the others
         self._building_since = 0.0
         self._offset = 0
         self._generation = 0
@@ -226,7 +227,7 @@ class Grid(ScrollView, Painter):
             return
         self._width = max(self.scrollable_content_region.width, 1)
         hidden = self._layout.hidden
-        self._layout = layout(window.columns, self._width, self._offset, windows.needs(window, self.glyphs))
+        self._layout = layout(window.columns, self._width, self._offset, windows.needs(window, self.glyphs), self.room)
         if hidden != self._layout.hidden:  # the caption says so
             self.post_message(self.Highlighted(self, self.cursor_key))
         names = [slot.column.name for slot in self._layout.slots]

@@ -66,12 +66,34 @@ def column_width(column: Column) -> int:
     return max(WIDTHS.get(column.kind, 12), min(len(column.header) + 1, 14))
 
 
-def layout(columns: Sequence[Column], width: int, offset: int = 0, needs: Mapping[str, int] | None = None) -> Layout:
+PANEL, WIDEST_PANEL, BEFORE_PANEL = 36, 60, 80
+"""Cells of a panel beside a table, at least, and at most while the table wants more; cells of the table that come first."""
+
+
+def beside(columns: Sequence[Column], width: int, needs: Mapping[str, int]) -> tuple[int, int]:
+    """Share ``width`` cells between a table and a panel beside it, so that no column goes as the width grows.
+
+    Return the cells of the panel (0: too few) and the table's ``room`` (see ``layout``; 0: as wide as it is).
+    """
+    texts = (min(needs.get(column.name, 0), max(column.grow, FLEX_LIMIT)) for column in columns)
+    whole = sum(max(column_width(column), column.grow, text) + GAP for column, text in zip(columns, texts, strict=True))
+    kept = min(sum(column_width(column) + GAP for column in columns) - GAP, BEFORE_PANEL)
+    left = width - kept - 1
+    if left < PANEL:
+        return 0, kept
+    return max(min(PANEL + (left - PANEL) * 2 // 5, WIDEST_PANEL), width - 1 - whole), 0
+
+
+def layout(
+    columns: Sequence[Column], width: int, offset: int = 0, needs: Mapping[str, int] | None = None, room: int = 0
+) -> Layout:
     """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first.
 
     ``needs`` says how many cells the longest text of a text column takes: a column is not wider than that unless cells are left,
     and no text is cut while there are any. What texts do not need goes to columns that ``grow``, then to text columns. Which
     columns fit does not depend on values, and no width on numbers, so that nothing jumps as these change.
+
+    ``room``: cells that tell which columns fit, if these are fewer than ``width``.
 
     ``offset`` > 0 scrolls: the first column stays, ``offset`` columns behind it are skipped, priorities are ignored.
     """
@@ -85,7 +107,7 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, needs: Mappin
     used = 0
     for index in ranked:
         size = column_width(columns[index]) + (GAP if fitting else 0)
-        if fitting and used + size > width:
+        if fitting and used + size > (room or width):
             break  # a column that does not fit ends the row: a less important one must not take its place
         fitting.append(index)
         used += size

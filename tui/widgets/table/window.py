@@ -276,7 +276,8 @@ def default_cell(column: Column, cell: Cell) -> list[Fragment]:
         from tui.widgets.drawing.plot import spark
 
         return [(spark(list(value), cell.width, cell.glyphs), "bar")]
-    shown = units.text(column.kind, value, cell.width)
+    lined_up = units.aligned(column.kind, value, cell.peak(column.name)) or ""
+    shown = lined_up if 0 < len(lined_up) <= cell.width else units.text(column.kind, value, cell.width)
     if column.kind == "id" or column.name in PATHS:
         shown = cut_left(harmless(shown), cell.width, cell.glyphs.ellipsis)
     elif column.name in NAMES:
