@@ -46,8 +46,59 @@ class BrokerLoadParameters(Parameters, frozen=True):
     )
     apply_plan: Annotated[bool, option("Apply the reassignment found among the inputs.", what_if=True)] = False
     elect: Annotated[
-        str, option("Preferred leader election: all makes the first replica of every partition lead.", what_if=True)
+        Attachment | str | None,
+        option(
+            "Preferred leader election: of all partitions, of those of the reassignment (plan), or of a "
+            "kafka-leader-election JSON.",
+            choices=("all", "plan"),
+            what_if=True,
+        ),
+    ] = None
+    plan: Annotated[
+        str,
+        option(
+            "Plan of moves: mend (all goals), survive (hard goals and single losses), drain:ID,... or add:ID@RACK,... .",
+            what_if=True,
+        ),
     ] = ""
+    plan_survive: Annotated[
+        str,
+        option(
+            "Losses that a plan prepares for: none, of single brokers, or of racks too.",
+            choices=("none", "broker", "rack"),
+            what_if=True,
+        ),
+    ] = "rack"
+    plan_max_steps: Annotated[
+        int, option("Steps after which a plan is cut; 0: none.", low=0, high=10**9, what_if=True)
+    ] = 0
+    plan_max_mb: Annotated[
+        float, option("Data after which a plan is cut; 0: none.", unit="MB", low=0, high=1e15, what_if=True)
+    ] = 0.0
+    plan_effort: Annotated[
+        str, option("What a plan saves first: MB copied or moves.", choices=("mb", "moves"), what_if=True)
+    ] = "mb"
+    plan_skip_topics: Annotated[
+        str, option("Regular expression of topics whose partitions a plan leaves alone.", what_if=True)
+    ] = ""
+    plan_skip_brokers: Annotated[
+        tuple[str, ...], option("Brokers that receive no replica in a plan, named as in fail.", what_if=True)
+    ] = ()
+    plan_reject: Annotated[
+        tuple[str, ...], option("Partitions that a plan leaves alone, as topic-partition.", what_if=True)
+    ] = ()
+    plan_throttle_mbs: Annotated[
+        float, option("Throttle of each broker's copies.", unit="MB/s", low=0.001, high=1e6, what_if=True)
+    ] = 50.0
+    plan_parallel: Annotated[
+        int, option("Copies that a broker takes part in at once.", unit="copies", low=1, high=10**6, what_if=True)
+    ] = 5
+    plan_batch: Annotated[
+        int, option("Batch of the plan that is printed; 0: all.", low=0, high=10**9, what_if=True)
+    ] = 0
+    answer: Annotated[
+        str, option("What --format upstream prints of a plan.", choices=("reassignment", "rollback", "election"))
+    ] = "reassignment"
     add_brokers: Annotated[
         int,
         option(

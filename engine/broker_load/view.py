@@ -16,6 +16,7 @@ from engine.broker_load.insight import brokers_without_topology, corrected_loads
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import clusters, measured
 from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.plan import export, outcome
 from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.result import model_tables, single_losses, summary, what_if_tables
 from engine.broker_load.result.model_tables import Detail, detail_of
@@ -83,6 +84,9 @@ class BrokerLoad:
                     after = what_if_tables.add_what_if(standing.model, standing.cluster, inputs, parameters, builder)
                     losses = single_losses.find(after, parameters)
                 single_losses.tell(losses, builder, asks_what_if(parameters))
+                if parameters.plan:
+                    base = after if parameters.mode == "upstream" else standing.model.cluster
+                    outcome.add(standing.model, base, inputs, parameters, context, builder)
         order = {table.name: place for place, table in enumerate(self.tables)}
         return Result(
             view=self.name,
@@ -101,8 +105,8 @@ class BrokerLoad:
         )
 
     def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:
-        """Return None: nothing is printed as Cruise Control prints it."""
-        return None
+        """Return a part of the plan as Kafka's own tools take it; None without a plan."""
+        return export.printed(result, parameters)
 
 
 def _trend(brokers: pl.DataFrame | None) -> Trend | None:
@@ -145,6 +149,10 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         if cluster.unknown:
             _add_totals(inputs, at_ms, parameters.interval_ms, builder.frames)
         losses = single_losses.find(cluster, parameters)
+        lost = losses is not None and any(row["survivable"] is False for row in losses.rows)
+        if parameters.mode == "upstream" and (lost or builder.summary["violated_hard_goals"]):
+            free = outcome.free_steps(model, cluster, parameters, context)
+            builder.findings += [free] if free is not None else []
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
     model_tables.add_answers(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:

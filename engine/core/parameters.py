@@ -161,12 +161,12 @@ def _convert(declared: Option, value: Any) -> Any:
     if isinstance(value, str):
         if value == "" and _takes(declared.type, types.NoneType):
             return None
-        if _takes(declared.type, Attachment):
+        if _takes(declared.type, Attachment) and value not in declared.choices:
             return _attachment(declared, value)
         value = _from_text(declared, value)
     if declared.choices:
         for part in value if isinstance(value, tuple) else (value,):
-            if part not in declared.choices:
+            if part not in declared.choices and not isinstance(part, Attachment | None):
                 raise BadOption(f"{declared.key}: {part!r} is not one of {', '.join(declared.choices)}")
     try:
         converted = msgspec.convert(value, declared.type, strict=False)

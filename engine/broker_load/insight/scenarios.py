@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection
 
 import numpy as np
 import polars as pl
@@ -29,9 +30,10 @@ class Reassignment:
 
 def reassign(
     model: Model, cluster: Cluster, planned: dict[int, list[int]], capacity: pl.DataFrame, estimate: bool,
-    weights: CpuWeights,
+    weights: CpuWeights, elected: Collection[int] = (),
 ) -> Reassignment:  # fmt: skip
-    """Place replicas as ``planned`` (broker ids by partition): the leader stays if it keeps a replica, else the first one leads.
+    """Place replicas as ``planned`` (broker ids by partition): the leader stays if it keeps a replica, else the first one leads;
+    of the partitions ``elected`` the first one leads in any case, if it is or gets in sync.
 
     Loads are computed as in Cruise Control; ``capacity`` is the input table.
     """
@@ -46,6 +48,12 @@ def reassign(
         lists[p] = planned[p]
         if leaders[p] not in planned[p] and leaders[p] >= 0:
             leaders[p] = planned[p][0]
+    serving = topology.isr & ~topology.offline_replicas
+    for p in elected:
+        # A replica that is to be copied is in sync at the end, and with it every other one.
+        held = dict(zip(topology.ids_of(topology.replicas[p]).tolist(), serving[p].tolist(), strict=True))
+        if leaders[p] >= 0 and (held.get(lists[p][0], True) or not set(lists[p]) <= held.keys()):
+            leaders[p] = lists[p][0]
     brokers = {
         int(i): Broker(topology.hosts[k], topology.racks[k], bool(topology.alive[k]), True)
         for k, i in enumerate(topology.ids.tolist())

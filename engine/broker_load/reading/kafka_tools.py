@@ -188,6 +188,24 @@ def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]
     return rows, problems
 
 
+def read_election(path: str, text: str) -> tuple[set[tuple[str, int]], list[Problem]]:
+    """Return the partitions (topic and number) of the election JSON in ``text``, and its problems."""
+    found, problems = set[tuple[str, int]](), Problems()
+    for _, content in _plans(path, text, problems):
+        listed = content.get("partitions") if isinstance(content, dict) else None
+        bad = 0 if isinstance(listed, list) else 1
+        for item in listed if isinstance(listed, list) else []:
+            topic = item.get("topic") if isinstance(item, dict) else None
+            partition = integer(item.get("partition")) if isinstance(item, dict) else None
+            if not isinstance(topic, str) or not topic or partition is None:
+                bad += 1
+                continue
+            found.add((clean(topic), partition))
+        if bad:
+            problems.append(Problem.at(path, "bad-record", "entries without topic and partition", count=bad))
+    return found, problems
+
+
 _IDS = r"[0-9]+(?:, ?[0-9]+)*"
 _ROW = (
     r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s+Partition:\s*(?P<partition>[0-9]{1,9})\s+"

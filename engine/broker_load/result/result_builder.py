@@ -29,6 +29,6 @@ class ResultBuilder:
         return ResultBuilder(*(copy.copy(getattr(self, part.name)) for part in fields(self)))
 
 
-def plural(count: object, noun: str) -> str:
-    """Return ``1 partition``, ``2 partitions``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def plural(count: object, noun: str, ending: str = "s") -> str:
+    """Return ``1 partition``, ``2 partitions``; ``ending``: what more than one has at its end."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"

@@ -17,11 +17,12 @@ from engine.broker_load.insight.scenarios import Reassignment
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.fields import text_of
-from engine.broker_load.reading.kafka_tools import read_plan
+from engine.broker_load.reading.kafka_tools import read_election, read_plan
 from engine.broker_load.result import single_losses
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import inputs as input_tables
 from engine.broker_load.tables import whatif
+from engine.core.parameters import Attachment
 from engine.core.reading import Problem
 from engine.core.tables import Table
 from engine.core.view import Finding, Headline, Inputs, Level
@@ -40,9 +41,12 @@ def add_what_if(
     after = _reassign(model, cluster, inputs, parameters, builder)
     moved = {} if after is None else dict(zip(after.rows.tolist(), after.moved_mb.tolist(), strict=True))
     now = cluster if after is None else after.cluster
-    steps = [] if after is None else ["the reassignment is applied"]
-    if parameters.elect:
-        now = _elect(now, parameters, builder)
+    asks = parameters.reassignment is not None or parameters.apply_plan
+    steps = [] if after is None or not asks else ["the reassignment is applied"]
+    if after is not None and parameters.elect not in (None, "all"):
+        steps.append("preferred leaders are elected")
+    if parameters.elect == "all":
+        now = failover.lead(now, *failover.preferred(now.topology))
         steps.append("preferred leaders are elected")
     if parameters.demote:
         marked = _select(now.topology, "demote", parameters.demote, builder)
@@ -75,15 +79,6 @@ def _select(topology: Topology, option: str, words: tuple[str, ...], builder: Re
     return marked
 
 
-def _elect(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> Cluster:
-    """Return the cluster after the preferred leader election of all partitions."""
-    if parameters.elect != "all":
-        reason = f"{parameters.elect!r} is not known: all elects the first replica of every partition"
-        builder.problems.append(Problem.at("-o elect", "bad-option", reason))
-        return cluster
-    return failover.lead(cluster, *failover.preferred(cluster.topology))
-
-
 def _scenario(
     cluster: Cluster, after: Cluster, parameters: BrokerLoadParameters, moved: dict[int, float], what: str,
     builder: ResultBuilder,
@@ -95,8 +90,8 @@ def _scenario(
     other = [row for row, (before, after_) in enumerate(both) if before != after_]
     rows = np.unique(np.array([*np.flatnonzero(changed).tolist(), *other, *moved], np.int64))
     demoted = failover.select(new, parameters.demote)[0]
-    states = _states(cluster, after, demoted, "DEMOTED")
-    builder.frames["scenario_brokers"] = _brokers(
+    states = broker_states(cluster, after, demoted, "DEMOTED")
+    builder.frames["scenario_brokers"] = broker_rows(
         whatif.SCENARIO_BROKERS, cluster, after, after.sums, new.alive, states, parameters
     )
     builder.frames["scenario_moves"] = _moves(old, rows, new, np.array([moved.get(row, 0.0) for row in rows.tolist()]))
@@ -137,9 +132,9 @@ def _fail(cluster: Cluster, now: Cluster, parameters: BrokerLoadParameters, buil
     failed = _select(topology, "fail", parameters.fail, builder)
     aftermath = failover.after(now, failed, parameters)
     builder.frames["failover_leaders"] = _leaders(topology, aftermath)
-    builder.frames["failover_brokers"] = _brokers(
+    builder.frames["failover_brokers"] = broker_rows(
         whatif.FAILOVER_BROKERS, cluster, now, aftermath.sums, topology.alive & ~failed,
-        _states(cluster, now, failed, "FAILED"), parameters, aftermath.physical,
+        broker_states(cluster, now, failed, "FAILED"), parameters, aftermath.physical,
     )  # fmt: skip
     builder.frames["failover_min_isr"] = _min_isr(
         topology, aftermath, topology.min_in_sync(parameters.min_insync_replicas)
@@ -175,7 +170,7 @@ def _tell(outcome: dict[str, Any], names: str, count: int, dead: bool, builder: 
     _outcome(Headline(f"if {names} fail" + ("" if count > 1 else "s"), text, basis, level), builder)
 
 
-def _states(cluster: Cluster, after: Cluster, marked: Flags, word: str) -> list[str]:
+def broker_states(cluster: Cluster, after: Cluster, marked: Flags, word: str) -> list[str]:
     """Return the states of the brokers ``after`` a what-if: ``word`` where ``marked``, NEW where ``cluster`` has none."""
     fresh = cluster.topology.index_of(after.topology.ids) < 0
     each = zip(after.states, marked.tolist(), fresh.tolist(), strict=True)
@@ -184,7 +179,7 @@ def _states(cluster: Cluster, after: Cluster, marked: Flags, word: str) -> list[
     ]
 
 
-def _brokers(
+def broker_rows(
     table: Table, cluster: Cluster, after: Cluster, sums: BrokerSums, survivors: Flags, states: list[str],
     parameters: BrokerLoadParameters, physical: Floats | None = None,
 ) -> pl.DataFrame:  # fmt: skip
@@ -204,12 +199,15 @@ def _reassign(
     model: Model, cluster: Cluster, inputs: Inputs, parameters: BrokerLoadParameters, builder: ResultBuilder
 ) -> Reassignment | None:
     """Return the placement that a reassignment asks for; None without one."""
+    elect = parameters.elect if isinstance(parameters.elect, Attachment) else None
     if parameters.reassignment is not None:
         rows, problems = read_plan(parameters.reassignment.name, text_of(parameters.reassignment.data))
         builder.problems.extend(problems)
         plan = input_tables.PLANS.frame(rows)
     elif parameters.apply_plan:
         plan = inputs.table("plans")
+    elif elect is not None:
+        plan = input_tables.PLANS.empty()
     else:
         return None
     plan = plan.filter(pl.col("plan") == "proposed").unique(["topic", "partition"], keep="last", maintain_order=True)
@@ -218,18 +216,32 @@ def _reassign(
     known = plan.join(here, on=["topic", "partition"], how="inner", maintain_order="left")
     if known.height < plan.height:
         builder.notes.append(f"reassignment: {plural(plan.height - known.height, 'partition')} not in this cluster")
-    if not known.height:
+    elected = known["p"].to_list() if parameters.elect == "plan" else []
+    if elect is not None:
+        elected = _elected(elect, topology, builder)
+    if not known.height and not elected:
         builder.notes.append("reassignment: nothing to apply")
         return None
     planned = dict(zip(known["p"].to_list(), known["replicas"].to_list(), strict=True))
     estimate, weights = parameters.allow_capacity_estimation, parameters.cpu_weights
-    done = scenarios.reassign(model, cluster, planned, inputs.table("capacity"), estimate, weights)
+    done = scenarios.reassign(model, cluster, planned, inputs.table("capacity"), estimate, weights, elected)
     builder.notes.extend(
         f"reassignment: broker {number} is not known; its capacity is the default entry's, if any"
         for number in done.new_brokers
     )
     builder.notes.append("the loads of a reassignment are computed as in Cruise Control")
     return done
+
+
+def _elected(elect: Attachment, topology: Topology, builder: ResultBuilder) -> list[int]:
+    """Return the partitions that an election JSON names; those that the cluster does not have are a note."""
+    named, problems = read_election(elect.name, text_of(elect.data))
+    builder.problems.extend(problems)
+    pairs = zip(topology.topic_names.to_list(), topology.partition.tolist(), strict=True)
+    found = [row for row, pair in enumerate(pairs) if pair in named]
+    if len(found) < len(named):
+        builder.notes.append(f"elect: {plural(len(named) - len(found), 'partition')} not in this cluster")
+    return found
 
 
 def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:

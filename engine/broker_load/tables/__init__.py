@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.broker_load.tables import inputs, loads, verdicts, whatif
+from engine.broker_load.tables import inputs, loads, plan, verdicts, whatif
 
 RESULTS = (
     loads.BROKERS,
@@ -26,6 +26,7 @@ RESULTS = (
     whatif.SCENARIO_BROKERS,
     whatif.SCENARIO_MOVES,
     whatif.ADD_BROKERS,
+    *plan.TABLES,
     verdicts.REGRESSION,
     verdicts.COVERAGE,
     verdicts.SKIPPED,

@@ -1,0 +1,216 @@
+"""Changes that a plan could make next, many at once, and what each would do to the goals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
+from engine.broker_load.plan import limits
+from engine.broker_load.plan.problem import CPU, DISK, IN_SYNC, LIVING, NW_IN, NW_OUT, Problem, legal
+from engine.broker_load.plan.state import State
+
+MOST = 40_000
+"""Most candidates of one evaluation."""
+NEAR = 6
+"""Brokers with which replicas are swapped."""
+FEW = 60
+"""Replicas of each broker that swaps look at."""
+CLOSE = 3_000
+"""Candidates that are looked at closely, for their effect on every goal."""
+BALANCED = np.array([CPU, NW_IN, NW_OUT, DISK])
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """M changes of partitions ``row``: the replica at ``position`` goes to broker ``target``, or, where ``leads`` is set, takes
+    the leadership. ``source``, ``target`` [M] brokers between which ``load`` [M, 8] goes. ``back`` [M]: place among the
+    candidates ``others`` of the replica that comes back in a swap, -1 without one."""
+
+    row: Ints
+    position: Ints
+    source: Ints
+    target: Ints
+    load: Floats
+    leads: bool = False
+    back: Longs | None = None
+    others: Candidates | None = None
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, keep: Flags | Longs) -> Candidates:
+        """Return the candidates ``keep``."""
+        picked = {name: getattr(self, name)[keep] for name in ("row", "position", "source", "target", "load")}
+        return replace(self, **picked, back=None if self.back is None else self.back[keep])
+
+    def changes(self, state: State, one: int) -> list[tuple[int, list[int], int]]:
+        """Return the new placement (partition, replicas, leader) of candidate ``one``, two for a swap."""
+        row, position = int(self.row[one]), int(self.position[one])
+        replicas = [broker for broker in state.lists[row].tolist() if broker >= 0]
+        leader = int(state.leader[row])
+        if self.leads:
+            first = replicas.index(leader) if leader in replicas and position else position
+            leader = replicas[position]  # already first: only a preferred election
+            replicas[first], replicas[position] = replicas[position], replicas[first]
+        else:
+            leader = int(self.target[one]) if replicas[position] == leader else leader
+            replicas[position] = int(self.target[one])
+        first_led = [leader] + [broker for broker in replicas if broker != leader]
+        more = [] if self.back is None or self.others is None else self.others.changes(state, int(self.back[one]))
+        return [(row, first_led if leader >= 0 else replicas, leader), *more]
+
+
+def leaderships(state: State, broker: int, away: bool) -> Candidates:
+    """Return changes of leadership away from ``broker`` or to it: only in-sync living replicas lead."""
+    problem = state.problem
+    if away:
+        rows = np.flatnonzero((state.leader == broker) & problem.movable)
+    else:
+        held = (state.lists == broker).any(axis=1)
+        rows = np.flatnonzero(held & (state.leader >= 0) & (state.leader != broker) & problem.movable)
+    lists = state.lists[rows]
+    fit = ((state.codes[rows] & (IN_SYNC | LIVING)) == (IN_SYNC | LIVING)) & (lists != state.leader[rows, None])
+    fit &= problem.led_freely[rows, None]
+    if not away:
+        fit &= lists == broker
+    at, position = np.nonzero(fit)
+    row = rows[at]
+    load = problem.as_leader[row] - problem.as_follower[row]
+    return Candidates(
+        row.astype(np.int32), position.astype(np.int32), state.leader[row], lists[at, position], load, leads=True
+    )
+
+
+def replicas_on(state: State, brokers: Ints) -> tuple[Longs, Longs]:
+    """Return partitions and positions of the replicas on ``brokers`` that may move, none beside an offline one."""
+    held = np.isin(state.lists, brokers) & (state.problem.movable & (state.offline == 0))[:, None]
+    rows, positions = np.nonzero(held)
+    return rows, positions
+
+
+def loads_at(state: State, rows: Longs, positions: Longs) -> Floats:
+    """Return the load [M, 8] of replicas."""
+    leads = (state.lists[rows, positions] == state.leader[rows])[:, None]
+    return np.where(leads, state.problem.as_leader[rows], state.problem.as_follower[rows])
+
+
+def moves(state: State, rows: Longs, positions: Longs, targets: Ints) -> Candidates:
+    """Return every legal move of the given replicas to ``targets``."""
+    problem = state.problem
+    count = max(MOST // max(len(targets), 1), 1)
+    rows, positions = rows[:count], positions[:count]
+    row, target = np.repeat(rows, len(targets)), np.tile(targets, len(rows))
+    position = np.repeat(positions, len(targets))
+    fits = legal(problem, state.lists[row], row.astype(np.int32), position.astype(np.int32), target)
+    fits &= problem.led_freely[row] | (state.lists[row, position] != state.leader[row])
+    row, position, target = row[fits], position[fits], target[fits]
+    load = loads_at(state, row, position)
+    return Candidates(
+        row.astype(np.int32), position.astype(np.int32), state.lists[row, position], target.astype(np.int32), load
+    )
+
+
+def swaps(state: State, broker: int, others: Ints, column: int, sign: int) -> Candidates:
+    """Return swaps of replicas on ``broker`` with those on ``others``.
+
+    ``sign`` 1: the sum ``column`` of ``broker`` must fall; -1: it must rise.
+    """
+    mine = moves(state, *_heaviest(state, broker, column, sign), others)
+    theirs = [
+        moves(state, *_heaviest(state, other, column, -sign), np.array([broker], np.int32)) for other in others.tolist()
+    ]
+    back = _joined(theirs)
+    left, right = [], []
+    for other in others.tolist():
+        here, there = np.flatnonzero(mine.target == other), np.flatnonzero(back.source == other)
+        left.append(np.repeat(here, len(there)))
+        right.append(np.tile(there, len(here)))
+    first, second = np.concatenate(left), np.concatenate(right)
+    load = mine.load[first] - back.load[second]
+    keep = (sign * load[:, column] > 0) & (mine.row[first] != back.row[second])
+    taken = mine.take(first[keep])
+    return replace(taken, load=load[keep], back=second[keep], others=back)
+
+
+def _joined(parts: list[Candidates]) -> Candidates:
+    def column(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return Candidates(column("row"), column("position"), column("source"), column("target"), column("load"))
+
+
+def _heaviest(state: State, broker: int, column: int, sign: int) -> tuple[Longs, Longs]:
+    """Return some replicas on ``broker``, spread over all by their load in ``column``, so that pairs differ by any amount."""
+    rows, positions = replicas_on(state, np.array([broker], np.int32))
+    order = np.argsort(-sign * loads_at(state, rows, positions)[:, column], kind="stable")
+    chosen = order[np.unique(np.linspace(0, max(len(order) - 1, 0), min(FEW, len(order))).astype(np.int64))]
+    return rows[chosen], positions[chosen]
+
+
+def promising(state: State, made: Candidates, place: int) -> Candidates:
+    """Return the candidates that mend band ``place`` most per MB, of many; all of a few, or where machines are shared."""
+    if len(made) <= CLOSE or state.problem.machine is not None:
+        return made
+    column = limits.COLUMN[place]
+    load, gain = made.load[:, column], np.zeros(len(made))
+    for at, sign in ((made.source, -1), (made.target, 1)):
+        now = state.sums[column][at]
+        low, high = state.bounds.low[place][at], state.bounds.high[place][at]
+        for value, step in ((now, 1), (now + sign * load, -1)):
+            gain += step * (np.maximum(value - high, 0.0) + np.maximum(low - value, 0.0))
+    score = gain / sizes(state.problem, made)
+    best = np.argpartition(-score, CLOSE)[:CLOSE]
+    return made.take(np.sort(best[gain[best] > 0]))
+
+
+def effect(state: State, made: Candidates, before: Floats) -> tuple[Floats, Floats]:
+    """Return the change [16, M] of how far the cluster is outside each goal, and [M] of its distance from an even load.
+
+    ``before`` [13, B]: ``state.excess()``.
+    Racks are left out: no candidate makes them worse.
+    """
+    bounds, sums, hosts = state.bounds, state.sums, state.hosts()
+    load = made.load.T
+    change = np.zeros((limits.GOALS, len(made)))
+    distance = np.zeros(len(made))
+    apart = np.ones(len(made), np.bool_)
+    if state.problem.machine is not None:
+        apart = state.problem.machine[made.source] != state.problem.machine[made.target]
+    even = state.problem.even(sums)
+    for at, sign in ((made.source, -1), (made.target, 1)):
+        now = sums[:, at]
+        then = now + sign * load
+        then_host = then if hosts is sums else hosts[:, at] + sign * load * apart
+        outside = limits.excess(bounds, at, then, then_host) / bounds.scale[:, None]
+        change[limits.PLACE] += outside - before[:, at]
+        off = even[BALANCED][:, at]
+        distance += (((then - now)[BALANCED] * off) * ((then + now)[BALANCED] * off - 2.0)).sum(axis=0)
+    if not made.leads:
+        change[limits.TOPIC] = _topic_change(state, made.row, made.source, made.target)
+        if made.back is not None and made.others is not None:
+            back = made.others.take(made.back)
+            change[limits.TOPIC] += _topic_change(state, back.row, back.source, back.target)
+    return change, distance
+
+
+def _topic_change(state: State, row: Ints, source: Ints, target: Ints) -> Floats:
+    topic = state.problem.cluster.topology.topic[row]
+    low, high, alive = state.topic_low[topic], state.topic_high[topic], state.problem.alive
+    total = np.zeros(len(row))
+    for at, step in ((source, -1), (target, 1)):
+        count = state.topics[topic, at]
+        outside = np.maximum(count + step - high, 0.0) + np.maximum(low - count - step, 0.0)
+        total += (outside - np.maximum(count - high, 0.0) - np.maximum(low - count, 0.0)) * alive[at]
+    return total
+
+
+def sizes(problem: Problem, made: Candidates) -> Floats:
+    """Return what each candidate costs in MB: its data, and something for every change."""
+    if made.leads:
+        return np.full(len(made), problem.cost_mb)
+    cost = problem.as_follower[made.row, DISK] + 3 * problem.cost_mb
+    if made.back is not None and made.others is not None:
+        cost = cost + problem.as_follower[made.others.row[made.back], DISK] + 3 * problem.cost_mb
+    return np.asarray(cost)

@@ -1,0 +1,372 @@
+"""What a plan adds to a result: its tables, summary, findings and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.insight import failover, scenarios
+from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.plan import planner, proofs
+from engine.broker_load.plan.planner import Asked, BadPlan, NoPlan, Plan
+from engine.broker_load.plan.problem import NW_IN
+from engine.broker_load.plan.sequence import Standing, Step
+from engine.broker_load.plan.state import State
+from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.result.what_if_tables import broker_rows
+from engine.broker_load.tables import plan as tables
+from engine.core.reading import Problem as InputProblem
+from engine.core.view import Context, Finding, Headline, Inputs, Level
+
+FREE_LIMIT = 100_000
+"""Most replicas of a cluster in which free moves are looked for unasked."""
+
+
+def add(
+    model: Model, cluster: Cluster, inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
+    builder: ResultBuilder,
+) -> None:  # fmt: skip
+    """Add the plan that ``parameters`` ask for ``cluster``, or the reason why there is none."""
+    try:
+        want = planner.asked(parameters.plan)
+        _possible(model, cluster)
+        base = planner.joined(cluster, want.add, inputs.table("capacity"), parameters.allow_capacity_estimation)
+        problem = planner.problem_of(base, parameters, want)
+        drained = base.topology.alive & ~problem.alive
+        made = planner.make(problem, want, drained, (context.check, context.progress))
+    except BadPlan as error:
+        option, reason = error.args
+        builder.problems.append(InputProblem.at(f"-o {option}", "bad-option", reason))
+        builder.notes.append(f"no plan: {option}: {reason}")
+        return
+    except NoPlan as error:
+        builder.notes.append(f"no plan: {error}")
+        builder.findings.append(Finding("moderate", "plan", f"no plan: {error}"))
+        return
+    _tables(model, base, inputs, parameters, want, made, builder)
+    _tell(made, want, builder)
+
+
+def _possible(model: Model, cluster: Cluster) -> None:
+    """Raise NoPlan where loads are not known."""
+    if model.synthetic or not cluster.topology.size:
+        raise NoPlan("no topology: kafka-topics --describe gives it")
+    if not model.rounds and model.finished is None:
+        raise NoPlan("no window has samples: scrapes or samples give the loads")
+
+
+def _tables(
+    model: Model, base: Cluster, inputs: Inputs, parameters: BrokerLoadParameters, want: Asked, made: Plan,
+    builder: ResultBuilder,
+) -> None:  # fmt: skip
+    topology, problem = base.topology, made.problem
+    rows = np.array([step.row for step in made.steps], np.int64)
+    ids = topology.ids
+
+    def lists(each: list[list[int]]) -> pl.Series:
+        return pl.Series([ids[np.array(one, np.int64)].tolist() for one in each], dtype=pl.List(pl.Int32))
+
+    def id_of(index: int) -> int | None:
+        return int(ids[index]) if index >= 0 else None
+
+    before = [[one for one in step.before.replicas.tolist() if one >= 0] for step in made.steps]
+    sized = problem.sized
+    builder.frames["plan_steps"] = tables.PLAN_STEPS.frame(
+        {
+            "step": list(range(1, len(made.steps) + 1)),
+            "batch": [step.batch for step in made.steps],
+            "kind": [step.kind for step in made.steps],
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "from_broker": [id_of(step.source) for step in made.steps],
+            "to_broker": [id_of(step.target) for step in made.steps],
+            "replicas": lists(before),
+            "new_replicas": lists([step.replicas for step in made.steps]),
+            "leader": [id_of(step.before.leader) for step in made.steps],
+            "new_leader": [id_of(step.leader) for step in made.steps],
+            "moved_mb": [_mb(made, step.mb, step.free) for step in made.steps],
+            "seconds": [_mb(made, step.seconds, step.free) for step in made.steps],
+            "reason": [step.reason for step in made.steps],
+            "mends": ["|".join(step.settles) for step in made.steps],
+        }
+    )
+    builder.frames["plan_curve"] = _curve(made)
+    builder.frames["plan_goals"] = _goals(made)
+    builder.frames["plan_batches"] = tables.PLAN_BATCHES.frame(
+        {
+            "batch": [batch.number for batch in made.batches],
+            "steps": [batch.steps for batch in made.batches],
+            "moved_mb": [_mb(made, batch.mb, batch.busiest < 0) for batch in made.batches],
+            "busiest_broker": [id_of(batch.busiest) for batch in made.batches],
+            "seconds": [_mb(made, batch.seconds, batch.busiest < 0) for batch in made.batches],
+            "disk_peak_pct": [None if not sized or batch.peak is None else 100 * batch.peak for batch in made.batches],
+        }
+    )
+    after = placed_cluster(model, base, inputs.table("capacity"), parameters, made.placements())
+    fresh = np.isin(after.topology.ids, list(want.add))
+    states = ["NEW" if new else state for new, state in zip(fresh.tolist(), after.states, strict=True)]
+    builder.frames["plan_brokers"] = broker_rows(
+        tables.PLAN_BROKERS, base, after, after.sums, after.topology.alive, states, parameters
+    )
+
+
+def _mb(made: Plan, value: float, free: bool = False) -> float | None:
+    """Return MB or seconds; None where sizes are not known and something is copied."""
+    return value if made.problem.sized or free else None
+
+
+def placed_cluster(
+    model: Model, base: Cluster, capacity: pl.DataFrame, parameters: BrokerLoadParameters,
+    placements: Mapping[int, tuple[list[int], int]],
+) -> Cluster:  # fmt: skip
+    """Return ``base`` with other replicas and leaders (broker indices by partition), its loads computed as for a reassignment."""
+    ids = base.topology.ids
+    planned = {row: ids[np.array(replicas, np.int64)].tolist() for row, (replicas, _) in placements.items()}
+    elected = [row for row, (replicas, leader) in placements.items() if replicas[0] == leader]
+    done = scenarios.reassign(
+        model, base, planned, capacity, parameters.allow_capacity_estimation, parameters.cpu_weights, elected
+    )
+    return done.cluster
+
+
+def _curve(made: Plan) -> pl.DataFrame:
+    problem, brokers = made.problem, len(made.problem.alive)
+    known = not problem.cluster.missing
+    total, moves, leaders = 0.0, 0, 0
+    rows = set[int]()
+    names = [verdict.goal for verdict in made.verdicts]
+    out: dict[str, list[object]] = {name: [] for name in tables.PLAN_CURVE.schema}
+
+    def add_row(number: int, now: Standing) -> None:
+        racks = int(problem.counted[brokers:].sum())
+        line: dict[str, object] = {
+            "step": number, "moved_mb": _mb(made, total, not moves), "replica_moves": moves, "leader_moves": leaders,
+            "partitions": len(rows), "offline": now.offline, "goals_violated": int(now.violated.sum()),
+            "violated": "|".join(name for name, bad in zip(names, now.violated.tolist(), strict=True) if bad),
+            "balancedness": now.score(made.verdicts),
+            "survived_brokers": int(now.survived[:brokers].sum()) if known else None,
+            "brokers": int(problem.counted[:brokers].sum()),
+            "survived_racks": int(now.survived[brokers:].sum()) if known else None, "racks": racks,
+            "worst_headroom_pct": None if now.headroom is None else 100 * now.headroom,
+        }  # fmt: skip
+        for name, value in line.items():
+            out[name].append(value)
+
+    add_row(0, made.today)
+    for number, step in enumerate(made.steps, 1):
+        total += step.mb
+        moves += not step.free
+        leaders += step.leader != step.before.leader
+        rows.add(step.row)
+        add_row(number, step.after or made.today)
+    return tables.PLAN_CURVE.frame(out)
+
+
+def _goals(made: Plan) -> pl.DataFrame:
+    undecided, last = made.undecided, made.last
+    end = State(made.problem)
+    for place, (replicas, leader) in made.placements().items():
+        end.place(place, replicas, leader)
+    before, after = proofs.excesses(made.problem, made.first), proofs.excesses(made.problem, end)
+    out: dict[str, list[object]] = {name: [] for name in tables.PLAN_GOALS.schema}
+    for goal, verdict in enumerate(made.verdicts):
+        known = not undecided[goal]
+        row: dict[str, object] = {
+            "goal": verdict.goal, "hard": verdict.hard,
+            "violated_before": bool(made.today.violated[goal]) if known else None,
+            "violated_after": bool(last.violated[goal]) if known else None,
+            "offenders_before": int(made.today.offenders[goal]) if known else None,
+            "offenders_after": int(last.offenders[goal]) if known else None,
+            "excess_before": float(before[goal]) if known else None,
+            "excess_after": float(after[goal]) if known else None,
+            "reachable": goal not in made.why_not if known else None,
+            "why_not": made.why_not.get(goal, "") if known else verdict.detail or "cannot be decided",
+            "least_mb": made.least.get(goal),
+        }  # fmt: skip
+        for name, value in row.items():
+            out[name].append(value)
+    return tables.PLAN_GOALS.frame(out)
+
+
+def _amount(mb: float) -> str:
+    """Return MB or GB in words."""
+    return f"{mb / 1000:,.0f} GB" if mb >= 10_000 else f"{mb:,.0f} MB"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit a person would use."""
+    for unit, length in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def sentence(made: Plan) -> str:
+    """Return the plan in one sentence: what its free steps mend, and what the rest costs."""
+    if not made.steps:
+        return "the plan is cut before its first step" if made.cut else "nothing to do"
+    today, last, total = made.today, made.last, len(made.steps)
+    free = next((place for place, step in enumerate(made.steps) if not step.free), total)
+    hard = np.array([verdict.hard for verdict in made.verdicts])
+    if (today.violated & hard).any():  # all hard goals first, if that is free
+        standings = [step.after or today for step in made.steps[:free]]
+        free = next((place for place, now in enumerate(standings, 1) if not (now.violated & hard).any()), free)
+    parts = []
+    words = settled(made, today, made.steps[free - 1].after or today) if free else ""
+    if words:
+        parts.append(f"{plural(free, 'free step')} {words if free > 1 else _singular(words)}")
+    rest = total - free if words else total
+    if rest:
+        copied = sum(step.mb for step in made.steps)
+        cost = f" and {_amount(copied)}" if made.problem.sized and copied else ""
+        then = "do the rest" if words else settled(made, today, last) or "make goals and losses less bad"
+        parts.append(f"{rest} more{cost} {then}" if words else f"{plural(rest, 'step')}{cost} {then}")
+    decided = int((~made.undecided).sum())
+    return "; ".join(
+        [*parts, f"then {decided - int(last.violated.sum())} of {decided} goals hold{_survived(made, last)}"]
+    )
+
+
+def _singular(words: str) -> str:
+    """Return what one step does."""
+    return words.replace("mend ", "mends ", 1) if words.startswith("mend ") else words.replace("make ", "makes ", 1)
+
+
+def _survived(made: Plan, now: Standing) -> str:
+    """Return how many losses are survived, in words."""
+    counted, brokers = made.problem.counted, len(made.problem.alive)
+    if made.problem.cluster.missing or not counted.any():
+        return ""
+    kind = "rack" if made.problem.cluster.topology.racks_known else "host"
+    parts = [
+        f"{int(now.survived[part].sum())} of {plural(int(counted[part].sum()), noun + ' loss', 'es')}"
+        for part, noun in ((slice(0, brokers), "broker"), (slice(brokers, None), kind)) if counted[part].any()
+    ]  # fmt: skip
+    return f", {' and '.join(parts)} {'is' if counted.sum() == 1 else 'are'} survived"
+
+
+def settled(made: Plan, before: Standing, after: Standing) -> str:
+    """Return in words what is settled between two standings: ``mend both hard goals, make 2 broker losses survivable``."""
+    hard = np.array([verdict.hard for verdict in made.verdicts])
+    gone, parts, brokers = before.violated & ~after.violated, [], len(made.problem.alive)
+    if before.offline > after.offline:
+        parts.append(f"move {plural(before.offline - after.offline, 'replica')} that cannot stay")
+    firm, soft = int((gone & hard).sum()), int((gone & ~hard).sum())
+    goals = []
+    if firm:
+        every = not (after.violated & hard).any()
+        which = {1: "the", 2: "both"}.get(firm, f"all {firm}") if every else str(firm)
+        goals.append(f"{which} hard goal{'s' if firm > 1 else ''}")
+    if soft:
+        goals.append(plural(soft, "soft goal"))
+    if goals:
+        parts.append(f"mend {' and '.join(goals)}")
+    saved = after.survived & ~before.survived
+    kind = "rack" if made.problem.cluster.topology.racks_known else "host"
+    losses = [
+        plural(int(part.sum()), f"{noun} loss", "es")
+        for part, noun in ((saved[:brokers], "broker"), (saved[brokers:], kind)) if part.any()
+    ]  # fmt: skip
+    if losses:
+        parts.append(f"make {' and '.join(losses)} survivable")
+    return ", ".join(parts)
+
+
+def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
+    """Add summary, headline, findings and notes."""
+    today, last, problem = made.today, made.last, made.problem
+    seconds, copied = sum(batch.seconds for batch in made.batches), sum(step.mb for step in made.steps)
+    told = sentence(made)
+    builder.summary |= {
+        "plan": told,
+        "plan_steps": len(made.steps),
+        "plan_free_steps": sum(step.free for step in made.steps),
+        "plan_moved_mb": _mb(made, copied),
+        "plan_seconds": _mb(made, seconds),
+        "plan_goals_before": int(today.violated.sum()),
+        "plan_goals_after": int(last.violated.sum()),
+        "plan_losses_before": int((problem.counted & ~today.survived).sum()),
+        "plan_losses_after": int((problem.counted & ~last.survived).sum()),
+        "plan_least_mb": _mb(made, made.must),
+    }
+    level: Level = "ok" if not last.violated.any() else "moderate"
+    basis = f"{plural(len(made.batches), 'batch', 'es')}, {duration(seconds)} at {problem.parameters.plan_throttle_mbs:g} MB/s"
+    headline = Headline("plan", told, basis if copied else "no data is copied", level)
+    builder.outcome = headline
+    builder.headline.insert(0, headline)
+    builder.notes += [
+        f"{made.verdicts[goal].goal} cannot be met: {reason}" for goal, reason in sorted(made.why_not.items())
+    ]
+    builder.notes += made.lost
+    unsure = [verdict.goal for verdict in made.verdicts if verdict.violated is None]
+    if unsure:
+        builder.notes.append(f"not planned for: {', '.join(unsure)} ({problem.cluster.missing or 'undecided'})")
+    if not problem.sized:
+        builder.notes.append(
+            "sizes are unknown: the plan saves moves; kafka-log-dirs or scrapes of the log size give them"
+        )
+    if made.left_out:
+        builder.notes.append(f"{plural(made.left_out, 'step')} left out: each would make a hard goal worse")
+    if made.cut:
+        builder.notes.append(f"the plan is cut: {plural(made.cut, 'step')} not shown")
+    still = np.flatnonzero(problem.cluster.topology.leader < 0)
+    if len(still):
+        builder.notes.append(f"{plural(len(still), 'partition')} without a leader left alone")
+    builder.notes += _slow(made)
+    if want.drain and last.offline:
+        builder.findings.append(
+            Finding(
+                "severe", "drain", f"{plural(last.offline, 'replica')} found no place on the other brokers; add brokers"
+            )
+        )
+    first = problem.cluster.topology
+    elsewhere, _ = failover.preferred(first)
+    if len(elsewhere):
+        builder.notes.append(
+            f"{plural(len(elsewhere), 'partition')} not led by the first replica: with auto.leader.rebalance.enable Kafka "
+            "hands leadership back by itself (-o elect=all shows what that does)"
+        )
+
+
+def _slow(made: Plan) -> list[str]:
+    """Return a note on partitions whose copy never ends, as their leaders write faster than the throttle copies."""
+    throttle = made.problem.parameters.plan_throttle_mbs * 1024
+    rows = sorted({step.row for step in made.steps if not step.free})
+    slow = [row for row in rows if made.problem.as_leader[row, NW_IN] >= throttle]
+    if not slow:
+        return []
+    topology = made.problem.cluster.topology
+    name = f"{topology.topics[topology.topic[slow[0]]]}-{topology.partition[slow[0]]}"
+    return [
+        f"the copy of {plural(len(slow), 'partition')} never ends (first: {name}): it takes in more than the throttle of "
+        f"{made.problem.parameters.plan_throttle_mbs:g} MB/s; raise plan-throttle-mbs"
+    ]
+
+
+def free_steps(model: Model, cluster: Cluster, parameters: BrokerLoadParameters, context: Context) -> Finding | None:
+    """Return a finding on steps that copy nothing and mend a goal or a loss; None without any."""
+    replicas = int(cluster.sums.replicas.sum())
+    if model.synthetic or replicas > FREE_LIMIT or (not model.rounds and model.finished is None) or cluster.missing:
+        return None
+    try:
+        problem = planner.problem_of(cluster, parameters, Asked(True))
+    except (BadPlan, NoPlan):
+        return None
+    nobody = np.zeros(len(problem.alive), np.bool_)
+    made = planner.make(problem, Asked(True), nobody, (context.check, lambda part, text: None), free=True)
+    steps = needed(made)
+    if not steps:
+        return None
+    words = settled(made, made.today, steps[-1].after or made.today)
+    text = f"{plural(len(steps), 'free move')} (0 MB) would {words}: see -o plan=survive"
+    return Finding("moderate", "plan", text) if words else None
+
+
+def needed(made: Plan) -> list[Step]:
+    """Return the steps up to the last one that settles something."""
+    last = max((place for place, step in enumerate(made.steps) if step.settles), default=-1)
+    return made.steps[: last + 1]

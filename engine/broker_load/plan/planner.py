@@ -1,0 +1,277 @@
+"""A plan: what is asked, the search for it, its steps in order and what cannot be met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.cruise_control import cluster_model, goals
+from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.goals import Verdict
+from engine.broker_load.insight import failover
+from engine.broker_load.model import broker_capacity
+from engine.broker_load.model.topology import Flags
+from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.plan import limits, proofs, sequence
+from engine.broker_load.plan.limits import HARD
+from engine.broker_load.plan.problem import DISK, Problem, loads_of
+from engine.broker_load.plan.search import Search
+from engine.broker_load.plan.sequence import Batch, Standing, Step
+from engine.broker_load.plan.state import State
+from engine.broker_load.plan.survive import survive
+
+SMALL = 3_000
+"""Most partitions of a cluster for which plans are sought in two ways, of which the better one counts."""
+Report = Callable[[float, str], None]
+Context = tuple[Callable[[], None], Report]
+"""What raises if the plan is no longer wanted, and what is told how far it is."""
+
+
+class BadPlan(ValueError):
+    """Raised where what is asked names something wrong; the first argument is the option, the second the reason."""
+
+
+class NoPlan(ValueError):
+    """Raised where no plan can be made; the argument says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A plan for ``problem``: ``today`` and the ``steps`` in order, its ``batches``; ``why_not`` goals (by place of the 16)
+    cannot be met, ``lost`` losses, ``least`` MB in any case; steps ``left_out`` because they would harm, ``cut`` by request."""
+
+    problem: Problem
+    verdicts: list[Verdict]
+    today: Standing
+    steps: list[Step]
+    batches: list[Batch]
+    why_not: Mapping[int, str]
+    lost: list[str]
+    least: Mapping[int, float]
+    must: float
+    first: State
+    left_out: int = 0
+    cut: int = 0
+    new: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Standing:
+        """How the cluster stands at the end."""
+        return (self.steps[-1].after if self.steps else None) or self.today
+
+    @property
+    def undecided(self) -> Flags:
+        """[16] goals that cannot be decided."""
+        return np.array([verdict.violated is None for verdict in self.verdicts])
+
+    def placements(self, steps: list[Step] | None = None) -> dict[int, tuple[list[int], int]]:
+        """Return the replicas and leader (indices) of every changed partition after ``steps``, by default all."""
+        return {step.row: (step.replicas, step.leader) for step in (self.steps if steps is None else steps)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What ``plan`` asks: survival only or all goals, brokers to drain, and brokers to add with their racks."""
+
+    survive: bool
+    drain: tuple[int, ...] = ()
+    add: Mapping[int, str] = field(default_factory=dict)
+
+
+def asked(text: str) -> Asked:
+    """Read the option ``plan``. Raises BadPlan."""
+    kind, _, names = text.partition(":")
+    if kind in ("mend", "survive") and not names:
+        return Asked(kind == "survive")
+    words = [word.strip() for word in names.split(",") if word.strip()]
+    if kind not in ("drain", "add") or not words:
+        raise BadPlan("plan", f"{text!r} is not mend, survive, drain:ID,... or add:ID@RACK,...")
+    ids: dict[int, str] = {}
+    for word in words:
+        number, _, rack = word.partition("@")
+        if not re.fullmatch(r"[0-9]{1,9}", number) or (rack and kind == "drain"):
+            raise BadPlan("plan", f"{word!r} is no broker id")
+        ids[int(number)] = rack
+    return Asked(False, tuple(ids)) if kind == "drain" else Asked(False, (), ids)
+
+
+def joined(cluster: Cluster, new: Mapping[int, str], capacity: pl.DataFrame, estimate: bool) -> Cluster:
+    """Return the cluster with empty brokers ``new`` (rack by id) of the default capacity. Raises BadPlan for a known one."""
+    topology = cluster.topology
+    for number in new:
+        if number in topology.ids.tolist():
+            raise BadPlan("plan", f"broker {number} is in the cluster already")
+    if not new:
+        return cluster
+    ids = np.array(sorted([*topology.ids.tolist(), *new]), np.int32)
+    place = np.append(np.searchsorted(ids, topology.ids), -1).astype(np.int32)
+    old = {int(number): index for index, number in enumerate(topology.ids.tolist())}
+    hosts = [topology.hosts[old[one]] if one in old else f"broker-{one}" for one in ids.tolist()]
+    racks = [topology.racks[old[one]] if one in old else new[one] or f"broker-{one}" for one in ids.tolist()]
+    alive = np.array([bool(topology.alive[old[one]]) if one in old else True for one in ids.tolist()])
+    after = replace(
+        topology, ids=ids, hosts=tuple(hosts), racks=tuple(racks), alive=alive, leader=place[topology.leader],
+        replicas=place[topology.replicas],
+    )  # fmt: skip
+    found = broker_capacity.resolve(capacity, after, estimate)
+    if not cluster.capacities.file:
+        cores = found.cores.copy()
+        cores[after.index_of(topology.ids)] = cluster.capacities.cores
+        found = replace(found, cores=cores, cpu=cores * 100.0)
+    return replace(
+        cluster, topology=after, capacities=found, sums=cluster_model.sums(after, cluster.loads, single=True)
+    )
+
+
+def problem_of(cluster: Cluster, parameters: BrokerLoadParameters, want: Asked) -> Problem:
+    """Return what a plan starts from; drained brokers are dead. Raises BadPlan and NoPlan."""
+    if not limits.has_loads(cluster):
+        raise NoPlan("a load is not a number")
+    drained = _named(cluster, "plan", want.drain)
+    skipped, unknown = failover.select(cluster.topology, parameters.plan_skip_brokers)
+    if unknown:
+        raise BadPlan("plan-skip-brokers", f"{unknown[0]!r} is no broker, rack:NAME or host:NAME")
+    topology = cluster.topology
+    left = topology.alive & ~drained
+    if drained.any():
+        if not left.any():
+            raise BadPlan("plan", "all living brokers would be drained")
+        racks = len({topology.racks[index] for index in np.flatnonzero(left).tolist()})
+        before = len({topology.racks[index] for index in np.flatnonzero(topology.alive).tolist()})
+        widest = int(topology.count[topology.leader >= 0].max(initial=0))
+        if int(left.sum()) < widest or racks < min(widest, before):
+            raise BadPlan("plan", f"{widest} replicas per partition need more brokers or racks than the drain leaves")
+        cluster = replace(cluster, topology=replace(topology, alive=left))
+        topology = cluster.topology
+    lead, follow = loads_of(cluster)
+    movable = (topology.leader >= 0) & topology.leads.any(axis=1) & ~_stay(cluster, parameters)
+    broken = np.zeros(topology.brokers, np.bool_)
+    broken[np.unique(topology.replicas[topology.held & topology.offline])] = True
+    sized = "DISK" not in cluster.unknown and bool((lead[:, DISK] > 0).any())
+    mean = float(np.maximum(lead[:, DISK], 0.0).mean()) if len(lead) else 0.0
+    cost = (0.02 if parameters.plan_effort == "mb" else 1.0) * (mean if sized else 1.0)
+    return Problem(cluster, parameters, left & ~broken & ~skipped, movable, lead, follow, sized, max(cost, 1e-9))
+
+
+def _named(cluster: Cluster, option: str, ids: tuple[int, ...]) -> Flags:
+    marked, unknown = failover.select(cluster.topology, tuple(map(str, ids)))
+    if unknown:
+        raise BadPlan(option, f"broker {unknown[0]} is not in the cluster")
+    return marked
+
+
+def _stay(cluster: Cluster, parameters: BrokerLoadParameters) -> Flags:
+    """Return flags [P] of partitions that are not to change: of skipped topics, and rejected ones. Raises BadPlan."""
+    topology = cluster.topology
+    stay = np.zeros(len(topology.topics), np.bool_)
+    if parameters.plan_skip_topics:
+        try:
+            pattern = re.compile(parameters.plan_skip_topics)
+        except re.error as error:
+            raise BadPlan("plan-skip-topics", f"not a regular expression: {error}") from error
+        stay = np.array([bool(pattern.fullmatch(name)) for name in topology.topics], np.bool_)
+    flags = stay[topology.topic]
+    if parameters.plan_reject:
+        codes = {name: code for code, name in enumerate(topology.topics)}
+        for word in parameters.plan_reject:
+            topic, _, number = word.rpartition("-")
+            here = topology.topic == codes.get(topic, -1)
+            here &= topology.partition == (int(number) if number.isdecimal() and len(number) < 10 else -1)
+            if not here.any():
+                raise BadPlan("plan-reject", f"{word!r} is no partition of the cluster (topic-partition)")
+            flags |= here
+    return flags
+
+
+def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: bool = False) -> Plan:
+    """Search for a plan; ``free``: only changes that copy nothing."""
+    check, report = context
+    parameters = problem.parameters
+    verdicts = limits.listed(goals.verdicts(problem.cluster, parameters))
+    names = [verdict.goal for verdict in verdicts]
+    undecided = np.array([verdict.violated is None for verdict in verdicts])
+    first = State(problem)
+    why = {goal: reason for goal, reason in proofs.cannot(problem, first).items() if not undecided[goal]}
+    chased = ~undecided & ~np.isin(np.arange(limits.GOALS), [limits.MIN_LEADERS, *why])
+    can, lost = proofs.survivable(problem, first)
+    if problem.cluster.missing:
+        can = np.zeros_like(can)
+    ways = [_Way(chased, can, names, drained, want.survive, free)]
+    if not want.survive and not free and problem.cluster.topology.size <= SMALL:
+        ways.append(replace(ways[0], goals_first=True))
+    report(0.1, "looking for moves")
+    found = [way.search(problem, check) for way in ways]
+    best = min(found, key=lambda search: _worth(search, undecided, can))
+    report(0.6, "putting the steps in order")
+    today, steps, left_out = sequence.in_order(problem, best, names, undecided, check)
+    whole = len(steps)
+    steps = _cut(steps, parameters)
+    steps, batches = sequence.batched(problem, steps, parameters.plan_parallel, parameters.plan_throttle_mbs)
+    least = proofs.least_mb(problem, first, undecided)
+    must = proofs.must_copy(problem, first, least, chased & (HARD if want.survive else True))
+    return Plan(problem, verdicts, today, steps, batches, why, lost, least, must, first, left_out, whole - len(steps))
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """One way to search: survival before the soft goals, or after them."""
+
+    chased: Flags
+    reachable: Flags
+    names: list[str]
+    drained: Flags
+    only_survival: bool
+    free: bool
+    goals_first: bool = False
+
+    def search(self, problem: Problem, check: Callable[[], None]) -> Search:
+        """Return the placement found, with everything that changed."""
+        search = Search(State(problem), self.chased, check, free=self.free)
+        racks = problem.parameters.plan_survive == "rack"
+        every = np.ones(limits.GOALS, np.bool_)
+        if not self.free:
+            search.rescue(self.drained)
+            search.spread()
+        search.mend(self.names, HARD)
+        if self.goals_first:
+            search.mend(self.names, every)
+            search.take_back()
+            search.take_back(strict=False)
+        if problem.parameters.plan_survive != "none":
+            survive(search, racks, self.reachable)
+        if not self.only_survival:
+            search.guarded = self.goals_first
+            search.mend(self.names, every)
+            if problem.parameters.plan_survive != "none":
+                survive(search, racks, self.reachable, careful=True)
+        search.take_back()
+        if not self.only_survival:
+            search.take_back(strict=False)
+        return search
+
+
+def _worth(search: Search, undecided: Flags, can: Flags) -> tuple[float, ...]:
+    """Return how bad an end is: what is offline, hard goals, goals and losses together, goals, and MB."""
+    state = search.state
+    missed = state.offenders(undecided) > 0
+    lost = int((can & ~state.survival().survived)[: len(search.problem.alive)].sum())
+    copied = sum(search.copied(placed) for placed in search.before.values())
+    return float(state.offline.sum()), int(missed[HARD].sum()), int(missed.sum()) + lost, int(missed.sum()), copied
+
+
+def _cut(steps: list[Step], parameters: BrokerLoadParameters) -> list[Step]:
+    """Return the steps up to the most steps and MB asked for."""
+    steps = steps[: parameters.plan_max_steps] if parameters.plan_max_steps else steps
+    if not parameters.plan_max_mb:
+        return steps
+    total = np.cumsum([step.mb for step in steps])
+    return steps[: int(np.searchsorted(total, parameters.plan_max_mb, side="right"))]
+
+
+def ids_of(problem: Problem, brokers: list[int]) -> list[int]:
+    """Return the ids of broker indices."""
+    return [int(one) for one in problem.cluster.topology.ids[np.array(brokers, np.int64)].tolist()] if brokers else []

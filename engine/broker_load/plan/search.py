@@ -1,0 +1,348 @@
+"""The search for a better placement, without random numbers: what must move, racks, the goals in order, and what can stay.
+
+Each step takes the change that mends most per MB and harms no goal of a higher priority. See "Plans" in
+docs/models/broker-load.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.broker_load.model.topology import Flags, Floats, Longs
+from engine.broker_load.plan import candidates, limits
+from engine.broker_load.plan.candidates import Candidates
+from engine.broker_load.plan.limits import COLUMN, HARD, PLACE, RACK, TOPIC
+from engine.broker_load.plan.problem import CPU, DISK, LEADER_IN, LEADERS, LIVING, NW_OUT, Problem
+from engine.broker_load.plan.state import Placed, State
+
+AT_ONCE, PER = 48, 2_000
+"""Most changes taken of one evaluation, each checked again before it is kept, and the replicas per each such change: one
+at a time is best, and slow in a large cluster."""
+PASSES = 3
+EPSILON = 1e-9
+LED = (CPU, NW_OUT, LEADERS, LEADER_IN)
+"""Sums that a change of leadership alone moves."""
+
+Change = tuple[int, list[int], int]
+"""A partition, its replicas in order, and its leader."""
+
+
+@dataclass
+class Search:
+    """A state that is being mended. ``chased`` [16] goals that can be met; ``guarded`` whether no loss may become worse;
+    ``free`` whether nothing may be copied; ``reasons`` why each changed partition changed first."""
+
+    state: State
+    chased: Flags
+    check: Callable[[], None] = lambda: None
+    guarded: bool = False
+    free: bool = False
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.before: dict[int, Placed] = {}
+        self.now = self.state.totals()
+        self.at_once = int(np.clip((self.state.lists >= 0).sum() // PER, 1, AT_ONCE))
+        self.lost = self.loss() if self.guarded else 0.0
+
+    @property
+    def problem(self) -> Problem:
+        """What is being mended."""
+        return self.state.problem
+
+    def guard(self) -> None:
+        """Let no later change make a loss worse."""
+        self.guarded, self.lost = True, self.loss()
+
+    def loss(self) -> float:
+        """Return how far survivors are over their thresholds, summed over all losses, with 1 for each that is not survived."""
+        survival = self.state.survival()
+        return float(survival.over.sum() + (~survival.survived & self.problem.counted).sum())
+
+    # -- changes ----------------------------------------------------------------------------------------------------------
+
+    def attempt(self, changes: list[Change], reason: str, fine: Callable[[Floats], bool]) -> bool:
+        """Make the changes if the totals [16] afterwards are ``fine`` and, where guarded, no loss becomes worse.
+
+        Where losses are in the way, the followers are tried in another order: that decides who takes over.
+        """
+        if self._attempt(changes, reason, fine):
+            return True
+        if not self.guarded:
+            return False
+        turned = [(row, [*replicas[:1], *replicas[2:], *replicas[1:2]], leader) for row, replicas, leader in changes]
+        return self._attempt(turned, reason, fine)
+
+    def _attempt(self, changes: list[Change], reason: str, fine: Callable[[Floats], bool]) -> bool:
+        held = [self.state.place(*change) for change in changes]
+        totals = self.state.totals()
+        kept = fine(totals)
+        if kept and self.guarded:
+            lost = self.loss()
+            kept = lost <= self.lost + EPSILON
+            self.lost = lost if kept else self.lost
+        if not kept:
+            for placed in reversed(held):
+                self.state.restore(placed)
+            return False
+        self.now = totals
+        for placed in held:
+            self.before.setdefault(placed.row, placed)
+            self.reasons.setdefault(placed.row, reason)
+        return True
+
+    def best(self, made: Candidates) -> tuple[tuple[float, float], int] | None:
+        """Return the candidate that harms hard goals least, then soft ones and the balance; and by how much."""
+        if not len(made):
+            return None
+        (hard, soft), order = self._ranked(made)
+        place = int(order[0])
+        return (float(hard[place]), float(soft[place])), place
+
+    def _ranked(self, made: Candidates) -> tuple[tuple[Floats, Floats], Longs]:
+        """Return how far hard and soft goals [M] are missed more with each candidate, and the candidates, best first."""
+        change, distance = candidates.effect(self.state, made, self.state.excess())
+        hard = np.maximum(change[HARD], 0.0).sum(axis=0)
+        soft = change[self.chased & ~HARD].sum(axis=0) + 0.05 * distance
+        return (hard, soft), np.lexsort((made.target, soft, hard))
+
+    # -- what must move ---------------------------------------------------------------------------------------------------
+
+    def rescue(self, drained: Flags) -> None:
+        """Give every replica that is offline or on a drained broker a new place, the largest first."""
+        problem, state = self.problem, self.state
+        rows = np.flatnonzero((state.offline > 0) & problem.movable)
+        for row in rows[np.argsort(-problem.as_follower[rows, DISK], kind="stable")].tolist():
+            self.check()
+            for _ in range(int(state.offline[row])):
+                gone = np.flatnonzero((state.lists[row] >= 0) & ((state.codes[row] & LIVING) == 0))
+                where = state.lists[row, gone[0]]
+                if not self._rescue(row, int(gone[0]), "drain" if drained[where] else "offline"):
+                    break
+
+    def _rescue(self, row: int, position: int, reason: str) -> bool:
+        """Move one replica; if it leads, another one may lead instead."""
+        state, targets = self.state, np.flatnonzero(self.problem.places).astype(np.int32)
+        options: list[tuple[tuple[float, float], list[Change]]] = []
+        leader, held = int(state.leader[row]), int(state.lists[row, position])
+        leads: list[Change | None] = [None]
+        if leader == held:
+            spare = candidates.leaderships(state, leader, away=True)
+            mine = spare.take(spare.row == row)
+            leads += [mine.changes(state, one)[0] for one in range(len(mine))]
+        for change in leads:
+            placed = None if change is None else state.place(*change)
+            place = int(np.flatnonzero(state.lists[row] == held)[0])
+            made = candidates.moves(state, np.array([row]), np.array([place]), targets)
+            found = self.best(made)
+            if found is not None:
+                options.append((found[0], made.changes(state, found[1])))
+            if placed is not None:
+                state.restore(placed)
+        if not options:
+            return False
+        return self.attempt(min(options, key=lambda option: option[0])[1], reason, lambda totals: True)
+
+    def spread(self) -> None:
+        """Give each partition with two replicas in one rack a rack of its own for each: a follower moves.
+
+        Some partitions are looked at together, as long as few of all replicas move at once.
+        """
+        problem, state = self.problem, self.state
+        targets = np.flatnonzero(problem.places).astype(np.int32)
+        fit = np.flatnonzero(state.broken & problem.movable & problem.rack_wide & (state.offline == 0))
+        while len(fit):
+            self.check()
+            rows, later = fit[: self.at_once], fit[self.at_once :]
+            racks = np.append(problem.racks, -1)[state.lists[rows]]
+            shared = (racks[:, :, None] == racks[:, None, :]).sum(axis=2) > 1
+            at, position = np.nonzero(shared & (racks >= 0) & (state.lists[rows] != state.leader[rows, None]))
+            made = candidates.moves(state, rows[at], position, targets)
+            again = []
+            for row, one in self.best_of_each(made):
+                if self.attempt(made.changes(state, one), "RackAwareGoal", lambda totals: self._no_worse(totals, HARD)):
+                    again += [row] if state.broken[row] else []
+            fit = np.concatenate([np.array(again, np.int64), later])
+
+    def best_of_each(self, made: Candidates) -> list[tuple[int, int]]:
+        """Return each partition with its best candidate, judged as in ``best``."""
+        if not len(made):
+            return []
+        order = self._ranked(made)[1]
+        rows, first = np.unique(made.row[order], return_index=True)
+        return list(zip(rows.tolist(), order[first].tolist(), strict=True))
+
+    def _no_worse(self, totals: Floats, which: Flags) -> bool:
+        return bool((totals[which] <= self.now[which] + EPSILON).all())
+
+    # -- goals ------------------------------------------------------------------------------------------------------------
+
+    def mend(self, names: list[str], only: Flags) -> None:
+        """Mend the goals ``only`` [16] in their order, at most a few times over."""
+        for _ in range(PASSES):
+            start = self.now.copy()
+            for goal in np.flatnonzero(only & self.chased).tolist():
+                if goal != RACK:
+                    self._goal(goal, names[goal])
+            if (np.abs(self.now - start) <= EPSILON).all() or not self.now[only & self.chased].any():
+                return
+
+    def _goal(self, goal: int, name: str) -> None:
+        stuck: set[tuple[int, int]] = set()
+        while True:
+            self.check()
+            excess = self._by_broker(goal)
+            for topic, broker in stuck:
+                excess[topic, broker] = 0.0
+            if excess.max(initial=0.0) <= EPSILON:
+                return
+            topic, broker = (int(place) for place in np.unravel_index(int(np.argmax(excess)), excess.shape))
+            if not any(self._take(made, goal, name, topic, broker) for made in self._offers(goal, topic, broker)):
+                stuck.add((topic, broker))
+
+    def _by_broker(self, goal: int) -> Floats:
+        """Return how far each broker is outside a goal: [1, B], of topics [T, B]."""
+        state = self.state
+        if goal != TOPIC:
+            return state.excess()[goal == PLACE]
+        low, high = state.topic_low[:, None], state.topic_high[:, None]
+        return (np.maximum(state.topics - high, 0.0) + np.maximum(low - state.topics, 0.0)) * self.problem.alive
+
+    def _offers(self, goal: int, topic: int, broker: int) -> Iterator[Candidates]:
+        """Yield changes that may help ``broker``, the cheapest kind first: leaderships, moves, swaps."""
+        state, problem = self.state, self.problem
+        me = np.array([broker], np.int32)
+        if goal == TOPIC:
+            if self.free:
+                return
+            over = bool(state.topics[topic, broker] > state.topic_high[topic])
+            rows, positions = candidates.replicas_on(
+                state, me if over else np.flatnonzero(state.topics[topic] > 0).astype(np.int32)
+            )
+            mine = (problem.cluster.topology.topic[rows] == topic) & (over | (state.lists[rows, positions] != broker))
+            yield candidates.moves(
+                state, rows[mine], positions[mine], np.flatnonzero(problem.places).astype(np.int32) if over else me
+            )
+            return
+        place = int(np.flatnonzero(goal == PLACE)[0])
+        column = int(COLUMN[place])
+        over = bool(state.sums[column, broker] > state.bounds.high[place, broker])
+        if column in LED:
+            yield candidates.leaderships(state, broker, away=over)
+        if self.free:
+            return
+        full = state.sums[column] * problem.even(state.sums)[min(column, 3)] if column < 4 else state.sums[column]
+        order = np.argsort(full if over else -full, kind="stable").astype(np.int32)
+        others = order[(order != broker) & problem.alive[order]]
+        if over:
+            rows, positions = candidates.replicas_on(state, me)
+            targets = others[problem.places[others]]
+        else:
+            rows, positions = candidates.replicas_on(state, others)
+            targets = me[problem.places[me]]
+            rank = np.argsort(np.argsort(-full, kind="stable"))[state.lists[rows, positions]]
+            best = np.argsort(rank, kind="stable")
+            rows, positions = rows[best], positions[best]
+        matters = candidates.loads_at(state, rows, positions)[:, column] > 0
+        rows, positions = rows[matters], positions[matters]
+        fewest = max(candidates.MOST // max(len(rows), 1), 8)
+        yield candidates.moves(state, rows, positions, targets[:fewest])
+        near = others[problem.places[others]][: candidates.NEAR]
+        if len(near) and problem.places[broker]:
+            yield candidates.swaps(state, broker, near, column, 1 if over else -1)
+
+    def _take(self, made: Candidates, goal: int, name: str, topic: int, broker: int) -> bool:
+        """Make the best of the candidates, as long as ``broker`` needs them; return whether any was made."""
+        if goal != TOPIC:
+            made = candidates.promising(self.state, made, int(np.flatnonzero(goal == PLACE)[0]))
+        if not len(made):
+            return False
+        change, distance = candidates.effect(self.state, made, self.state.excess())
+        before = np.arange(limits.GOALS) < goal
+        held = HARD | (before & self.chased)
+        gain = -change[goal]
+        fit = np.flatnonzero((gain > EPSILON) & (change[held] <= EPSILON).all(axis=0))
+        value = 3 * gain - change[~held & self.chased & (np.arange(limits.GOALS) != goal)].sum(axis=0) - 0.05 * distance
+        cost = candidates.sizes(self.problem, made)
+        score = np.where(value > 0, value / cost, value * cost)[fit]
+        made_one = False
+        order = fit[np.lexsort((made.target[fit], made.row[fit], -score))]
+        _, first = np.unique(made.row[order], return_index=True)  # the best of each partition
+        for one in order[np.sort(first)][: self.at_once].tolist():
+            fine = self._helps(goal, held)
+            if not self.still(made, one):
+                continue
+            made_one |= self.attempt(made.changes(self.state, one), name, fine)
+            if made_one and self._by_broker(goal)[topic, broker] <= EPSILON:
+                break
+        return made_one
+
+    def _helps(self, goal: int, held: Flags) -> Callable[[Floats], bool]:
+        return lambda totals: bool(totals[goal] < self.now[goal] - EPSILON) and self._no_worse(totals, held)
+
+    def still(self, made: Candidates, one: int) -> bool:
+        """Return whether a candidate's replicas are still where they were when it was found, and its targets free."""
+        row, position = int(made.row[one]), int(made.position[one])
+        here = self.state.lists[row].tolist()
+        if made.leads:
+            fresh = here[position] == made.target[one] and self.state.leader[row] == made.source[one]
+        else:
+            fresh = here[position] == made.source[one] and int(made.target[one]) not in here
+        if made.back is not None and made.others is not None:
+            fresh = fresh and self.still(made.others, int(made.back[one]))
+        return bool(fresh)
+
+    # -- what can stay ----------------------------------------------------------------------------------------------------
+
+    def take_back(self, strict: bool = True) -> None:
+        """Put changed partitions back where they were, the dearest first, if nothing becomes worse.
+
+        Not ``strict``: what a goal misses may grow if it is missed anyway, but no broker may leave its limits.
+        """
+        state = self.state
+        moved = {row: self.copied(placed) for row, placed in self.before.items()}
+        for row in sorted(moved, key=lambda row: (-moved[row], row)):
+            self.check()
+            if self._had_to(self.before[row]):
+                continue
+            offline, offenders = int(state.offline[row]), np.zeros(0) if strict else self._missed()
+            held = state.placed(row)
+            state.restore(self.before[row])
+            totals = state.totals()
+            kept = state.offline[row] <= offline and totals[RACK] <= self.now[RACK]
+            if strict or not kept:
+                kept = kept and self._no_worse(totals, self.chased | HARD)
+            else:
+                missed = self._missed()
+                kept = self._no_worse(totals, HARD) and bool((missed <= offenders)[self.chased].all())
+            if kept and self.guarded:
+                lost = self.loss()
+                kept = lost <= self.lost + EPSILON
+                self.lost = lost if kept else self.lost
+            if kept:
+                self.now = totals
+                del self.before[row], self.reasons[row]
+            else:
+                state.restore(held)
+
+    def _had_to(self, placed: Placed) -> bool:
+        """Return whether a replica was offline or two in one rack, so that the old place cannot be right."""
+        held = placed.replicas >= 0
+        racks = self.problem.racks[placed.replicas[held]].tolist()
+        dead = bool(((placed.codes[held] & LIVING) == 0).any())
+        return dead or (len(set(racks)) < len(racks) and not self.state.broken[placed.row])
+
+    def _missed(self) -> Floats:
+        """Return how many brokers or topics are outside each of the 16 goals."""
+        count = np.zeros(limits.GOALS)
+        count[PLACE] = (self.state.excess() > EPSILON).sum(axis=1)
+        count[TOPIC] = (self.state.topic_excess > EPSILON).sum()
+        return count
+
+    def copied(self, placed: Placed) -> float:
+        """Return how many MB are copied from how a partition was ``placed`` to how it is now."""
+        new = set(self.state.lists[placed.row].tolist()) - set(placed.replicas.tolist())
+        return len(new) * max(float(self.problem.as_follower[placed.row, DISK]), 0.0)

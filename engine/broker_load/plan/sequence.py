@@ -1,0 +1,245 @@
+"""The steps of a plan in an order in which each is legal and none makes a hard goal worse, with the standing after each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.broker_load.cruise_control.goals import Verdict, balancedness
+from engine.broker_load.model.topology import Flags, Longs
+from engine.broker_load.plan.limits import GOALS, HARD
+from engine.broker_load.plan.problem import DISK, LIVING, Problem
+from engine.broker_load.plan.search import EPSILON, Search
+from engine.broker_load.plan.state import Placed, State
+
+MUST = ("offline", "drain")
+"""Reasons of replicas that have to move, whatever that does to the goals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the cluster stands: ``offline`` replicas, ``offenders`` [16] per goal, what is ``violated`` [16], losses
+    ``survived`` [E], the least ``headroom`` to a threshold after a single loss as a share, None unknown."""
+
+    offline: int
+    offenders: Longs
+    violated: Flags
+    survived: Flags
+    headroom: float | None
+
+    def score(self, verdicts: list[Verdict]) -> float:
+        """Return Cruise Control's balancedness of what is violated."""
+        pairs = zip(verdicts, self.violated.tolist(), strict=True)
+        return balancedness([replace(verdict, violated=bad) for verdict, bad in pairs])
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of one partition by one replica at most: ``before`` and the new ``replicas`` and ``leader``, of ``kind`` move,
+    lead or order; ``mb`` to copy from broker ``source`` to ``target`` (-1 unless it moves); ``settles`` in words; and how the
+    cluster stands ``after`` it. ``batch`` and ``seconds`` of its copy."""
+
+    kind: str
+    row: int
+    before: Placed
+    replicas: list[int]
+    leader: int
+    reason: str
+    source: int = -1
+    target: int = -1
+    mb: float = 0.0
+    settles: tuple[str, ...] = ()
+    after: Standing | None = None
+    batch: int = 1
+    seconds: float = 0.0
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is copied."""
+        return self.kind != "move"
+
+
+def standing(state: State, undecided: Flags) -> Standing:
+    """Return how the cluster stands, judged by the true limits; goals ``undecided`` [16] count as kept."""
+    offline = int(state.offline.sum())
+    offenders = state.offenders(undecided)
+    violated = offenders > 0
+    if offline:
+        violated |= ~undecided & (np.arange(GOALS) != GOALS - 1)  # the last one moves leaders only
+    survival = state.survival()
+    alive = survival.headroom[: len(state.problem.alive)].ravel()
+    least = float(np.min(alive[np.isfinite(alive)], initial=np.inf))
+    survived = survival.survived & state.problem.counted
+    return Standing(offline, offenders, violated, survived, least if np.isfinite(least) else None)
+
+
+def split(problem: Problem, before: Placed, after: Placed, reason: str) -> Iterator[Step]:
+    """Yield the steps from one placement of a partition to another, one replica at a time; the leader comes first."""
+    row, now = before.row, [broker for broker in before.replicas.tolist() if broker >= 0]
+    target = [broker for broker in after.replicas.tolist() if broker >= 0]
+    codes = dict(zip(before.replicas.tolist(), before.codes.tolist(), strict=True))
+    leader, last = before.leader, after.leader
+    gone, new = [b for b in now if b not in target], [b for b in target if b not in now]
+    if last != leader and last in now and leader not in gone:
+        now = target if not gone else [last, *(broker for broker in now if broker != last)]
+        leader = last
+        yield Step("lead", row, before, now, leader, reason)
+    gone.sort(key=lambda broker: bool(codes[broker] & LIVING))  # offline replicas first
+    if leader in gone and last in new:
+        new = _paired(gone, new, leader, last)
+    size = max(float(problem.as_follower[row, DISK]), 0.0)
+    for number, (source, destination) in enumerate(zip(gone, new, strict=True)):
+        now = [destination if broker == source else broker for broker in now]
+        if source == leader:
+            leader = last if last in now else next((b for b in now if codes.get(b, LIVING) & LIVING), destination)
+        now = [leader, *(broker for broker in now if broker != leader)] if leader >= 0 else now
+        if number == len(gone) - 1 and leader == last:
+            now = target
+        yield Step("move", row, before, now, leader, reason, source, destination, size)
+    if leader != last:
+        yield Step("lead", row, before, target, last, reason)
+    elif now != target:
+        yield Step("order", row, before, target, last, reason)
+
+
+def _paired(gone: list[int], new: list[int], leader: int, last: int) -> list[int]:
+    """Return the new brokers in the order of those that they replace: the next leader takes the leader's place."""
+    rest = iter(broker for broker in new if broker != last)
+    return [last if broker == leader else next(rest) for broker in gone]
+
+
+def _rank(step: Step) -> tuple[int, float, int]:
+    """Return where a step comes: what must move, what is free, racks, hard goals, the others, survival."""
+    if step.reason in MUST:
+        return 0, -step.mb, step.row
+    hard = step.reason in _HARD_NAMES
+    survives = step.reason.startswith("Survive")
+    if step.free:
+        return 1 if hard else 2 if survives else 3, 0.0, step.row
+    return 4 if step.reason == "RackAwareGoal" else 5 if hard else 7 if survives else 6, step.mb, step.row
+
+
+_HARD_NAMES = frozenset({
+    "RackAwareGoal", "ReplicaCapacityGoal", "DiskCapacityGoal", "NetworkInboundCapacityGoal",
+    "NetworkOutboundCapacityGoal", "CpuCapacityGoal",
+})  # fmt: skip
+
+
+def in_order(
+    problem: Problem, search: Search, names: list[str], undecided: Flags, check: Callable[[], None]
+) -> tuple[Standing, list[Step], int]:
+    """Return the standing today, the steps from today to what was found, and how many had to be left out.
+
+    A step that would make a hard goal worse waits for another one.
+    """
+    state = State(problem, slack=0.0)
+    today = now = standing(state, undecided)
+    every = [
+        list(split(problem, placed, search.state.placed(row), search.reasons[row]))
+        for row, placed in sorted(search.before.items())
+    ]
+    waiting = _ordered(every)
+    done: list[Step] = []
+    totals = state.totals()
+    while waiting:
+        left: list[Step] = []
+        held: set[int] = set()
+        for step in waiting:
+            check()
+            placed = state.place(step.row, step.replicas, step.leader) if step.row not in held else None
+            after = state.totals() if placed is not None else totals
+            worse = bool((after[HARD] > totals[HARD] + EPSILON).any()) and step.reason not in MUST
+            if placed is None or worse:
+                if placed is not None:
+                    state.restore(placed)
+                held.add(step.row)
+                left.append(step)
+                continue
+            then = standing(state, undecided)
+            done.append(replace(step, before=placed, settles=_settled(problem, names, now, then), after=then))
+            totals, now = after, then
+        if len(left) == len(waiting):
+            return today, done, len(left)
+        waiting = left
+    return today, done, 0
+
+
+def _ordered(every: list[list[Step]]) -> list[Step]:
+    """Return all steps by rank; those of one partition stay in their order."""
+    keyed: list[tuple[tuple[int, float, int], int, Step]] = []
+    for steps in every:
+        rank = (0, 0.0, 0)
+        for place, step in enumerate(steps):
+            rank = _rank(step) if not place else max(rank, _rank(step))
+            keyed.append((rank, place, step))
+    return [step for _, _, step in sorted(keyed, key=lambda entry: entry[:2])]
+
+
+def _settled(problem: Problem, names: list[str], before: Standing, after: Standing) -> tuple[str, ...]:
+    """Return the goals and losses that are settled by a step."""
+    goals = [names[goal] for goal in np.flatnonzero(before.violated & ~after.violated).tolist()]
+    losses = [event_name(problem, event) for event in np.flatnonzero(after.survived & ~before.survived).tolist()]
+    return (*goals, *(f"loss of {name}" for name in losses))
+
+
+def event_name(problem: Problem, event: int) -> str:
+    """Return what dies in an event, as table ``failures`` calls it."""
+    topology = problem.cluster.topology
+    if event < topology.brokers:
+        return f"broker {topology.ids[event]}"
+    return f"{'rack' if topology.racks_known else 'host'} {topology.racks_index[0][event - topology.brokers]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Steps that may run together: ``number``, how many ``steps``, ``mb`` to copy, the broker index that copies most (-1 none),
+    ``seconds`` it takes, and how full the fullest disk gets meanwhile (a share, None unknown)."""
+
+    number: int
+    steps: int
+    mb: float
+    busiest: int
+    seconds: float
+    peak: float | None
+
+
+def batched(problem: Problem, steps: list[Step], parallel: int, throttle: float) -> tuple[list[Step], list[Batch]]:
+    """Cut the steps into batches in their order: a partition once in each, at most ``parallel`` copies per broker, and room on
+    every disk for all that arrive before anything leaves. ``throttle``: MB/s per broker."""
+    disk = State(problem).sums[DISK].copy()
+    room = problem.room[DISK]
+    out: list[Step] = []
+    batches: list[Batch] = []
+    start = 0
+    while start < len(steps):
+        rows, copies = set[int](), np.zeros(len(disk), np.int64)
+        came, sent, left = np.zeros(len(disk)), np.zeros(len(disk)), np.zeros(len(disk))
+        end = start
+        while end < len(steps):
+            step = steps[end]
+            leader = step.before.leader
+            ends = [step.target, leader if leader >= 0 else step.source] if step.kind == "move" else []
+            full = bool(ends) and disk[step.target] + came[step.target] + step.mb > room[step.target]
+            if end > start and (step.row in rows or full or any(copies[one] >= parallel for one in ends)):
+                break
+            rows.add(step.row)
+            if ends:
+                copies[ends] += 1
+                came[step.target] += step.mb
+                sent[ends[1]] += step.mb
+                left[step.source] += step.mb
+            end += 1
+        busy = np.maximum(came, sent)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(problem.alive & np.isfinite(room), (disk + came) / room, np.nan)
+        most = int(np.argmax(busy)) if busy.any() else -1
+        seconds = float(busy.max(initial=0.0)) / throttle
+        peak = None if np.isnan(share).all() else float(np.nanmax(share))
+        number = len(batches) + 1
+        batches.append(Batch(number, end - start, float(came.sum()), most, seconds, peak))
+        out += [replace(step, batch=number, seconds=step.mb / throttle) for step in steps[start:end]]
+        disk += came - left
+        start = end
+    return out, batches

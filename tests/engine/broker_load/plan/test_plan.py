@@ -1,0 +1,194 @@
+"""Plans: every step checked by other means, what cannot be met, what is asked wrongly, and the files read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from engine.broker_load.plan import export
+from engine.broker_load.view import VIEW
+from engine.core.parameters import Attachment, parse
+from engine.core.view import Inputs, Result
+from tests.engine.broker_load.clusters import KB, MB, Cluster
+from tests.engine.broker_load.inputs import compute, read
+from tests.engine.broker_load.plan.checker import GOALS, check
+from tests.reference import reference
+
+EQUAL = (
+    "cpu_pct",
+    "disk_mb",
+    "leader_nw_in_kbs",
+    "follower_nw_in_kbs",
+    "nw_out_kbs",
+    "pnw_out_kbs",
+    "leaders",
+    "replicas",
+)
+
+
+def made(folder: Path, brokers: int, racks: int, partitions: int, seed: int, spread: bool = False) -> Inputs:
+    """A random cluster: replicas anywhere (or one a rack, where ``spread``), the leader first; loads of every size."""
+    rng = np.random.default_rng(seed)
+    cluster = Cluster(folder, tuple(range(1, brokers + 1)))
+    cluster.racks = {broker: f"r{broker % racks}" for broker in cluster.ids}
+    factor = int(rng.integers(1, min(3, racks) + 1))
+    rates: dict[tuple[int, str], float] = {}
+    sizes = rng.lognormal(3, 1, partitions) * MB
+    for number in range(partitions):
+        topic = f"t{number % max(partitions // 4, 1)}"
+        held = rng.permutation(cluster.ids).tolist()
+        if spread:
+            held = [next(b for b in held if cluster.racks[b] == f"r{rack}") for rack in rng.permutation(racks).tolist()]
+        held = held[:factor]
+        cluster.partition(topic, number, held[0], "|".join(map(str, held)))
+        rates[held[0], topic] = rates.get((held[0], topic), 0.0) + float(rng.lognormal(4, 1)) * KB
+        for broker in held:
+            cluster.size(broker, topic, number, float(sizes[number]))
+    for (broker, topic), rate in rates.items():
+        cluster.rate(broker, topic, rate, rate * float(rng.uniform(0, 3)))
+    for broker in cluster.ids:
+        into = sum(rate for (who, _), rate in rates.items() if who == broker)
+        cluster.totals(broker, float(rng.uniform(0.2, 0.9)) if into else 0.01, bytes_in=into, bytes_out=into * 1.5)
+    disk = sizes.sum() * factor / MB / brokers / float(rng.uniform(0.3, 0.75))
+    net = sum(rates.values()) / KB * factor * 2 / brokers / float(rng.uniform(0.3, 0.7))
+    cluster.capacity = {"-1": {"DISK": str(disk), "CPU": {"num.cores": "8"}, "NW_IN": str(net), "NW_OUT": str(net)}}
+    return read(cluster.write())
+
+
+def plan(inputs: Inputs, ask: str, *more: tuple[str, Any]) -> Result:
+    return compute(inputs, ("plan", ask), ("min-samples", "1"), *more)
+
+
+KINDS = st.sampled_from(["mend", "survive", "drain"])
+
+
+@settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(
+    st.integers(3, 6),
+    st.integers(1, 3),
+    st.integers(1, 16),
+    st.integers(0, 2**31),
+    st.sampled_from(["mend", "survive", "drain"]),
+)
+def test_every_step_is_legal_exact_and_the_same_again(
+    tmp_path_factory: pytest.TempPathFactory, brokers: int, racks: int, partitions: int, seed: int, kind: str
+) -> None:
+    inputs = made(tmp_path_factory.mktemp("cluster"), brokers, racks, partitions, seed)
+    ask = "drain:1" if kind == "drain" else kind
+    result, again = plan(inputs, ask), plan(inputs, ask)
+    if "plan_steps" not in result.tables:
+        assert kind == "drain" and any(problem.kind == "bad-option" for problem in result.problems)
+        return
+    assert result.tables["plan_steps"].equals(again.tables["plan_steps"])
+    check(compute(inputs, ("min-samples", "1")), result, (1,) if kind == "drain" else ())
+    last = result.tables["plan_curve"].row(-1, named=True)
+    for row in result.tables["plan_goals"].to_dicts():
+        assert row["violated_after"] is (row["goal"] in last["violated"].split("|"))
+        if "RackAwareGoal" not in last["violated"]:  # a proof may rest on one replica in each rack
+            assert row["reachable"] or row["violated_after"], f"{row['goal']} was to be impossible"
+
+
+@pytest.mark.parametrize(("ask", "seed"), [("mend", 3), ("survive", 4), ("drain:2", 5), ("add:9@r1", 6)])
+def test_the_files_read_back_give_the_end_of_the_plan(tmp_path: Path, ask: str, seed: int) -> None:
+    inputs = made(tmp_path, 6, 3, 24, seed, spread=True)
+    result = plan(inputs, ask)
+    steps = result.tables["plan_steps"]
+    assert steps.height
+    written = {name: make(steps) for name, make in export.ANSWERS.items()}
+    given_back = [("reassignment", Attachment("r.json", written["reassignment"].encode())),
+                  ("elect", Attachment("e.json", written["election"].encode()))]  # fmt: skip
+    back = compute(inputs, ("min-samples", "1"), *given_back).tables["scenario_brokers"]
+    mine = result.tables["plan_brokers"]
+    for name in ("broker", *EQUAL):
+        assert mine[name].to_list() == back[name].to_list(), name
+    listed = {(p["topic"], p["partition"]): p["replicas"] for p in json.loads(written["rollback"])["partitions"]}
+    described = {(r["topic"], r["partition"]): r["replicas"] for r in result.tables["partitions"].to_dicts()}
+    assert all(described[key] == replicas for key, replicas in listed.items())
+    assert all(p["log_dirs"] == ["any"] * len(p["replicas"]) for p in json.loads(written["reassignment"])["partitions"])
+
+
+def test_batches_put_together_are_the_plan(tmp_path: Path) -> None:
+    inputs = made(tmp_path, 6, 3, 24, 3)
+    result = plan(inputs, "mend", ("plan-parallel", "1"))
+    state: dict[tuple[str, int], list[int]] = {}
+    batches = result.tables["plan_batches"]["batch"].to_list()
+    assert len(batches) > 1
+    for number in batches:
+        text = VIEW.upstream(result, parse(VIEW.parameters, [("plan-batch", str(number))]))
+        state |= {(p["topic"], p["partition"]): p["replicas"] for p in json.loads(text or "")["partitions"]}
+    whole = json.loads(VIEW.upstream(result, parse(VIEW.parameters, [])) or "")["partitions"]
+    assert {(p["topic"], p["partition"]): p["replicas"] for p in whole}.items() <= state.items()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((("plan", "drain:77"),), "broker 77 is not in the cluster"),
+        ((("plan", "drain:1,2,3,4"),), "all living brokers would be drained"),
+        ((("plan", "add:1"),), "broker 1 is in the cluster already"),
+        ((("plan", "tidy"),), "'tidy' is not mend, survive"),
+        ((("plan", "drain:x"),), "'x' is no broker id"),
+        ((("plan", "mend"), ("plan-skip-topics", "(")), "not a regular expression"),
+        ((("plan", "mend"), ("plan-reject", "nothing-0")), "'nothing-0' is no partition"),
+        ((("plan", "mend"), ("plan-skip-brokers", "99")), "'99' is no broker"),
+    ],
+)
+def test_what_is_asked_wrongly_is_named_and_the_rest_stays(tmp_path: Path, options: Any, words: str) -> None:
+    result = compute(made(tmp_path, 4, 2, 6, 1), ("min-samples", "1"), *options)
+    assert any(problem.kind == "bad-option" and words in problem.reason for problem in result.problems)
+    assert "plan_steps" not in result.tables
+    assert result.tables["brokers"].height == 4
+
+
+def test_options_hold_back_partitions_brokers_and_cut_the_end(tmp_path: Path) -> None:
+    inputs = made(tmp_path, 6, 3, 24, 3)
+    whole = plan(inputs, "mend").tables["plan_steps"]
+    first = whole.row(0, named=True)
+    target = next(row["to_broker"] for row in whole.to_dicts() if row["to_broker"])
+    name = f"{first['topic']}-{first['partition']}"
+    without = plan(inputs, "mend", ("plan-reject", name), ("plan-skip-brokers", str(target))).tables["plan_steps"]
+    assert name not in {f"{row['topic']}-{row['partition']}" for row in without.to_dicts()}
+    assert target not in without["to_broker"].to_list()
+    skipped = plan(inputs, "mend", ("plan-skip-topics", "t[01]")).tables["plan_steps"]
+    assert not {"t0", "t1"} & set(skipped["topic"].to_list())
+    assert plan(inputs, "mend", ("plan-max-steps", "2")).tables["plan_steps"].equals(whole.head(2))
+    some = float(whole["moved_mb"].sum()) / 2
+    assert 0 < plan(inputs, "mend", ("plan-max-mb", str(some))).tables["plan_steps"]["moved_mb"].sum() <= some
+
+
+def test_the_plan_after_a_loss_starts_from_the_loss(tmp_path: Path) -> None:
+    inputs = made(tmp_path, 6, 3, 24, 8, spread=True)
+    curve = plan(inputs, "mend", ("fail", "2")).tables["plan_curve"]
+    assert curve["offline"][0] > 0 == curve["offline"][-1]
+    assert curve["brokers"].unique().to_list() == [5]
+
+
+@pytest.mark.parametrize("case", ["hot-broker", "new-broker", "one-more-loss", "racks-broken"])
+@pytest.mark.parametrize("kind", ["mend", "survive"])
+def test_against_the_plans_of_cruise_control(case: str, kind: str) -> None:
+    folder = reference("broker-load") / "plan" / case
+    ask = json.loads((folder / "ask.json").read_text())
+    options = (("at", "2023-11-14T23:30:00Z"), ("min-samples", "1"))
+    inputs = read(folder / "native")
+    result = compute(inputs, ("plan", kind), *options)
+    check(compute(inputs, *options), result)
+    first, last = (result.tables["plan_curve"].row(place, named=True) for place in (0, -1))
+    before = ask["before"]
+    assert (first["goals_violated"], first["survived_brokers"], first["survived_racks"]) == (
+        before["violated"], before["survived_brokers"], before["survived_racks"],
+    )  # fmt: skip
+    assert first["balancedness"] == pytest.approx(before["balancedness"], abs=0.01)
+    bar = ask["margin"] if kind == "mend" else ask.get("survive", {"mb": ask["peer"]["mb"]} | ask["before"])
+    most = bar["mb"] * ask["peer"]["mb"] if kind == "mend" else bar["mb"]
+    assert last["moved_mb"] <= most
+    assert last["survived_brokers"] >= bar["survived_brokers"]
+    assert last["survived_racks"] >= bar["survived_racks"]
+    if kind == "mend":
+        assert last["goals_violated"] <= ask["peer"]["violated"]
+    assert {*last["violated"].split("|")} <= {"", *GOALS}
