@@ -13,8 +13,9 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
     mode: Annotated[
         str,
         option(
-            "whose rules: upstream (Dr. Elephant's code) or published (its published description)",
-            choices=("upstream", "published"),
+            "whose rules: upstream (Dr. Elephant's code), published (its published description) or corrected (Tez: true "
+            "containers, counters and tasks)",
+            choices=("upstream", "published", "corrected"),
         ),
     ] = "upstream"
     heuristic_conf: Annotated[

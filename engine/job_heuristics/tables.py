@@ -278,6 +278,35 @@ WHAT_IF = Table(
     title="what if",
 )
 
+INSIGHTS = Table(
+    "insights",
+    "One row per number of one Spark or Tez application (option job) that goes beyond Dr. Elephant, the worst first",
+    (
+        text("topic", "what was looked at", priority=0, width=20),
+        text(
+            "subject",
+            "application, stage, sql execution, executor, host, query, DAG, vertex or edge",
+            priority=0,
+            width=12,
+        ),
+        text("severity", "NONE: within its limit", kind="level", priority=0, width=10),
+        text("value", "the number", priority=0, width=18),
+        text("limit", "what it should be", priority=1, width=18),
+        text("key", "property to change", priority=1, width=36),
+        text("setting", "value to try", priority=1, width=12),
+        text(
+            "current",
+            "value it has: set, the engine's default, or seen in the files; empty: unknown",
+            title="now",
+            priority=2,
+            width=12,
+        ),
+        text("status", "while it runs: certain, can only get worse, or provisional", priority=2, width=20),
+        text("reason", "why, with the application's numbers", priority=2, width=80),
+    ),
+    key=("topic", "subject"),
+)
+
 INSIGHT_TABLES: tuple[Table, ...] = (RECOMMENDATIONS, COSTS, ROLLUP, EXPLAINED, PHASES, HISTORY, CONF_CHANGES, WHAT_IF)
 """Further result tables, in the order they are shown. The last five only with option job."""
 

@@ -1,4 +1,4 @@
-"""Job heuristics: which MapReduce jobs and Spark applications waste what, and why (Dr. Elephant's verdicts, and more)."""
+"""Job heuristics: which MapReduce jobs, Spark and Tez applications waste what, and why (Dr. Elephant's verdicts, and more)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.rollup import GAUGES
 from engine.job_heuristics.spark.tables import SPARK_TABLES
 from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, INSIGHT_TABLES, JOBS
+from engine.job_heuristics.tez.tables import TEZ_TABLES
 
 if TYPE_CHECKING:
     from engine.core.reading import FileKind
@@ -43,7 +44,7 @@ class JobHeuristics:
     title = "Job heuristics"
     gauges = GAUGES
     parameters: type[Parameters] = JobParameters
-    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *INSIGHT_TABLES, DIFFERENCES, TASKS, *SPARK_TABLES)
+    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *INSIGHT_TABLES, DIFFERENCES, TASKS, *SPARK_TABLES, *TEZ_TABLES)
     fail_on: Level = "severe"
 
     @property
@@ -52,8 +53,9 @@ class JobHeuristics:
         from engine.job_heuristics.fleet.tables import MANIFEST
         from engine.job_heuristics.mapreduce.reading.kinds import KINDS as OF_MAPREDUCE
         from engine.job_heuristics.spark.reading.event_log import KINDS as OF_SPARK
+        from engine.job_heuristics.tez.reading.kinds import KINDS as OF_TEZ
 
-        return (*OF_MAPREDUCE, *OF_SPARK, MANIFEST)
+        return (*OF_MAPREDUCE, *OF_SPARK, *OF_TEZ, MANIFEST)
 
     def load(self) -> None:
         """Import what ``compute`` needs ahead of time."""
@@ -90,23 +92,31 @@ class JobHeuristics:
         from engine.job_heuristics.spark.model.assembly import current_apps
         from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic
         from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
+        from engine.job_heuristics.tez import judging as tez
+        from engine.job_heuristics.tez.model import current_apps as current_tez
+        from engine.job_heuristics.tez.rules import TezHeuristic
 
         wanted: JobParameters = parameters
         inputs, left_out = inputs.within(context.memory, MEMORY_PER_BYTE)
         model, apps = current_model(inputs, context), current_apps(inputs, context)
-        if model.jobs.is_empty() and not apps:
+        on_tez = current_tez(inputs, context)
+        if model.jobs.is_empty() and not apps and not on_tez.apps:
             raise NoInput(
                 "no file holds a job: none of them names a job id" if inputs.files else "no job history was found"
             )
         chosen = rules_of(wanted)
         context.check()
         judged = judge_all(model, chosen.of(MapReduceHeuristic), wanted, context)
+        kinds = [judged]
         if apps:
-            of_spark = judge_apps(apps, chosen.of(SparkHeuristic), context)
+            kinds.append(judge_apps(apps, chosen.of(SparkHeuristic), context))
+        if on_tez.apps:
+            kinds.append(tez.judge_apps(on_tez, chosen.of(TezHeuristic), context, own=wanted.mode == "corrected"))
+        if len(kinds) > 1:
             judged = context.memo.value(
-                f"verdicts of both {'now' if context.at_ms is None else 'past'}",
-                ("all jobs", judged.version, of_spark.version),
-                partial(together, judged, of_spark),
+                f"verdicts of all kinds {'now' if context.at_ms is None else 'past'}",
+                ("all jobs", *(kind.version for kind in kinds)),
+                partial(together, *kinds),
             )
         context.check()
         tables: dict[str, pl.DataFrame] = {
@@ -117,10 +127,10 @@ class JobHeuristics:
         job = find_job(judged.jobs["job_id"], wanted.job) if wanted.job else None
         if job is not None and job in model.parts:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
-        more = fleet_tables.extend(model, apps, judged, chosen, job, wanted, context)
+        more = fleet_tables.extend(model, apps, on_tez, judged, chosen, job, wanted, context)
         tables.update(more.tables)
         problems = [*inputs.problems, *chosen.problems]
-        if parameters.compare is not None and parameters.compare not in (*model.parts, *apps.apps):
+        if parameters.compare is not None and parameters.compare not in (*model.parts, *apps.apps, *on_tez.apps):
             problems.append(Problem.at("-o compare", "bad-option", f"there is no job {parameters.compare!r}"))
         order = [t.name for t in self.tables if t.name in tables]
         return Result(

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sample_data.job_heuristics import spark_log, writer
-from sample_data.job_heuristics.make import put_done, put_spark, spark_id
+from sample_data.job_heuristics import spark_log, tez_history, writer
+from sample_data.job_heuristics.make import put_done, put_spark, put_tez, spark_id, tez_id
 from sample_data.job_heuristics.plans import make
-from sample_data.job_heuristics.shapes import HISTORY, LIVE, SPARK_FINISHED, SPARK_LIVE
+from sample_data.job_heuristics.shapes import HISTORY, LIVE, SPARK_FINISHED, SPARK_LIVE, TEZ_LIVE
 
 SEED = 23
 STEP_S = 10.0
@@ -87,6 +87,9 @@ def steps(target: Path) -> Iterator[float]:
     plans, apps = itertools.cycle(SPARK_LIVE), itertools.count(len(SPARK_FINISHED) + 1)
     app = _RunningApp(target, next(plans), next(apps), began_ms - 20_000)
     app.until(began_ms)
+    sessions = itertools.count(1)
+    session = tez_history.events(tez_id(next(sessions)), TEZ_LIVE, began_ms - 40_000, SEED)
+    put_tez(target, tez_history.grown(session, began_ms))
     ended: list[Path] = []
     yield STEP_S
     now_ms = began_ms
@@ -95,6 +98,11 @@ def steps(target: Path) -> Iterator[float]:
         if app.until(now_ms):
             ended.append(app.path)
             app = _RunningApp(target, next(plans), next(apps), now_ms)
+        if not session:
+            number = next(sessions)
+            session = tez_history.events(tez_id(number), TEZ_LIVE, now_ms, SEED)
+            _forget_tez(target, tez_id(number - KEPT))
+        put_tez(target, tez_history.grown(session, now_ms))
         while len(ended) > KEPT:
             ended.pop(0).unlink(missing_ok=True)
         for each in list(running):
@@ -108,6 +116,11 @@ def steps(target: Path) -> Iterator[float]:
         while len(played) > KEPT:
             _forget(target, played.pop(0).job)
         yield STEP_S
+
+
+def _forget_tez(target: Path, app_id: str) -> None:
+    for path in (target / "tez").rglob(f"*_{app_id.removeprefix('application_')}_*"):
+        path.unlink()
 
 
 def _forget(target: Path, job: writer.Job) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import zstandard
 
-from sample_data.job_heuristics import spark_log, writer
+from sample_data.job_heuristics import spark_log, tez_history, writer
 from sample_data.job_heuristics.plans import CLUSTER, make
-from sample_data.job_heuristics.shapes import FINISHED, LIVE, SPARK_FINISHED, SPARK_LIVE
+from sample_data.job_heuristics.shapes import FINISHED, LIVE, SPARK_FINISHED, SPARK_LIVE, TEZ_LIVE
 
 FILES = Path(__file__).parent / "files"
 END_MS = CLUSTER + 5 * 24 * 3_600_000
@@ -51,6 +51,28 @@ def main(root: Path = FILES) -> None:
     app_id = spark_id(len(SPARK_FINISHED) + 1)
     events = spark_log.events(SPARK_LIVE[0], app_id, END_MS - 6_800, SEED)
     (root / "spark" / f"{app_id}.inprogress").write_bytes(b"".join(spark_log.grown(events, END_MS)))
+    begin = END_MS - 34_000
+    put_tez(root, tez_history.grown(tez_history.events(tez_id(1), TEZ_LIVE, begin, SEED), END_MS))
+
+
+def tez_id(sequence: int) -> str:
+    """The id of an application of Tez on our made-up cluster."""
+    return f"application_{CLUSTER}_{9500 + sequence}"
+
+
+def put_tez(root: Path, events: list[tez_history.Event]) -> None:
+    """Append events to the proto histories of their application and DAGs."""
+    for event in events:
+        ids = event.name.removeprefix("tez_").split("_")
+        if event.entity == "TEZ_APPLICATION":
+            path = root / "tez" / "app_data" / f"appattempt_{ids[1]}_{ids[2]}_000001"
+        else:
+            path = root / "tez" / "dag_data" / f"dag_{ids[1]}_{ids[2]}_{ids[3]}_1"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_bytes(tez_history.proto_head())
+        with path.open("ab") as out:
+            out.write(tez_history.proto([event]))
 
 
 def spark_id(sequence: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sample_data.job_heuristics.plans import Shape
 from sample_data.job_heuristics.spark_log import AppPlan, StagePlan
+from sample_data.job_heuristics.tez_history import DagPlan, VertexPlan
 
 SESSIONS = Shape("daily-sessions", "ana", "etl", maps=4, reduces=2, slots=4)
 FINISHED: tuple[tuple[Shape, float], ...] = (
@@ -80,3 +81,18 @@ SPARK_LIVE: tuple[AppPlan, ...] = (
             tuple((StagePlan(f"features {k}", 10, 2.5, input_mb=30, gc_share=0.09),) for k in range(5)), executors=8, driver_s=5),
 )  # fmt: skip
 """Spark applications that the played cluster runs one after the other."""
+
+_SCATTER, _BROADCAST = "SCATTER_GATHER", "BROADCAST"
+TEZ_LIVE: tuple[DagPlan, ...] = (
+    DagPlan("revenue by region", (
+        VertexPlan("Map 3", "map", 2, 5, 8), VertexPlan("Map 4", "map", 1, 4, 2),
+        VertexPlan("Map 1", "map", 30, 9, 180, (("Map 3", _BROADCAST), ("Map 4", _BROADCAST))),
+        VertexPlan("Reducer 2", "reduce", 8, 6, 40, (("Map 1", _SCATTER),), hot=1),
+        VertexPlan("Reducer 5", "reduce", 1, 5, 2, (("Reducer 2", _SCATTER),)),
+    )),
+    DagPlan("orders without customer", (
+        VertexPlan("Map 1", "map", 24, 8, 200), VertexPlan("Map 3", "map", 6, 8, 60),
+        VertexPlan("Reducer 2", "reduce", 12, 7, 90, (("Map 1", _SCATTER), ("Map 3", _SCATTER)), spilled=2.6),
+    )),
+)  # fmt: skip
+"""DAGs of the session of Hive on Tez that runs."""

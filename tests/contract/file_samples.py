@@ -26,6 +26,16 @@ def _snappy(content: bytes) -> bytes:
     return bytes([len(content), (len(content) - 1) << 2]) + content
 
 
+def _tez_archive() -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(
+            "dag.json",
+            '{"dag":{"entitytype":"TEZ_DAG_ID","entity":"dag_1760000000000_0001_1","otherinfo":{"status":"SUCCEEDED"}}}',
+        )
+    return made.getvalue()
+
+
 def _spark_archive() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -76,6 +86,19 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "job.json",
             b'{"job":{"id":"job_1760000000000_0001","name":"sort","state":"SUCCEEDED","user":"ann","queue":"etl",'
             b'"submitTime":1760000000000,"startTime":1760000001000,"finishTime":1760000009000}}',
+        ),
+        "tez-answer": (
+            "dag.json",
+            b'{"entities":[{"entitytype":"TEZ_DAG_ID","entity":"dag_1760000000000_0001_1","starttime":1760000001000,'
+            b'"otherinfo":{"status":"SUCCEEDED","startTime":1760000001000,"endTime":1760000009000}}]}',
+        ),
+        "tez-archive": ("dag_1760000000000_0001_1.zip", _tez_archive()),
+        "tez-history": (
+            "history.txt.appattempt_1760000000000_0001_000001",
+            b'{"entityId":"dag_1760000000000_0001_1","entityType":"TEZ_DAG_ID","events":[{"ts":1760000001000,'
+            b'"eventType":"DAG_STARTED"}],"otherInfo":{"startTime":1760000001000}}\x01\n'
+            b'{"entityId":"vertex_1760000000000_0001_1_00","entityType":"TEZ_VERTEX_ID",'
+            b'"otherInfo":{"vertexName":"Map 1"}}\x01\n',
         ),
         "spark-archive": ("eventLogs-application_1760000000000_0001.zip", _spark_archive()),
     },

@@ -81,6 +81,13 @@ OTHERS: dict[str, tuple[tuple[str, str], ...]] = {
          "*/2 * * * * hdfs dfs -get -f /spark-logs {folder}/jobs/"),
         ("or one application from Spark's history server",
          "curl -s http://HISTORY:18080/api/v1/applications/APPID/logs -o {folder}/jobs/APPID.zip"),
+        ("Tez: proto histories of Hive 3 and 4, CDP and HDP 3 (app_data, dag_data), finished or running",
+         "*/2 * * * * hdfs dfs -get -f /warehouse/tablespace/external/hive/sys.db/dag_data {folder}/jobs/"),
+        ("Tez: answers of the timeline server; likewise TEZ_TASK_ID, TEZ_VERTEX_ID, TEZ_DAG_ID, TEZ_APPLICATION",
+         "curl -s 'http://TIMELINE:8188/ws/v1/timeline/TEZ_TASK_ATTEMPT_ID?primaryFilter=TEZ_DAG_ID:DAGID&limit=500000' "
+         "-o {folder}/jobs/DAGID.json"),
+        ("Tez: DAGID.zip of the Tez UI (Download data), history.txt.*, summarylog-* and entitylog-* of timeline 1.5",
+         "hdfs dfs -get -f /ats/done/APPID {folder}/jobs/"),
         ("REST answers of the MapReduce history server and application master, in the server's own paths",
          "curl -s --create-dirs http://HISTORY:19888/ws/v1/history/mapreduce/jobs/JOBID/tasks -o {folder}/jobs/JOBID/tasks.json"),
     ),

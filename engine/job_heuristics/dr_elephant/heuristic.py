@@ -265,7 +265,7 @@ def read(name: str, data: bytes, declared: Sequence[H]) -> Rules[H]:
     except BadXml as error:
         problem("bad-heuristic-conf", f"{error}; the default thresholds are used")
         return replace(default_rules(declared), problems=tuple(problems))
-    by_class = {heuristic.class_name: heuristic for heuristic in declared}
+    by_class = {(heuristic.application, heuristic.class_name): heuristic for heuristic in declared}
     applications = {heuristic.application for heuristic in declared}
     rules: list[Rule[H]] = []
     for element in root.findall("heuristic"):
@@ -274,13 +274,13 @@ def read(name: str, data: bytes, declared: Sequence[H]) -> Rules[H]:
         if application not in applications:
             continue
         class_name = (element.findtext("classname") or "").strip().rpartition(".")[2]
-        heuristic = by_class.get(class_name)
+        heuristic = by_class.get((application, class_name))
         if heuristic is None:
             problem("unknown-heuristic", f"heuristic {shown!r}: no class {class_name!r} is known here")
         else:
             rules.append(_configured(heuristic, shown, _params(element), problem))
     if not rules:
-        problem("bad-heuristic-conf", "it has no heuristic of MapReduce or Spark: no job is judged")
+        problem("bad-heuristic-conf", "it has no heuristic of MapReduce, Spark or Tez: no job is judged")
     return Rules(tuple(rules), tuple(declared), tuple(problems), configured=True)
 
 

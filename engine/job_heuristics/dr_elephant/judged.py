@@ -114,18 +114,20 @@ def judged_fleet(
     )
 
 
-def together(first: JudgedFleet, second: JudgedFleet) -> JudgedFleet:
-    """Join the result frames of MapReduce jobs and Spark applications; jobs in the order of JOBS."""
-    if not second.jobs.height:
-        return first
-    jobs = JOBS.sorted(pl.concat([first.jobs, second.jobs]))
+def together(*kinds: JudgedFleet) -> JudgedFleet:
+    """Join the result frames of several kinds of jobs, the first of which may be empty; jobs in the order of JOBS."""
+    some = [kind for kind in kinds if kind.jobs.height]
+    if len(some) < 2:
+        return next(iter(some), kinds[0])
+    jobs = JOBS.sorted(pl.concat([kind.jobs for kind in some]))
     names: list[str] = jobs["job_id"].to_list()
-    joined = {name: in_order(jobs, getattr(first, name), getattr(second, name)) for name in ("heuristics", "strips")}
+    joined = {name: in_order(jobs, *(getattr(kind, name) for kind in some)) for name in ("heuristics", "strips")}
     rank = {name: k for k, name in enumerate(names)}
     findings = sorted(
-        (*first.findings, *second.findings), key=lambda finding: rank.get(finding.subject.partition(" ")[0], 0)
+        chain.from_iterable(kind.findings for kind in some),
+        key=lambda finding: rank.get(finding.subject.partition(" ")[0], 0),
     )
-    return JudgedFleet(jobs, **joined, findings=tuple(findings), version=hash((first.version, second.version)))
+    return JudgedFleet(jobs, **joined, findings=tuple(findings), version=hash(tuple(kind.version for kind in kinds)))
 
 
 def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:

@@ -136,17 +136,23 @@ SideRule = Rule[SideHeuristic]
 S = TypeVar("S", bound=SideHeuristic)
 
 
-def verdict_of(rule: SideRule, jobs: Jobs, *, published: bool) -> Verdict:
-    """Return the verdict of ``rule`` on all of ``jobs``."""
+def subject_of(rule: SideRule, jobs: Jobs, *, published: bool = False) -> Subject:
+    """Return what the gates of ``rule`` look at."""
     heuristic = rule.heuristic
-    if heuristic.judge is not None:
-        return _allowed(heuristic.judge(jobs, rule), rule, jobs)
     measures = {
         **jobs.side(heuristic.side),
         "block_size": jobs.block_size,
         **{name: np.array([setting(p) for p in jobs.properties]) for name, setting in heuristic.settings.items()},
     }
-    subject = rule.subject(measures, published=published)
+    return rule.subject(measures, published=published)
+
+
+def verdict_of(rule: SideRule, jobs: Jobs, *, published: bool) -> Verdict:
+    """Return the verdict of ``rule`` on all of ``jobs``."""
+    heuristic = rule.heuristic
+    if heuristic.judge is not None:
+        return _allowed(heuristic.judge(jobs, rule), rule, jobs)
+    subject = subject_of(rule, jobs, published=published)
     tree = rule.tree(subject)
     severity = tree.levels()
     branches = heuristic.branches_of(published=published)

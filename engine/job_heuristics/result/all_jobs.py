@@ -21,12 +21,15 @@ from engine.job_heuristics.result import rollup
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkHeuristic, SparkRules
 from engine.job_heuristics.tables import COSTS, HEURISTICS, JOBS, LISTING, RECOMMENDATIONS, ROLLUP, SEVERITIES
+from engine.job_heuristics.tez.model import Apps as TezApps
+from engine.job_heuristics.tez.rules import TezHeuristic, TezRules
 
 if TYPE_CHECKING:
     from engine.core.reading import Problem
     from engine.core.view import Result
     from engine.job_heuristics.mapreduce.result import JobDetail
     from engine.job_heuristics.spark.result import AppDetail
+    from engine.job_heuristics.tez.result import TezDetail
 
 
 def find_job(ids: pl.Series, wanted: str) -> str:
@@ -70,7 +73,7 @@ Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]
 @dataclass(frozen=True, slots=True)
 class Detail:
     """``Result.detail`` of the view: the job list with severity strips (columns: ``listing_spec``), the heuristics of
-    a MapReduce job's strip in order, the chosen job or Spark application.
+    a MapReduce job's strip in order, the chosen job, Spark or Tez application.
 
     ``versions`` change with the list. ``per_job``: tables of all jobs with histories; ``stored``: the jobs of fleet
     results, and ``chosen`` of them.
@@ -86,6 +89,7 @@ class Detail:
     per_job: Mapping[str, pl.DataFrame] = field(default_factory=dict, compare=False, repr=False)
     stored: Stored | None = field(default=None, compare=False, repr=False)
     chosen: StoredJob | None = field(default=None, compare=False, repr=False)
+    tez: TezDetail | None = None
 
     def has(self, job_id: str) -> bool:
         """Whether the histories of a job are among the inputs."""
@@ -128,6 +132,7 @@ class Extension:
 def extend(
     model: Model,
     apps: Apps,
+    on_tez: TezApps,
     verdicts: JudgedFleet,
     rules: Rules[Heuristic],
     job_id: str | None,
@@ -142,8 +147,9 @@ def extend(
     names = rules.of(MapReduceHeuristic).names
     mapreduce = _fleet(model, rules.of(MapReduceHeuristic), parameters, context)
     spark = _spark_fleet(apps, rules.of(SparkHeuristic), parameters, context)
-    versions = (names, verdicts.version, mapreduce.version, spark.version)
-    fleet = memo.value(f"fleet of both {times}", versions, lambda: _joined(verdicts.jobs, mapreduce, spark))
+    tez = _tez_fleet(on_tez, rules.of(TezHeuristic), parameters, context)
+    versions = (names, verdicts.version, mapreduce.version, spark.version, tez.version)
+    fleet = memo.value(f"fleet of all {times}", versions, lambda: _joined(verdicts.jobs, mapreduce, spark, tez))
     listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet["totals"]))
     context.check()
     tables = {
@@ -153,24 +159,29 @@ def extend(
     }
     context.check()
     changed, complaints = rules.changed(parameters.limits)
-    job_detail, app_detail = None, None
+    job_detail, app_detail, tez_detail = None, None, None
     if job_id is not None and job_id in apps.apps:
         from engine.job_heuristics.spark import result as spark_tables
 
         both = (rules.of(SparkHeuristic), changed.of(SparkHeuristic))
         app_detail, of_app = spark_tables.of_app(apps, verdicts, both, job_id, parameters, context)
         tables.update(of_app)
+    elif job_id is not None and job_id in on_tez.apps:
+        from engine.job_heuristics.tez import result as tez_tables
+
+        tez_detail, of_tez = tez_tables.of_app(on_tez, verdicts, rules.of(TezHeuristic), job_id, parameters, context)
+        tables.update(of_tez)
     elif job_id is not None:
         from engine.job_heuristics.mapreduce import result as job_tables
 
         of_both = (rules.of(MapReduceHeuristic), changed.of(MapReduceHeuristic))
         job_detail, of_job = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
         tables.update(of_job)
-    chosen = job_detail or app_detail
+    chosen = job_detail or app_detail or tez_detail
     stamp = (*versions, parameters, chosen.stamp if chosen is not None else None)
     per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics}
     per_job |= {name: tables[name] for name in (COSTS.name, RECOMMENDATIONS.name)}
-    detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail, versions, per_job)
+    detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail, versions, per_job, tez=tez_detail)
     return Extension(tables, detail, rollup.summary(listing), complaints)
 
 
@@ -200,11 +211,24 @@ def _spark_fleet(apps: Apps, rules: SparkRules, parameters: JobParameters, conte
     return _kept("spark fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
 
 
+def _tez_fleet(apps: TezApps, rules: TezRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
+    """Return cost and recommendations of Tez applications, see ``_kept``."""
+    from engine.job_heuristics.tez import advice as tez_advice
+
+    def compute(wanted: Collection[str]) -> Computed:
+        part = {app: apps.apps[app] for app in wanted}
+        costs = tez_advice.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
+        advised = tez_advice.recommendations(part, rules, parameters.headroom)
+        return costs, advised, tez_advice.savings(advised)
+
+    return _kept("tez fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
+
+
 def _kept(
     name: str,
     stamps: Mapping[str, Hashable],
     compute: Callable[[Collection[str]], Computed],
-    rules: MapReduceRules | SparkRules,
+    rules: MapReduceRules | SparkRules | TezRules,
     parameters: JobParameters,
     context: Context,
 ) -> FramePartials[str]:
@@ -236,26 +260,32 @@ def _totals(jobs: Collection[str], costs: pl.DataFrame, savings: Mapping[str, fl
     return pl.DataFrame(totals, {name: LISTING.schema[name] for name in totals})
 
 
-def _joined(jobs: pl.DataFrame, first: FramePartials[str], second: FramePartials[str]) -> dict[str, pl.DataFrame]:
-    """Return the frames of both kinds of jobs, in the order of ``jobs``."""
+def _joined(jobs: pl.DataFrame, *kinds: FramePartials[str]) -> dict[str, pl.DataFrame]:
+    """Return the frames of all kinds of jobs, in the order of ``jobs``."""
+    some = [kind for kind in kinds if kind.revisions] or [kinds[0]]
     names = ("costs", "recommendations", "totals")
-    if not second.revisions:
-        return {name: first.frame(name) for name in names}
-    return {name: in_order(jobs, first.frame(name), second.frame(name)) for name in names}
+    if len(some) == 1:
+        return {name: some[0].frame(name) for name in names}
+    return {name: in_order(jobs, *(kind.frame(name) for kind in some)) for name in names}
 
 
 _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
 """Columns taken from JOBS unchanged."""
 
 
+_MOST_HELD = 1000
+"""Dr. Elephant's used memory as a multiple of what was held, beyond which it is an error of units."""
+
+
 def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
     """Return LISTING rows of all jobs, the worst first. Where a job held memory and Dr. Elephant counts none as used (dynamic
-    allocation, local mode, attempts that do not count), its metrics are not defined."""
+    allocation, local mode, attempts that do not count) or absurdly more than it held, its metrics are not defined."""
     jobs = verdicts.jobs.select(_FROM_JOBS)
     places = pl.col("severity").replace_strict({word: place for place, word in enumerate(SEVERITIES, 1)}, default=0)
     listed = jobs.with_columns(
         verdicts.strips["strip"], *totals.drop("job_id").get_columns(), places.cast(pl.Int64).alias("rank")
     )
-    defined = (pl.col("used_mb_s") != 0) | (pl.col("cost_mb_s").fill_null(0) <= 0)
+    held = pl.col("cost_mb_s").fill_null(0)
+    defined = (held <= 0) | pl.col("used_mb_s").is_between(1, held * _MOST_HELD)
     both = (pl.when(defined).then(name).alias(name) for name in ("used_mb_s", "wasted_mb_s"))
     return rollup.worst_first(LISTING.frame(listed.with_columns(both)))

@@ -11,8 +11,9 @@ from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as OF_MA
 from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.rules.heuristics import HEURISTICS as OF_SPARK
+from engine.job_heuristics.tez.rules import HEURISTICS as OF_TEZ
 
-DECLARED: tuple[Heuristic, ...] = (*OF_MAPREDUCE, *OF_SPARK)
+DECLARED: tuple[Heuristic, ...] = (*OF_MAPREDUCE, *OF_SPARK, *OF_TEZ)
 
 
 def default_rules() -> Rules[Heuristic]:

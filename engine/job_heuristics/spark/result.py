@@ -13,11 +13,11 @@ import polars as pl
 from engine.core import units
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision
+from engine.job_heuristics.dr_elephant.insight import Insight, insights_frame
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.advice import Facts, judged
-from engine.job_heuristics.spark.insight.findings.insight import Insight
 from engine.job_heuristics.spark.insight.resources import Resources, busy_ms
 from engine.job_heuristics.spark.insight.skew import StageTasks, waves
 from engine.job_heuristics.spark.insight.sql import PlanRow, costly, own_times
@@ -32,8 +32,8 @@ from engine.job_heuristics.spark.insight.whatif import (
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
-from engine.job_heuristics.spark.tables import EXECUTORS, INSIGHTS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
-from engine.job_heuristics.tables import of_rows
+from engine.job_heuristics.spark.tables import EXECUTORS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
+from engine.job_heuristics.tables import INSIGHTS, of_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def of_app(
         ]
     frame = OpenJob(app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].properties)
     return detail, tables_of(frame, verdicts, detail.verdicts, metrics, parameters.compare, context) | facts.tables | {
-        INSIGHTS.name: _insights(found)
+        INSIGHTS.name: insights_frame(found)
     }
 
 
@@ -117,14 +117,6 @@ class _Facts(Facts):
                 )
             ),
         }  # fmt: skip
-
-
-def _insights(found: Sequence[Insight]) -> pl.DataFrame:
-    rows = (
-        (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting, i.current, i.status, i.reason)
-        for i in found
-    )
-    return of_rows(INSIGHTS, rows)
 
 
 def _detail(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from engine.core.tables import Column, Kind, Table
-from engine.job_heuristics.tables import SEQ, count, flag, fraction, percent, text, time, whole
+from engine.job_heuristics.tables import INSIGHTS, SEQ, count, flag, fraction, percent, text, time, whole
 
 LOG = text("log", "the log inside an archive, null: the file itself")
 STAGE = count("stage_id", "stage")
@@ -358,30 +358,6 @@ PLAN = Table(
     ),
     key=("execution", "node"),
     title="plans",
-)
-
-INSIGHTS = Table(
-    "insights",
-    "One row per number of one Spark application (option job) that goes beyond Dr. Elephant, the worst first",
-    (
-        text("topic", "what was looked at", priority=0, width=20),
-        text("subject", "application, stage, sql execution, executor, host or query", priority=0, width=12),
-        text("severity", "NONE: within its limit", kind="level", priority=0, width=10),
-        text("value", "the number", priority=0, width=18),
-        text("limit", "what it should be", priority=1, width=18),
-        text("key", "property to change", priority=1, width=36),
-        text("setting", "value to try", priority=1, width=12),
-        text(
-            "current",
-            "value it has: set, Spark's default, or seen in the log; empty: unknown",
-            title="now",
-            priority=2,
-            width=12,
-        ),
-        text("status", "while it runs: certain, can only get worse, or provisional", priority=2, width=20),
-        text("reason", "why, with the application's numbers", priority=2, width=80),
-    ),
-    key=("topic", "subject"),
 )
 
 SCALE = Table(

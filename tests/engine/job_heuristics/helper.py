@@ -16,9 +16,10 @@ from engine.core.view import FILE, FileInfo, Inputs
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.job_heuristics.mapreduce.tables import INPUTS as MAPREDUCE_INPUTS
 from engine.job_heuristics.spark.tables import SPARK_INPUTS
+from engine.job_heuristics.tez.tables import FACTS
 from engine.job_heuristics.view import VIEW
 
-INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, FLEET_RESULTS)
+INPUTS = (*MAPREDUCE_INPUTS, *SPARK_INPUTS, *FACTS, FLEET_RESULTS)
 
 
 class Store:

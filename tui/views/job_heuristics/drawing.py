@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,13 @@ from engine.core import units
 from engine.job_heuristics.tables import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
-from tui.widgets.drawing.fragments import Fragment, Line, fit, join, width_of, wrap
-from tui.widgets.drawing.plot import Mark, histogram, spark
+from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless, join, width_of, wrap
+from tui.widgets.drawing.plot import Draw, Mark, histogram, spark
 from tui.widgets.facts import fact_lines
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from engine.core.view import Result
     from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.mapreduce.result import Chart, JobDetail, SideDetail
@@ -401,3 +404,64 @@ def notes(result: Result, job_id: str, shown: JobDetail, mode: str, width: int) 
     )
     errors = (f"{count:,} x {text}" for text, count in shown.facts.errors)
     return notes_of_job(result, job_id, out + part("errors of attempts", paragraphs(errors, width, "severe")), width)
+
+
+def tasks_by_time(
+    tasks: pl.DataFrame, text: Callable[[dict[str, Any]], tuple[str, str]], width: int, height: int, glyphs: Glyphs
+) -> list[Line]:
+    """Draw tasks (columns ``took``, ms, and ``host``): all times sorted, the slowest hosts, and the longest with what ``text``
+    says of each (and its style)."""
+    import polars as pl
+
+    ordered = tasks["took"].sort().to_list()  # drawn thinned to the width
+    out: list[Line] = [
+        [("times, sorted  ", "dim"), (spark([float(t) for t in ordered], max(10, width - 16), glyphs, low=0), "mark")]
+    ]
+    for host, count, median, longest in (
+        tasks.group_by("host").agg(pl.len(), pl.col("took").median().alias("m"), pl.col("took").max().alias("x"))
+        .sort("m", "host", descending=[True, False]).head(4).iter_rows()
+    ):  # fmt: skip
+        many = f"{count:,} task{'' if count == 1 else 's'}"
+        words = f"{many}, median {units.duration(median)}, longest {units.duration(longest)}"
+        out.append([(f"{cut(harmless(host or '(host unknown)'), 24, glyphs.ellipsis)}  ", ""), (words, "dim")])
+    longest_tasks = tasks.sort("took", descending=True, maintain_order=True).head(max(3, height - len(out) - 2))
+    out += [[], heading("longest tasks")]
+    for one in longest_tasks.iter_rows(named=True):
+        words, style = text(one)
+        out.append([(cut(f"{units.duration(one['took']):>9}  {harmless(words)}", width, glyphs.ellipsis), style)])
+    return out
+
+
+def verdict_in_full(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
+    """Draw one verdict: why, how far to the next level, Dr. Elephant's labels, what to do."""
+    style = level(found.severity)
+    out: list[Line] = [[(f"{glyphs.severity[style]} {found.severity}  ", style), (found.heuristic, "title")]]
+    if found.why is not None:
+        out += paragraph(found.why.reason, width)
+        out += facts([("worse", found.why.worse, ""), ("better", found.why.better, "")], width)
+    out += [[], *paragraph(found.advice, width, "title")]
+    if found.details:
+        out += [[], heading("Dr. Elephant's details"), *facts([(k, v, "") for k, v in found.details], width)]
+    return out
+
+
+AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
+
+
+def finding(takes: Mapping[str, str]) -> Callable[[Result, dict[str, Any] | None], Draw | None]:
+    """Return what draws an insight or an advice in full; ``takes``: properties that the scenario can take."""
+    return lambda result, row: partial(_finding_lines, row, takes) if row is not None else None
+
+
+def _finding_lines(
+    row: dict[str, Any], takes: Mapping[str, str], width: int, height: int, glyphs: Glyphs
+) -> list[Line]:
+    """Draw an insight or an advice in full, and whether the scenario can take it."""
+    out = paragraph(str(row.get("reason") or row.get("text") or ""), width)
+    if row.get("status") in AS_OF_NOW:
+        out += paragraph(f"As of now: the application runs, and this {AS_OF_NOW[row['status']]}.", width, "key")
+    if row.get("key"):
+        key, setting = str(row["key"]), str(row.get("setting") or row.get("value") or "")
+        hint = "   key t takes it into the what-if scenario" if key in takes and setting[:1].isdecimal() else ""
+        out += [[], [(f"{key}={setting}" if setting != "more" else f"{key}: more", "ok"), (hint, "dim")]]
+    return out

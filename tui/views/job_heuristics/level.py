@@ -180,6 +180,11 @@ class OpenJob(Level):
         """Return lines that ``draw`` draws, given the result, width and glyphs."""
         return LinesOf(lambda result: lambda width, height, glyphs: draw(result, width, glyphs), id)
 
+    def both(self, title: str, table: TableOf, draw: Any) -> Section:
+        """Return a section with a table over what ``draw`` draws of the row under its cursor."""
+        panel = LinesOf(draw, f"{table.id}-panel", of=table.id)
+        return Section(title, Box(Vertical, table, panel, classes="app-both"))
+
     def controls(self, id: str) -> Shown:
         """Return the controls of the scenario."""
         return Shown(ScenarioControls, lambda result: partial(self._controls, result), id)

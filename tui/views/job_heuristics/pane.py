@@ -15,6 +15,7 @@ from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import JobLevel, OpenJob, advice_spec
 from tui.views.job_heuristics.spark import SparkLevel
 from tui.views.job_heuristics.stored_level import StoredLevel
+from tui.views.job_heuristics.tez import TezLevel
 from tui.views.shared.cells import named, number
 from tui.views.shared.pane import ViewPane
 from tui.views.shared.sections import (
@@ -203,7 +204,7 @@ class Pane(ViewPane):
     def show(self, result: Result) -> None:
         """Open a job in full whose histories were read."""
         detail: Detail = result.detail
-        if isinstance(self.top, StoredLevel) and (detail.job is not None or detail.app is not None):
+        if isinstance(self.top, StoredLevel) and any((detail.job, detail.app, detail.tez)):
             self.call_later(self._open_in_full, self.top)
 
     def moments(self, result: Result) -> Sequence[int]:
@@ -230,8 +231,10 @@ class Pane(ViewPane):
 
     def _full_level(self, job_id: str) -> OpenJob:
         detail: Detail | None = self.result.detail if self.result is not None else None
-        spark = detail is not None and detail.listed(job_id).get("job_type") == "Spark"
-        return SparkLevel(job_id) if spark else JobLevel(job_id)
+        row = detail.listed(job_id) if detail is not None else {}
+        if row.get("source") == "tez":
+            return TezLevel(job_id)
+        return SparkLevel(job_id) if row.get("job_type") == "Spark" else JobLevel(job_id)
 
     async def _open_in_full(self, level: StoredLevel) -> None:
         """Show a job of a fleet result like any other once its histories were read."""

@@ -11,9 +11,9 @@ from textual.containers import Horizontal, Vertical
 from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.drawing import facts, heading, level, paragraph
+from tui.views.job_heuristics.drawing import heading, paragraph
 from tui.views.job_heuristics.level import USE, OpenJob, knob
-from tui.views.shared.sections import Box, LinesOf, Row, Section, TableOf
+from tui.views.shared.sections import Box, Row, Section, TableOf
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import Lane, Span, lanes
 from tui.widgets.drawing.fragments import Line, cut, harmless
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.spark.model.app import Stage
     from engine.job_heuristics.spark.result import AppDetail
-
-_AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
 
 
 class SparkLevel(OpenJob):
@@ -71,22 +69,17 @@ class SparkLevel(OpenJob):
         )
         history = Box(Vertical, self.history(), TableOf(table="conf_changes", id="app-changes"))
         return (
-            self._both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self.verdict),
-            self._both("insights", TableOf(table="insights", id="app-insights"), _finding),
-            self._both("stages", TableOf(table="stages", id="app-stages"), self._stage),
+            self.both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self.verdict),
+            self.both("insights", TableOf(table="insights", id="app-insights"), drawing.finding(self.TAKES)),
+            self.both("stages", TableOf(table="stages", id="app-stages"), self._stage),
             Section("timeline", self.of_shown("app-timeline", gantt)),
-            self._both("executors", TableOf(table="executors", id="app-executors"), self._executors),
-            self._both("sql", TableOf(table="sql", id="app-sql"), self._plan),
-            self._both("advice", self.advice("app-advice"), _finding),
+            self.both("executors", TableOf(table="executors", id="app-executors"), self._executors),
+            self.both("sql", TableOf(table="sql", id="app-sql"), self._plan),
+            self.both("advice", self.advice("app-advice"), drawing.finding(self.TAKES)),
             Section("what if", what_if),
             Section("history", history),
             Section("notes", self.drawn("app-notes", self._notes)),
         )
-
-    def _both(self, title: str, table: TableOf, draw: Any) -> Section:
-        """Return a section with a table over what ``draw`` draws of the row under its cursor."""
-        panel = LinesOf(draw, f"{table.id}-panel", of=table.id)
-        return Section(title, Box(Vertical, table, panel, classes="app-both"))
 
     def shown(self, result: Result) -> Any:
         """Return the detail of the application."""
@@ -139,7 +132,7 @@ class SparkLevel(OpenJob):
 
     def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
         """Return one verdict in full."""
-        return app_verdict(verdict, width, glyphs)
+        return drawing.verdict_in_full(verdict, width, glyphs)
 
     def _stage(self, result: Result, row: Row | None) -> Draw | None:
         return partial(stage_tasks, self.shown(result), row) if row is not None else None
@@ -160,27 +153,6 @@ class SparkLevel(OpenJob):
 
     def _notes(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         return drawing.notes_of_job(result, self.job_id, [], width)
-
-
-def _finding(result: Result, row: Row | None) -> Draw | None:
-    """Return what draws an insight or an advice in full."""
-    return partial(_finding_lines, row) if row is not None else None
-
-
-def _finding_lines(row: Row, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Draw an insight or an advice in full, and whether the scenario can take it."""
-    out = drawing.paragraph(str(row.get("reason") or row.get("text") or ""), width)
-    if row.get("status") in _AS_OF_NOW:
-        out += drawing.paragraph(
-            f"As of now: the application runs, and this {_AS_OF_NOW[row['status']]}.", width, "key"
-        )
-    if row.get("key"):
-        key, setting = str(row["key"]), str(row.get("setting") or row.get("value") or "")
-        hint = (
-            "   key t takes it into the what-if scenario" if key in SparkLevel.TAKES and setting[:1].isdecimal() else ""
-        )
-        out += [[], [(f"{key}={setting}" if setting != "more" else f"{key}: more", "ok"), (hint, "dim")]]
-    return out
 
 
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
@@ -270,24 +242,15 @@ def stage_tasks(shown: AppDetail, row: dict[str, Any], width: int, height: int, 
     out = [heading(f"stage {row['stage_id']}.{row['attempt']}: {tasks.height:,} ended tasks")]
     if not tasks.height:
         return [*out, *paragraph("none of its tasks is in the log", width, "dim")]
-    ordered = tasks["took"].sort().to_list()  # drawn thinned to the width
-    out.append(
-        [("times, sorted  ", "dim"), (spark([float(t) for t in ordered], max(10, width - 16), glyphs, low=0), "mark")]
-    )
-    for host, count, median, longest in (
-        tasks.group_by("host").agg(pl.len(), pl.col("took").median().alias("m"), pl.col("took").max().alias("x"))
-        .sort("m", "host", descending=[True, False]).head(4).iter_rows()
-    ):  # fmt: skip
-        text = f"{count:,} tasks, median {units.duration(median)}, longest {units.duration(longest)}"
-        out.append([(f"{cut(harmless(host), 24, glyphs.ellipsis)}  ", ""), (text, "dim")])
-    longest_tasks = tasks.sort("took", "task_id", descending=[True, False]).head(max(3, height - len(out) - 2))
-    out += [[], heading("longest tasks")]
-    for one in longest_tasks.iter_rows(named=True):
+
+    def text(one: dict[str, Any]) -> tuple[str, str]:
         read = one["input_bytes"] + one["remote_bytes"] + one["local_bytes"]
-        error = f", {harmless(one['error'])}" if one["error"] else ""
-        text = f"{units.duration(one['took']):>9}  #{one['index']} on {harmless(one['host'])}, read {units.size(read)}{error}"
-        out.append([(cut(text, width, glyphs.ellipsis), "severe" if one["reason"] != "Success" else "")])
-    return out
+        error = f", {one['error']}" if one["error"] else ""
+        return f"#{one['index']} on {one['host']}, read {units.size(read)}{error}", "severe" if one[
+            "reason"
+        ] != "Success" else ""
+
+    return [*out, *drawing.tasks_by_time(tasks.sort("task_id"), text, width, height - 1, glyphs)]
 
 
 def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
@@ -313,17 +276,4 @@ def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
         sign = (f"{mark} ", "moderate") if costly else ("  ", "")
         name = cut(harmless(row["name"]), max(8, width - len(indent) - 32), glyphs.ellipsis)
         out.append([(indent, ""), sign, (f"{name}  ", "moderate" if costly else ""), *numbers[:-1]])
-    return out
-
-
-def app_verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-    """Draw one verdict: why, how far to the next level, Dr. Elephant's labels, what to do."""
-    style = level(found.severity)
-    out: list[Line] = [[(f"{glyphs.severity[style]} {found.severity}  ", style), (found.heuristic, "title")]]
-    if found.why is not None:
-        out += paragraph(found.why.reason, width)
-        out += facts([("worse", found.why.worse, ""), ("better", found.why.better, "")], width)
-    out += [[], *paragraph(found.advice, width, "title")]
-    if found.details:
-        out += [[], heading("Dr. Elephant's details"), *facts([(k, v, "") for k, v in found.details], width)]
     return out

@@ -145,8 +145,8 @@ def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
     return idle
 
 
-WASTE = ("over-sizing", "idle reducers", "idle executors", "failures", "speculation", "killed")
-"""Avoidable causes, of MapReduce jobs and Spark applications."""
+WASTE = ("over-sizing", "idle reducers", "idle executors", "idle containers", "failures", "speculation", "killed")
+"""Avoidable causes, of jobs of every kind."""
 
 
 def waste(costs_frame: pl.DataFrame) -> dict[str, tuple[float, float]]:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.gates import Array
+from engine.job_heuristics.dr_elephant.metrics import MEASURES
 from engine.job_heuristics.dr_elephant.side_stats import truncated
 from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.mapreduce.insight.skew import robust_line
@@ -79,7 +80,7 @@ def metrics(job: Job) -> Metrics:
     """Return the four metrics of a job by Dr. Elephant's code; wait and run time are None while it runs."""
     sides = [tasks_of(side) for side in job.sides]
     values = {"timed": np.array([len(side.total) for side in job.sides])}
-    for measure in dr_elephant_metrics.MEASURES:
+    for measure in MEASURES:
         for name, *both in zip(measure.names, *(measure.compute(tasks) for tasks in sides), strict=True):
             values[name] = np.concatenate(both)
     row = {

@@ -129,13 +129,6 @@ def _variable_or_none(value: str | None) -> str | None:
         return None
 
 
-JAVA_DOUBLE = re.compile(
-    r"[\x00-\x20]*[+-]?(?:NaN|Infinity|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-    r"|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)[\x00-\x20]*"
-)
-"""Texts that Java's ``Double.parseDouble`` takes."""
-
-
 def stated_mb(properties: Mapping[str, str], side: str) -> int:
     """Return the container's MB as Dr. Elephant's memory heuristic sees them: the number, or the value of the
     variable it names; -1 if unset, negative or not a number."""

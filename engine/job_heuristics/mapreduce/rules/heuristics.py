@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.job_heuristics.dr_elephant.metrics import MEASURES as OF_METRICS
 from engine.job_heuristics.dr_elephant.side_stats import Measure
 from engine.job_heuristics.mapreduce.rules import (
     cache,
@@ -16,7 +17,6 @@ from engine.job_heuristics.mapreduce.rules import (
     time,
 )
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
-from engine.job_heuristics.mapreduce.rules.metrics import MEASURES as OF_METRICS
 
 _BY_TOPIC = (cache, exception, gc, memory, queue, shuffle_sort, skew, speed, spill, time)
 HEURISTICS: tuple[MapReduceHeuristic, ...] = tuple(

@@ -18,6 +18,7 @@ from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE
 from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
+from engine.job_heuristics.dr_elephant.metrics import slow_start_error
 from engine.job_heuristics.dr_elephant.side_stats import Sides
 from engine.job_heuristics.dr_elephant.sides import (
     SIDES,
@@ -38,7 +39,6 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
 
 _NULL_STATE = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)" because "<local13>" is null'
-_NO_SLOW_START = 'java.lang.NullPointerException: Cannot invoke "String.trim()" because "in" is null'
 _NEITHER = "java.lang.RuntimeException: job neither succeeded or failed. can not process it "
 _OPEN_TASK = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)": a task has no final state'
 
@@ -55,7 +55,7 @@ def errors(jobs: Jobs, rules: MapReduceRules) -> list[str]:
         text = _before_heuristics(row, bool(unfinished[j]))
         if not text:
             text = next((each[j] for excluded, each in thrown if j in each and row["job_type"] not in excluded), "")
-        texts.append(clean(text or _slow_start_error(jobs.properties[j].get(job_conf.SLOW_START))))
+        texts.append(clean(text or slow_start_error(jobs.properties[j].get(job_conf.SLOW_START))))
     return texts
 
 
@@ -71,15 +71,6 @@ def _before_heuristics(row: Mapping[str, Any], unfinished: bool) -> str:
     if row["conf_file"] is None:
         return f"java.lang.RuntimeException: Can't find config of {row['job_id']}"
     return _OPEN_TASK if unfinished else ""
-
-
-def _slow_start_error(value: str | None) -> str:
-    """Return the error of parsing the slow-start share, which the wait metric reads and does not use."""
-    if value is None:
-        return _NO_SLOW_START
-    return (
-        "" if job_conf.JAVA_DOUBLE.fullmatch(value) else f'java.lang.NumberFormatException: For input string: "{value}"'
-    )
 
 
 def assumptions(jobs: Jobs) -> list[str]:

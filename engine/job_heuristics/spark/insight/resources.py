@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from engine.job_heuristics.dr_elephant.metrics import Part, costs_of
 from engine.job_heuristics.spark.model.app import DRIVER, App, Executor
 from engine.job_heuristics.spark.model.setup import MB, container_mb, is_dynamic, is_local, spark_ms
-from engine.job_heuristics.tables import COSTS, of_rows
 
 Ints = NDArray[np.int64]
 _LOCAL = re.compile(r"local\[\s*(\d{1,5}|\*)")
@@ -178,8 +178,6 @@ def job_intervals(app: App) -> list[tuple[int, int]]:
 
 CAUSES = ("useful", "over-sizing", "idle executors", "failures", "speculation", "killed", "running", "driver")
 """Causes in the order they are shown."""
-Part = tuple[int, int, int]
-"""Attempts, MB ms, core ms."""
 
 
 def costs(
@@ -188,23 +186,8 @@ def costs(
     """Return the rows of ``COSTS``: applications in their order, causes in ``CAUSES`` order, only causes that cost
     something. An executor needed at most ``headroom`` times its largest heap; without logged memory nothing counts as
     over-sizing."""
-    rows = []
-    priced = price_gb_h is not None or price_vcore_h is not None
-    for app_id, app in apps.items():
-        parts = split(resources(app), headroom)
-        total = sum(mb_ms for _, mb_ms, _ in parts.values())
-        for cause in CAUSES:
-            attempts, mb_ms, core_ms = parts.get(cause, (0, 0, 0))
-            if mb_ms <= 0 and core_ms <= 0:
-                continue
-            price = mb_ms / 1024 / 3.6e6 * (price_gb_h or 0) + core_ms / 3.6e6 * (price_vcore_h or 0)
-            rows.append(
-                (
-                    app_id, cause, attempts, mb_ms, mb_ms / 1000, core_ms / 1000, 100 * mb_ms / total if total else 0.0,
-                    price if priced else None,
-                )
-            )  # fmt: skip
-    return of_rows(COSTS, rows)
+    parts = {app_id: split(resources(app), headroom) for app_id, app in apps.items()}
+    return costs_of(parts, CAUSES, price_gb_h, price_vcore_h)
 
 
 def split(held: Resources, headroom: float = 1.5) -> dict[str, Part]:

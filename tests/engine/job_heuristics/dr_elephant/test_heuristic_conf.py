@@ -49,7 +49,7 @@ CONF = b"""<heuristics>
 <container_memory_default_mb>1024</container_memory_default_mb>
 <exclude_jobtypes_filter>Pig,Hive</exclude_jobtypes_filter></params></heuristic>
 <heuristic><applicationtype>mapreduce</applicationtype><heuristicname>x</heuristicname><classname>y.Z</classname></heuristic>
-<heuristic><applicationtype>tez</applicationtype><heuristicname>t</heuristicname><classname>y.T</classname></heuristic>
+<heuristic><applicationtype>tony</applicationtype><heuristicname>t</heuristicname><classname>y.T</classname></heuristic>
 </heuristics>"""
 
 

@@ -49,7 +49,10 @@ def compute(*roots: Path, **options: object) -> Result:
 
 def paths_of(histories: Path, result: Result) -> dict[str, list[str]]:
     found = [str(path) for path in sorted(histories.rglob("*")) if path.is_file()]
-    return {job: [path for path in found if job in path] for job in result.tables["jobs"]["job_id"]}
+    return {
+        job: [path for path in found if job in path or f"_{job.partition('_')[2]}_" in path]
+        for job in result.tables["jobs"]["job_id"]
+    }
 
 
 @pytest.fixture(scope="module")

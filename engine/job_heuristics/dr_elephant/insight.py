@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import polars as pl
+
 from engine.job_heuristics.dr_elephant.advice import Answer, Wish
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables import INSIGHTS, SEVERITIES, of_rows
 
 CERTAIN, GROWS, PROVISIONAL = "certain", "can only get worse", "provisional"
 
@@ -61,3 +64,12 @@ class Insight:
 def level(value: float, *limits: float) -> int:
     """Return how many of ``limits`` (for LOW, MODERATE, SEVERE, CRITICAL) a value reaches."""
     return sum(value >= limit for limit in limits)
+
+
+def insights_frame(found: Iterable[Insight]) -> pl.DataFrame:
+    """Return INSIGHTS rows."""
+    rows = (
+        (i.topic, i.subject, i.severity, i.value, i.limit, i.key, i.setting, i.current, i.status, i.reason)
+        for i in found
+    )
+    return of_rows(INSIGHTS, rows)

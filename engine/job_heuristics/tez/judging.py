@@ -1,0 +1,270 @@
+"""Verdicts and metrics of Tez applications: what Dr. Elephant reads and judges of them, and the result tables made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from engine.core.view import Context, Finding, Level
+from engine.job_heuristics.dr_elephant import metrics
+from engine.job_heuristics.dr_elephant.display import cut
+from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
+from engine.job_heuristics.dr_elephant.sides import Jobs, totals
+from engine.job_heuristics.tables import JOBS, SEVERITIES
+from engine.job_heuristics.tez.model import MAP, REDUCE, SCOPE, SIDES, App, Apps, Dag
+from engine.job_heuristics.tez.rules import (
+    HIVE_KEY,
+    OWN_KEYS,
+    SLOW_START,
+    TEZ,
+    WRONG_DEFAULT,
+    TezRules,
+    Unit,
+    container_mb,
+    judge_units,
+)
+from engine.job_heuristics.tez.tables import COUNTED
+
+_NULL = "java.lang.NullPointerException: "
+_COUNTED = (MAP, REDUCE, SCOPE)
+
+
+def heuristic_dags(app: App) -> list[Dag]:
+    """Return the DAGs whose tasks Dr. Elephant looks at, in its order."""
+    return [dag for dag in app.dags if dag.facts["status"] == "SUCCEEDED"]
+
+
+def judged_dag(app: App) -> Dag | None:
+    """Return the DAG whose tasks decide: of those that succeeded the one with most tasks on Dr. Elephant's sides, of equals
+    the newest; without any, and where Dr. Elephant fails, the newest with tasks."""
+    wanted = heuristic_dags(app)
+    sizes = dict(app.tasks.filter(pl.col("side").is_in(_COUNTED)).group_by("dag").len().iter_rows())
+    if wanted:
+        return max(wanted, key=lambda dag: sizes.get(dag.number, 0))
+    return None
+
+
+def succeeded(app: App) -> bool:
+    """Return whether Dr. Elephant takes an application for succeeded: the oldest DAG that succeeded or failed decides."""
+    words = [dag.facts["status"] for dag in app.dags if dag.facts["status"] in ("SUCCEEDED", "FAILED")]
+    return not words or words[-1] == "SUCCEEDED"
+
+
+def fetch_error(app: App) -> str:
+    """Return the exception with which Dr. Elephant fails to read an application; empty if it reads it."""
+    if not app.known:
+        return f"{_NULL}TezFetcher: no entity of the application"
+    if app.facts["config_error"]:
+        return str(app.facts["config_error"])
+    if not app.dags:
+        return f"{_NULL}TezFetcher: the application has no DAG"
+    for dag in app.dags:
+        if dag.facts["status"] is None:
+            return f"{_NULL}TezFetcher$JSONFactory.getDagStatus: DAG {dag.number} has no status"
+        if dag.facts["start_ms"] is None or dag.facts["end_ms"] is None:
+            what = "start" if dag.facts["start_ms"] is None else "end: it runs"
+            return f"{_NULL}TezFetcher$JSONFactory.getDagEndTime: DAG {dag.number} has no {what}"
+    inner = [dag.number for dag in heuristic_dags(app)]
+    vertices = app.vertices.filter(pl.col("dag").is_in(inner) & pl.col("processor").is_null())
+    if vertices.height:
+        return f"{_NULL}TezFetcher$JSONFactory.getVertexData: vertex {vertices['name'][0] or vertices['vertex'][0]} has no class"
+    tasks = app.tasks.filter(pl.col("dag").is_in(inner) & pl.col("side").is_in(_COUNTED))
+    broken = tasks.filter(pl.col("broken").is_not_null())
+    if broken.height:
+        return str(broken["broken"][0])
+    if tasks.filter(pl.col("failed")).height:
+        return f"{_NULL}TezFetcher$JSONFactory.getTaskFirstFailedAttempt: a task was killed or failed in a DAG that succeeded"
+    if tasks.filter(pl.col("total_ms").is_null()).height:
+        return f"{_NULL}TezFetcher$JSONFactory: a task without status, or an attempt without start and end"
+    return ""
+
+
+def unit_of(app: App, error: str, *, own: bool) -> Unit:
+    """Return what is judged of an application; ``error``: why Dr. Elephant does not read it."""
+    dag = judged_dag(app)
+    state = "SUCCEEDED" if succeeded(app) else "FAILED"
+    if dag is None and (own or error) and app.dags:
+        having = set(app.tasks["dag"].to_list())
+        dag = next((each_ for each_ in app.dags if each_.number in having), app.dags[0])
+        state = "RUNNING" if dag.state == "RUNNING" else state
+    oldest = app.dags[-1].facts["start_ms"] if app.dags else None
+    number = dag.number if dag is not None else -1
+    tasks = app.tasks.filter((pl.col("dag") == number) & pl.col("total_ms").is_not_null())
+    if not own:
+        tasks = tasks.filter(pl.col("side").is_in(_COUNTED))
+    return Unit(app.app_id, app, state, tasks, dag.facts["start_ms"] if own and dag is not None else oldest, own)
+
+
+def judge(apps: Mapping[str, App], rules: TezRules, *, own: bool = False) -> Judged:
+    """Return the result frames of ``apps`` under ``rules``; ``own``: with official counters, true containers and tasks of any
+    processor instead of what Dr. Elephant takes."""
+    listed = list(apps.values())
+    errors = [fetch_error(app) for app in listed]
+    units = [unit_of(app, error, own=own) for app, error in zip(listed, errors, strict=True)]
+    jobs, made, heuristics, counted = judge_units(units, rules)
+    worst, score = totals(jobs, made)
+    unread = [_before_rules(unit, error, jobs, k) for k, (unit, error) in enumerate(zip(units, errors, strict=True))]
+    thrown = [(rule, rule.heuristic.error(jobs)) for rule in rules.rules]
+    says = []
+    for k, (app, error, quiet) in enumerate(zip(listed, errors, unread, strict=True)):
+        of_rules = (found[k] for rule, found in thrown if k in found and jobs.types[k] not in rule.excluded)
+        says.append(quiet or error or next(of_rules, "") or metrics.slow_start_error(app.conf.get(SLOW_START)))
+    shown = _jobs(units, worst, score, counted, says)
+    names = [app.app_id for app in listed]
+    strips = pl.DataFrame({"job_id": names, "strip": strips_of(names, heuristics, rules.names)}, STRIPS)
+    findings = findings_of(shown, heuristics)
+    for app in listed:
+        findings[app.app_id] = (*_failures(app), *findings[app.app_id])
+    return Judged(shown, heuristics, strips, findings)
+
+
+MOST_FAILURES = 20
+"""DAGs of an application that did not succeed and are findings of their own, the newest first."""
+
+
+def _failures(app: App) -> list[Finding]:
+    """Return a finding for each DAG that failed or was killed: Dr. Elephant says nothing about them."""
+    bad = [dag for dag in app.dags if dag.state in ("FAILED", "KILLED", "ERROR")][:MOST_FAILURES]
+    found = []
+    for dag in bad:
+        of = app.attempts.filter((pl.col("dag") == dag.number) & (pl.col("status") == "FAILED")).sort("end_ms")
+        first = next(iter(of["diagnostics"].drop_nulls().to_list()), "")
+        text = (
+            " ".join(part for part in (dag.facts["diagnostics"], first) if part) or "no reason is given: see the logs"
+        )
+        level: Level = "low" if dag.state == "KILLED" else "moderate"
+        name = dag.name or f"DAG {dag.number}"
+        found.append(Finding(level, f"{app.app_id} {name}", f"{dag.state}. {cut(text, 400)}", ("jobs", (app.app_id,))))
+    return found
+
+
+def _before_rules(unit: Unit, error: str, jobs: Jobs, k: int) -> str:
+    """Return what Dr. Elephant shows of an application that it reads without judging it, in words; else empty."""
+    if error or unit.state != "SUCCEEDED" or jobs.side("map")["n"][k] or jobs.side("reduce")["n"][k]:
+        return ""
+    return "No Data Received: it counts no task of Pig" if jobs.side("scope")["n"][k] else ""
+
+
+def _jobs(
+    units: Sequence[Unit],
+    worst: Sequence[int | None],
+    score: Sequence[int],
+    counted: Mapping[str, Any],
+    says: Sequence[str],
+) -> pl.DataFrame:
+    """Return JOBS rows."""
+    made: list[dict[str, Any]] = []
+    for unit, level, points, error in zip(units, worst, score, says, strict=True):
+        app, newest = unit.app, unit.app.dags[0] if unit.app.dags else None
+        facts: Mapping[str, Any] = newest.facts if newest is not None else {}
+        start, finish = app.span()
+        sides = unit.tasks["own_side" if unit.own else "side"].value_counts()
+        counts = dict(sides.iter_rows())
+        ended = app.state in ("SUCCEEDED", "FAILED", "KILLED", "ERROR")
+        made.append(
+            {
+                "job_id": app.app_id,
+                "name": app.facts["name"] or (newest.name if newest is not None else ""),
+                "user": app.facts["user"] or facts.get("user") or app.facts["am_user"],
+                "queue": app.facts["queue"] or facts.get("queue"),
+                "job_type": app.job_type,
+                "state": app.state,
+                "submit_ms": start,
+                "launch_ms": app.dags[-1].facts["start_ms"] if app.dags else None,
+                "finish_ms": finish,
+                "maps": counts.get(MAP, 0) + counts.get(SCOPE, 0),
+                "reduces": counts.get(REDUCE, 0),
+                "severity": SEVERITIES[level] if level is not None else "NONE" if ended and not error else None,
+                "score": points if level is not None or (ended and not error) else None,
+                "runtime_ms": finish - start if start is not None and finish is not None else None,
+                "upstream_says": error,
+                "source": TEZ,
+                "notes": "; ".join(notes(unit)),
+            }
+        )
+    frame = pl.DataFrame(made, infer_schema_length=None)
+    return JOBS.frame(
+        frame.with_columns(**{name: pl.Series(values, dtype=pl.Int64) for name, values in counted.items()})
+    )
+
+
+def notes(unit: Unit) -> list[str]:
+    """Return assumptions made for an application, and where Dr. Elephant's numbers mislead."""
+    app, words = unit.app, []
+    if not app.known:
+        words.append("no entity of the application was found: its configuration is unknown")
+    if len(app.dags) > 1:
+        words.append(
+            f"{len(app.dags)} DAGs: Dr. Elephant judges one, by most tasks; table tez_dags judges each by itself"
+        )
+    if not unit.own and app.known:
+        present = set(unit.tasks["side"].to_list())
+        wrong = [
+            side for k, side in enumerate(SIDES[:2]) if k in present and container_mb(app.conf, side) == WRONG_DEFAULT
+        ]
+        if wrong:
+            words.append(
+                f"no readable {HIVE_KEY} or {OWN_KEYS[wrong[0]]}: Dr. Elephant takes its default of {WRONG_DEFAULT:,} bytes "
+                "for MB, and used and wasted are 2^20 times too large"
+            )
+        elif any(container_mb(app.conf, side) < 0 for side in SIDES[:2]):
+            words.append(f"{OWN_KEYS['map']} is negative: Dr. Elephant's used memory is, too, and it finds no waste")
+    tasks = unit.tasks
+    if tasks.height:
+        edges = sum(
+            int((tasks[f"first_{name}"] != tasks[name]).fill_null(value=False).any())
+            for name in COUNTED
+            if name != "input_bytes"
+        )
+        if edges and not unit.own:
+            words.append(
+                f"{edges} of {len(COUNTED)} counters that Dr. Elephant reads are those of single edges, not of tasks"
+            )
+        if not tasks["physical_bytes"].is_not_null().any():
+            words.append("memory was not measured: all of it would count as wasted")
+        instant = tasks.filter(pl.col("total_ms") == 0).height
+        if instant:
+            words.append(f"{instant:,} task(s) of 0 ms are left out of speeds")
+        failed = tasks.filter(pl.col("failed")).height
+        if failed:
+            words.append(f"{failed:,} task(s) did not succeed: their first attempt that ended counts")
+    if app.state == "RUNNING":
+        words.append("still running: verdicts and metrics are over the tasks that have ended so far")
+    words += missing(app)
+    return words
+
+
+def missing(app: App) -> list[str]:
+    """Return which entities of an application the files do not hold though others name them."""
+    words = []
+    for dag in app.dags:
+        have = app.vertices.filter(pl.col("dag") == dag.number)
+        named = set(json.loads(dag.facts["vertices"] or "[]"))
+        lacking = sorted(named - set(have["name"].drop_nulls().to_list()))
+        if lacking:
+            several = f"{len(lacking)} of {len(named)} vertices ({', '.join(lacking[:3])})"
+            words.append(f"DAG {dag.number}: {several} are not in the files")
+        planned, found = have["tasks"].sum(), app.tasks.filter(pl.col("dag") == dag.number).height
+        if dag.state == "SUCCEEDED" and found < planned:
+            several = f"only {found:,} of {planned:,} tasks are in the files"
+            words.append(f"DAG {dag.number}: {several}: ask for them with limit=500000")
+    numbers = [dag.number for dag in app.dags]
+    if numbers and max(numbers) < 10_000 and max(numbers) > len(numbers):
+        words.append(
+            f"only {len(numbers)} of at least {max(numbers)} DAGs are in the files: ask for them with a higher limit"
+        )
+    return words
+
+
+def judge_apps(apps: Apps, rules: TezRules, context: Context, *, own: bool = False) -> JudgedFleet:
+    """Judge all applications, see ``judge``; only those that changed since the last call are judged again."""
+
+    def judge_some(wanted: Collection[str]) -> Judged:
+        return judge({app: apps.apps[app] for app in wanted}, rules, own=own)
+
+    return judged_fleet(
+        "tez verdicts", {app: apps.revisions[app] for app in apps.apps}, judge_some, (own, rules.key), context
+    )
