@@ -12,9 +12,9 @@ from engine.broker_load import tables
 from engine.broker_load.cruise_control import load_model, regression
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import brokers_without_topology, corrected_loads, fitted_weights, rollup
+from engine.broker_load.insight import brokers_without_topology, corrected_loads, fitted_weights, replication, rollup
 from engine.broker_load.insight.fitted_weights import Fit
-from engine.broker_load.model import clusters, measured
+from engine.broker_load.model import clusters, history, measured, topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.plan import export, outcome
 from engine.broker_load.reading.kinds import KINDS
@@ -26,7 +26,7 @@ from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.core.parameters import asks_what_if, no_what_if
 from engine.core.tables import Table
-from engine.core.view import LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
+from engine.core.view import FILE, LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.output.report import instant
 
 
@@ -156,6 +156,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
     model_tables.add_answers(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:
+        _add_part(inputs, parameters, context, at_ms, builder)
         _add_without_topology(inputs, at_ms, parameters.interval_ms, bool(observed.size), builder)
     if not builder.headline and builder.frames.get("brokers", BROKERS.empty()).height:
         builder.headline += summary.of_brokers(builder.frames["brokers"])
@@ -164,6 +165,8 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         any(inputs.table(name).height for name in ("broker_list", "answer_brokers")),
     )
     builder.findings += summary.failed_directories(builder.frames.get("directories", DIRECTORIES.empty()))
+    if at_ms is not None:
+        _add_moment(inputs, at_ms, builder)
     detail = detail_of(inputs, context, model, observed, fit, parameters)
     return _Standing(model, cluster, losses, builder, detail)
 
@@ -188,6 +191,38 @@ def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None
         builder.findings.append(Finding("moderate", "mixed clusters", problems[0].reason))
 
 
+def _add_part(
+    inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None, builder: ResultBuilder
+) -> None:
+    """Add what a description of a part of the cluster says about the partitions in it."""
+    why = history.partial(inputs, context)
+    if not why:
+        return
+    rows = topology.newest(inputs.table("topology"), at_ms)
+    part = topology.build(rows, {}, frozenset(rows["replicas"].explode(empty_as_null=False).unique().to_list()))
+    states = replication.states(part, parameters.min_insync_replicas)
+    text = f"not the whole cluster: {why}; run kafka-topics --describe without --under-replicated-partitions, --topic or others"
+    builder.findings += [*replication.findings(part, states), Finding("moderate", "topology", text)]
+    builder.headline += [*replication.headline(states), Headline("topology", "a part of the cluster", why, "moderate")]
+    builder.notes.append(f"topology: {text}")
+
+
+def _add_moment(inputs: Inputs, at_ms: int, builder: ResultBuilder) -> None:
+    """Say what is not of the moment looked at but of now."""
+    listed = set(inputs.table("broker_list")[FILE].unique().to_list())
+    later = any(info.mtime_ms > at_ms for number, info in inputs.files.items() if number in listed)
+    words = ["which brokers are alive and their racks"] if later else []
+    described = inputs.table("topology")["time_ms"]
+    if len(described) and (described > at_ms).all():
+        words.append("where replicas are, who leads and is in sync")
+    if words:
+        text = (
+            f"known only of a later moment: {'; '.join(words)}; keep earlier lists and descriptions beside the newest"
+        )
+        builder.findings.append(Finding("low", "moment looked at", text))
+        builder.notes.append(f"moment looked at: {text}")
+
+
 def _add_totals(inputs: Inputs, at_ms: int | None, interval_ms: int, frames: dict[str, pl.DataFrame]) -> None:
     """Give brokers whose loads cannot be modelled the totals that they report themselves."""
     measured = brokers_without_topology.brokers(inputs, at_ms, interval_ms)
@@ -207,9 +242,11 @@ def _add_without_topology(
         brokers_without_topology.brokers(inputs, at_ms, interval_ms),
         rollup.directories_alone(inputs, at_ms),
     )
-    found = [frame for frame in (builder.frames.get("brokers"), scraped, reported.get("brokers")) if frame is not None]
-    if found:
-        builder.frames["brokers"] = BROKERS.sorted(pl.concat(found))
+    found = [frame for frame in (scraped, reported.get("brokers")) if frame is not None]
+    if found:  # scraped by host and reported by id, a broker is one row
+        merged = pl.concat(found).group_by("broker", maintain_order=True).agg(pl.all().drop_nulls().first())
+        answered = builder.frames.get("brokers", BROKERS.empty())
+        builder.frames["brokers"] = BROKERS.sorted(pl.concat([answered, BROKERS.frame(merged)]))
     if scraped is not None:
         builder.notes.append(
             "no topology: only each broker's own totals; kafka-topics --describe or kafka_exporter would add the partitions "
@@ -229,7 +266,9 @@ def _add_without_topology(
             "scrapes would add loads"
         )
     if not has_history and not builder.frames.get("brokers", BROKERS.empty()).height:
-        if not any(inputs.table(name).height for name in ("capacity", "plans", "answer_goals", "answer_partitions")):
+        if not any(
+            inputs.table(name).height for name in ("topology", "capacity", "plans", "answer_goals", "answer_partitions")
+        ):
             raise NoInput("no scrape, topology, sample, log directory or Cruise Control answer was found")
         builder.notes.append(
             "only capacities or plans are known: a kafka-topics description and scrapes would add the loads"

@@ -68,6 +68,7 @@ OTHERS: dict[str, tuple[tuple[str, str], ...]] = {
          "*/5 * * * * kafka-topics.sh --bootstrap-server b1:9092 --describe > {folder}/topics.txt"),
         ("Cruise Control's load, partition_load or kafka_cluster_state, as JSON or text",
          "curl -s 'http://CC:9090/kafkacruisecontrol/load?json=true' -o {folder}/load.json"),
+        ("kafka-broker-api-versions --bootstrap-server broker:9092 > api-versions.txt", "adds the racks"),
         ("copy: reassignment JSON, capacity.json (plain, cores, JBOD), brokers.csv (broker, host, rack, alive)", ""),
         ("from any exporter: CSV or Parquet of raw metrics, samples or observations", ""),
     ),

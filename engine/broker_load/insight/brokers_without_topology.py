@@ -48,7 +48,12 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     if not table.height and not disks.height:
         return None
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
-    who = identity.resolve(table, inputs.table("topology"), listed, inputs.table("machines"))
+    sizes = inputs.table("log_dir_sizes")
+    table, held = (
+        identity.by_bytes(table, sizes),
+        sizes.group_by("topic", "partition").agg(pl.col("broker").alias("replicas")),
+    )
+    who = identity.resolve(table, held, listed, inputs.table("machines"))
     ids = dict(who.ids)
     serving = identity.carriers(table)
     names = identity.together(table["host"].drop_nulls().unique().to_list(), inputs.table("machines"))

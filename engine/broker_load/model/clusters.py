@@ -109,7 +109,7 @@ def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
 
 def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:
     """Return in words how two descriptions contradict each other; "" if one cluster can have both."""
-    ids = [f.filter(pl.col("topic_id").is_not_null()).select("topic", "topic_id").unique("topic") for f in (one, two)]
+    ids = [f.filter(pl.col("topic_id") != "").select("topic", "topic_id").unique("topic") for f in (one, two)]
     both = ids[0].join(ids[1], on="topic")
     if both.height:
         other = both.filter(pl.col("topic_id") != pl.col("topic_id_right")).sort("topic")

@@ -16,11 +16,14 @@ from engine.broker_load.model import cluster_facts, identity, rounds, ticks, top
 from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Broker, Ints, Partitions, Topology
+from engine.broker_load.tables import raw_metrics
 from engine.core.incremental import Partials
 from engine.core.view import FILE, Context, Inputs
 
 MOST_ROWS = 1_000_000
 """Most raw metrics turned into rounds in one pass: it bounds memory."""
+MOST_LEFT_OUT = 0.1
+"""Share of the partitions with a size that may be missing in a description of the whole cluster."""
 MOST_ROUNDS = 2_000
 """Most rounds built at once."""
 
@@ -54,8 +57,8 @@ def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, 
     """Return brokers by id: from broker lists, else from load answers and the ``hosts`` scraped."""
     brokers = {
         row["broker"]: Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
-        for row in listed.iter_rows(named=True)
-    }
+        for row in listed.sort(pl.col("rack").fill_null("") != "", maintain_order=True).iter_rows(named=True)
+    }  # the last one counts, preferably one that names the rack
     if brokers:
         return brokers
     for row in answers.iter_rows(named=True):
@@ -71,13 +74,17 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     every = ticks.of(inputs, context)
     past = every if until_ms is None else every.filter(pl.col("time_ms") <= until_ms)
     placements, unknown = inputs.table("topology"), ""
+    if partial(inputs, context):
+        placements = placements.clear()
     if not placements.height:
         placements, unknown = _of_exporters(inputs, past, until_ms)
         if not placements.height:
             return None
     who, brokers = _identify(inputs, past, topology.newest(placements, until_ms))
     heard = frozenset(past["broker"].drop_nulls().unique().to_list()).union(*who.ids.values())
-    heard |= frozenset(inputs.table("log_dirs")["broker"].unique().to_list())
+    reported = inputs.table("log_dirs")
+    reported = reported if until_ms is None else reported.filter(pl.col("time_ms") <= until_ms)
+    heard |= frozenset(reported["broker"].unique().to_list())
     repeats = ticks.repeats(every)
     by_broker = ticks.by_broker(ticks.counting(every, repeats), who.ids)
     by_broker = by_broker.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
@@ -119,6 +126,36 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
 
     rows_of = {moment: source.rows for moment, source in sources.items()}
     return History(stamps, rows_of, at, build, at(until_ms), who, ticks.cpu_counts(every, who.ids), unknown)
+
+
+def partial(inputs: Inputs, context: Context) -> str:
+    """Return in words why the descriptions are those of a part of the cluster; empty if they are not, or there are none."""
+    return context.memo.value("broker load parts", inputs.version, lambda: _partial(inputs, context))
+
+
+def _partial(inputs: Inputs, context: Context) -> str:
+    rows = inputs.table("topology")
+    if not rows.height:
+        return ""
+    name = pl.col("topic").str.replace_all(".", "_", literal=True)
+    keys = [name, pl.col("partition").cast(pl.Int32)]
+    described = rows.select(keys).unique()
+    sizes = [part.filter(pl.col("metric") == raw_metrics.SIZE).select(keys).unique()
+             for part in inputs.parts("metrics", ticks.newest_files(ticks.of(inputs, context)))]  # fmt: skip
+    sized = pl.concat([inputs.table("log_dir_sizes").select(keys), *sizes]).unique()
+    sized = sized.filter(~pl.col("topic").is_in(["__cluster_metadata"])).drop_nulls()
+    left = sized.join(described, on=["topic", "partition"], how="anti").height
+    if left > MOST_LEFT_OUT * sized.height:
+        return f"it covers {sized.height - left:,} of {sized.height:,} partitions that have a size"
+    wrong = (pl.col("leader") < 0) | (pl.col("isr").list.len() < pl.col("replicas").list.len())
+    told = {inputs.files[file].kind for file in rows[FILE].unique().to_list() if file in inputs.files}
+    if (
+        told == {"topic-description"}
+        and not sized.height
+        and rows.select((wrong & pl.col("topic_id").is_null()).all()).item()
+    ):
+        return "no topic has its head line and every partition in it lacks a replica"
+    return ""
 
 
 def _batches(
@@ -170,7 +207,7 @@ def _of_exporters(inputs: Inputs, past: pl.DataFrame, until_ms: int | None) -> t
     """Return rows of ``topology`` made from exporters' series, and in words what these lack; no rows without leaders."""
     facts = cluster_facts.facts(inputs, until_ms)
     if not facts.height:
-        return inputs.table("topology"), ""
+        return inputs.table("topology").clear(), ""
     leads = cluster_facts.placements(cluster_facts.leaders(facts, {}), facts)
     who, _ = _identify(inputs, past, topology.newest(leads, until_ms))
     held = cluster_facts.holders(inputs, past, who.ids)

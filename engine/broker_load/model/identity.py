@@ -82,6 +82,24 @@ def resolve(
     return _guess(ids, open_hosts, listed, sized, fits, every | set(known), _names(machines))
 
 
+def by_bytes(rows: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """Return raw metrics ``rows`` with the broker of each host whose sizes are, to the byte, those that ``sizes`` (the input
+    table ``log_dir_sizes``) has of one id more than of any other."""
+    sized = rows.filter((pl.col("metric") == raw_metrics.SIZE) & pl.col("host").is_not_null() & (pl.col("value") > 0))
+    given = sizes.select(
+        pl.col("broker").alias("_id"), "topic", "partition", pl.col("size").cast(pl.Float64).alias("value")
+    )
+    same = (
+        sized.join(given, on=["topic", "partition", "value"])
+        .group_by("host", "_id")
+        .agg(pl.struct("topic", "partition").n_unique().alias("n"))
+    )
+    most = pl.col("n") == pl.col("n").max().over("host")
+    found = same.filter(most).filter((pl.len().over("host") == 1) & (pl.len().over("_id") == 1)).select("host", "_id")
+    both = rows.join(found, on="host", how="left", maintain_order="left")
+    return both.with_columns(pl.coalesce("broker", "_id").alias("broker")).drop("_id")
+
+
 def carriers(rows: pl.DataFrame) -> list[str]:
     """Return the hosts of raw metrics ``rows`` that serve topics: KRaft controllers hold nothing but the metadata log."""
     traffic = pl.col("metric").is_in([*raw_metrics.TOTALS, *raw_metrics.TOPIC])

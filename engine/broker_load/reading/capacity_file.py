@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from engine.broker_load.reading.fields import integer, number, shown, word
 from engine.broker_load.tables.inputs import CAPACITY
-from engine.core.reading import Document, Problem, Problems, Reading, Source, clean
+from engine.core.reading import Document, Problem, Problems, Reading, Source, clean, decode
 from engine.core.tables import Table
 from engine.formats import json_text
 
@@ -21,12 +22,14 @@ class CapacityFile(Document):
     tables: tuple[Table, ...] = (CAPACITY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise by its only key."""
-        return head.lstrip()[:1] == b"{" and b'"brokerCapacities"' in head
+        """Recognise by its only key, after comments, too."""
+        return head.lstrip()[:1] in (b"{", b"/", b"#") and b"brokerCapacities" in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one capacity file to rows of ``capacity``; an entry that Cruise Control would refuse is a problem."""
         document = json_text.decode(source, data)
+        if isinstance(document, Reading):
+            document = json_text.decode(source, _TOKEN.sub(_strict, decode(data)).encode())
         if isinstance(document, Reading):
             return document
         content, problems = document.value, Problems(document.problems)
@@ -52,6 +55,26 @@ class CapacityFile(Document):
             problems.append(Problem.at(source.path, "mixed-cores", reason))
         rows = {column.name: [row[column.name] for row in of_broker.values()] for column in CAPACITY.columns}
         return Reading(rows={"capacity": rows}, problems=problems, consumed=len(data))
+
+
+# Possessive, and an open text or comment reaches to the end: no character is looked at twice.
+_TOKEN = re.compile(
+    r"""(?P<text>"(?:[^"\\]++|\\.)*+(?:"|\Z|\\\Z))|'(?P<single>(?:[^'\\]++|\\.)*+)(?:'|\Z|\\\Z)|"""
+    r"""(?P<comment>(?://|\#)[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?)|(?P<colon>=>?)|(?P<comma>;)|"""
+    r"""(?P<bare>[^\s{}\[\]:,;=#'"/]++)""", re.DOTALL
+)  # fmt: skip
+"""What Cruise Control's lenient reader (Gson) also takes: comments, texts in single or no quotes, ``=`` and ``;``."""
+_PLAIN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+
+
+def _strict(token: re.Match[str]) -> str:
+    """Return a token of lenient JSON as strict JSON has it."""
+    given = token[0]
+    if token["single"] is not None:
+        return json.dumps(token["single"].replace("\\'", "'"))
+    if token["bare"] is not None:
+        return given if _PLAIN.fullmatch(given) else json.dumps(given)
+    return {"comment": " ", "colon": ":", "comma": ","}.get(str(token.lastgroup), given)
 
 
 def _amount(value: Any, what: str) -> float:

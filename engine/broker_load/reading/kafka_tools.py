@@ -213,7 +213,8 @@ _ROW = (
     r"\s+Isr:[ \t]*(?P<isr>(?:" + _IDS + r")?)(?P<rest>(?:\s.*)?)$"
 )
 _HEADER = r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s.*PartitionCount:\s*(?P<count>[0-9]{1,9})\s(?P<rest>.*)$"
-_MOVING = ("Adding", "Removing")
+_ADDING = r"Adding ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
+_REMOVING = r"Removing ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
 _SEEN = re.compile(rb"^[ \t]*Topic:[ \t]*\S+[ \t]+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
 _MIN_ISR = r"(?:^|[\s,:])min\.insync\.replicas=([0-9]{1,6})"
 _TOPIC_ID = r"\sTopicId:\s*([A-Za-z0-9_-]{1,40})\s"
@@ -257,7 +258,7 @@ class TopicDescription(Document):
                 {"true": True, "false": False}, default=None, return_dtype=pl.Boolean
             ).alias("unclean"),
             pl.col("count").cast(pl.Int64, strict=False),
-            pl.col("raw").str.extract(_TOPIC_ID).alias("topic_id"),
+            pl.col("raw").str.extract(_TOPIC_ID).fill_null("").alias("topic_id"),
         ).unique("topic", keep="first", maintain_order=True)  # fmt: skip
         if stray.height:
             reason = f"not a line of a description: {stray['raw'][0].strip()[:100]}"
@@ -274,12 +275,14 @@ class TopicDescription(Document):
             _ids("isr").alias("isr"),
             pl.col("rest").str.extract(r"(?:^|\s)Offline(?:Replicas)?:\s*([0-9,]*)").alias("offline"),
             pl.col("rest").str.extract(r"(?:^|\s)Elr:[ \t]*((?:[0-9]+,?)*)").alias("elr"),
-            *(pl.col("rest").str.extract(rf"{how} ?Replicas:[ \t]*({_IDS})").alias(how.lower()) for how in _MOVING),
+            pl.col("rest").str.extract(_ADDING).alias("adding"),
+            pl.col("rest").str.extract(_REMOVING).alias("removing"),
         )
         frame = frame.with_columns(
             pl.when(pl.col("offline").is_null()).then(pl.lit([], pl.List(pl.Int32))).otherwise(_ids("offline")).alias("offline"),
             pl.when(pl.col("elr").is_not_null()).then(_ids("elr")).alias("elr"),
-            *(_ids(how.lower()).alias(how.lower()) for how in _MOVING),
+            _ids("adding").alias("adding"),
+            _ids("removing").alias("removing"),
         )  # fmt: skip
         subset = pl.col("isr").list.set_difference("replicas").list.len() == 0
         distinct = pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()

@@ -358,6 +358,9 @@ def add_answers(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights
         shown = answer_differences.one_per_broker(answers)
         capacities = ("nw_in_cap_kbs", "nw_out_cap_kbs", "disk_cap_mb")
         source = pl.lit("upstream").alias("source")
+        shown = shown.with_columns(
+            pl.when(pl.col("disk_pct") >= 0).then("disk_pct")
+        )  # -1 is Cruise Control's "unknown"
         rows = BROKERS.frame(shown.select("broker", "host", "rack", "state", *SHARED, *capacities, source))
         frames["brokers"] = BROKERS.sorted(pl.concat([ours, rows]))
         dirs = answer_differences.directories(inputs, shown)

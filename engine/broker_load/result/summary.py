@@ -167,6 +167,8 @@ def answer(brokers: pl.DataFrame) -> str:
 
 def of_brokers(brokers: pl.DataFrame) -> list[Headline]:
     """Return headline numbers from rows of ``BROKERS``, used without a model."""
+    own = brokers.filter(pl.col("source") != "upstream")
+    brokers = own if own.height else brokers  # an answer may be of other brokers
     dead = brokers.filter(pl.col("state") == "DEAD").height
     alive = f"{brokers.height - dead}/{brokers.height} alive" if dead else str(brokers.height)
     shown = [Headline("brokers", alive, level="critical" if dead else "")]

@@ -69,7 +69,7 @@ TOPOLOGY = Table(
         Column("elr", IDS, "Eligible leader replicas; null if the cluster does not report them."),
         Column("min_isr", pl.Int32, "min.insync.replicas of the topic, null where unknown."),
         Column("unclean", pl.Boolean, "unclean.leader.election.enable of the topic, null where unknown."),
-        text("topic_id", "Id of the topic, null where unknown."),
+        text("topic_id", "Id of the topic, empty where unknown, null where its head line is missing, too."),
         Column("adding", IDS, "Broker ids that a reassignment adds, null without one."),
         Column("removing", IDS, "Broker ids that a reassignment removes, null without one."),
     ),
