@@ -239,6 +239,8 @@ class FileKind(Protocol):
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
     A kind that unpacks parts of its files by itself says ``unpacks = True``: even a small one is read outside of
     the session's process.
+    A kind may say by ``marks`` which words (lower case; alternatives with ``|``) its files begin with: of a file that no
+    reader takes, the user is told to which kind it comes nearest, and what it lacks.
     A kind of documents that are overwritten in place, of which earlier versions are worth a look, says so by
     ``keeps_versions = True`` (``Inputs.past``).
     """
@@ -272,6 +274,7 @@ class Document:
     append = False
     version = 1
     tables: tuple[Table, ...]
+    marks: tuple[str, ...] = ()
 
 
 class Log(Document):

@@ -24,6 +24,7 @@ from engine.live.files.tracked_file import FileStats, TrackedFile
 from engine.live.files.watch import Watcher
 from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower
+from engine.live.ingest.registry import UNKNOWN
 from engine.live.options import LiveSettings
 from engine.live.pool.reading_pool import ReadingPool
 from engine.live.row_files import RowFiles
@@ -326,6 +327,12 @@ class Session:
         caching = self._cache.problem if self._cache is not None else None
         found = (self._watcher.problem, caching, self._row_files.problem)
         return fold([*self._problems, *(problem for problem in found if problem is not None)])
+
+    @property
+    def unread(self) -> tuple[Problem, ...]:
+        """A problem for each of the first files that no reader takes."""
+        ignored = [item for item in self.status.ignored if item.reason.startswith(UNKNOWN)]
+        return tuple(Problem.at(item.path, "not-read", item.reason) for item in ignored)
 
     @property
     def status(self) -> Status:

@@ -66,7 +66,10 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'"CpuPct":2.0,"LeaderNwInRate":1.0,"FollowerNwInRate":1.0,"NwOutRate":1.0,"PnwOutRate":1.0,"Replicas":2,'
             b'"Leaders":1}]}',
         ),
-        "cluster-listing": ("api-versions.txt", b"kafka-1.example.net:9092 (id: 1 rack: a) -> (\n\tProduce(0): 0 to 11\n)\n"),
+        "cluster-listing": (
+            "api-versions.txt",
+            b"kafka-1.example.net:9092 (id: 1 rack: a) -> (\n\tProduce(0): 0 to 11\n)\n",
+        ),
         "cruise-control-text": (
             "partition_load.txt",
             b"PARTITION LEADER FOLLOWERS CPU (%_CORES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -148,7 +148,7 @@ def _computed(
         except UnknownName as error:
             raise UsageError(str(error)) from error
         except NoInput as error:
-            problems = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
+            problems = dict.fromkeys((*session.problems, *session.inputs(view.name).problems, *session.unread))
             reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
             return Computation(view, parameters, instant, fold(problems), reason=reason)
         wrong_options = [
@@ -156,6 +156,7 @@ def _computed(
         ]
         if wrong_options:  # its numbers would answer another question
             raise UsageError("; ".join(wrong_options))
+        result = replace(result, problems=fold((*result.problems, *session.unread)))
         return Computation(view, parameters, instant, result.problems, result)
     finally:
         session.close()

@@ -84,7 +84,7 @@ def _print(arguments: argparse.Namespace, done: Computation) -> int:
 def check_view(arguments: argparse.Namespace) -> int:
     """Print the findings at or above a level, one per line; return the exit code."""
     done = compute(arguments)
-    from engine.output import export, junit
+    from engine.output import export, junit, report
 
     view, result = done.view, done.result
     if result is None:
@@ -106,4 +106,6 @@ def check_view(arguments: argparse.Namespace) -> int:
         return FINDING  # the reader has seen enough, the verdict stands
     if done.problems:
         message(f"loadlens: {len(done.problems)} problems in the input; loadlens report {view.name} lists them")
+        if unread := tuple(problem for problem in done.problems if problem.kind == "not-read"):
+            message(report.problems_text(unread, MOST_PROBLEMS))
     return FINDING if bad else FINE

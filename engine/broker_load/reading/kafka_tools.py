@@ -20,6 +20,7 @@ class LogDirectories(Document):
 
     id = "log-directories"
     title = "kafka-log-dirs --describe"
+    marks = ('"brokers"', '"logdirs"')
     tables: tuple[Table, ...] = (LOG_DIRS, SIZES)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -233,6 +234,7 @@ class TopicDescription(Document):
 
     id = "topic-description"
     title = "kafka-topics --describe"
+    marks = ("topic:", "partition:", "leader:", "replicas:")
     tables: tuple[Table, ...] = (TOPOLOGY,)
 
     def recognise(self, name: str, head: bytes) -> bool:

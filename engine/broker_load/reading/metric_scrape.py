@@ -54,6 +54,7 @@ class MetricScrape(Document):
 
     id = "metric-scrape"
     title = "JMX exporter, node_exporter, cAdvisor and Redpanda series: scrapes, Prometheus' answers and exports"
+    marks = ("# type ", "kafka_")
     tables: tuple[Table, ...] = (METRICS, FACTS, CLUSTERS, BROKERS_IN, MACHINES)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -283,7 +283,7 @@ class Follower:
             else:
                 self.registry.release(reader)
         file.readers = readers
-        file.reason = "" if readers else ("not recognised" if head else "empty")
+        file.reason = "" if readers else (self.recogniser.nearest(head) if head else "empty")
 
     def _damaged(self, file: TrackedFile, content: Content, quiet: bool) -> bool:
         """Note damage of compressed content. Returns whether only the end may be missing so far."""

@@ -19,6 +19,13 @@ from engine.live.store import BadRows, Store
 log = logging.getLogger(__name__)
 
 
+UNKNOWN = "not recognised"
+"""Begin of the reason why a file is not read."""
+
+LEAST = 0.3
+"""Share of a format's marks above which a file is near it."""
+
+
 class Registry:
     """The store of each view, the readers that fill it, and the views that changed since they were last published."""
 
@@ -234,6 +241,21 @@ class Recogniser:
             if bare and bare != name:
                 readers = self._ask(file, bare, head, [pair for pair in self.kinds if pair[1].append])
         return readers
+
+    def nearest(self, head: bytes) -> str:
+        """Word why no reader takes a file that begins with ``head``: the format that it comes nearest to (by the ``marks`` of the
+        kinds), and what it lacks for it."""
+        text, best = head.lower(), (LEAST, "", "")
+        for _, kind in self.kinds:
+            marks: Sequence[str] = getattr(kind, "marks", ())
+            missing = [mark for mark in marks if not any(one.encode() in text for one in mark.split("|"))]
+            share = 1 - len(missing) / max(len(marks), 1)
+            if marks and share > best[0]:
+                best = share, kind.title, ", ".join(mark.replace("|", " or ") for mark in missing)
+        _, title, lacks = best
+        if not title:
+            return UNKNOWN
+        return f"{UNKNOWN}; nearest known format: {title}; missing: {lacks or 'the beginning that it has'}"
 
     def _ask(
         self, file: TrackedFile, name: str, head: bytes, kinds: Iterable[tuple[str, FileKind]]

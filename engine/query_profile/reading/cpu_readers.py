@@ -37,6 +37,7 @@ class CumulativeCsv(HostKind):
 
     id = "cpu-csv"
     title = "cumulative CPU over time (CSV: captured_at,user_us,system_us)"
+    marks = ("captured_at", "_us")
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a time column first, and microsecond columns."""
@@ -156,6 +157,7 @@ class Vmstat(HostKind):
 
     id = "vmstat"
     title = "vmstat -t"
+    marks = ("procs ", "us sy id wa", "timestamp")
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its two header lines, with a time column."""
@@ -295,6 +297,7 @@ class SadfCsv(HostKind):
 
     id = "sadf-d"
     title = "sadf -d"
+    marks = ("# hostname;interval;timestamp", "%user")
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its header."""

@@ -41,6 +41,7 @@ class MysqlDigest(Document):
 
     id = "mysql-digest"
     title = "MySQL or MariaDB statement digests (TSV or CSV)"
+    marks = ("digest", "count_star", "sum_timer_wait")
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -113,6 +114,7 @@ class SlowLog(Log):
 
     id = "slow-log"
     title = "MySQL, Percona or MariaDB slow query log"
+    marks = ("# query_time:", "# user@host:")
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -235,6 +237,7 @@ class SlowTable(Document):
 
     id = "slow-log-table"
     title = "MySQL or MariaDB table mysql.slow_log (TSV or CSV)"
+    marks = ("start_time", "user_host", "query_time", "sql_text")
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -350,6 +353,7 @@ class PtQueryDigest(Document):
 
     id = "pt-query-digest"
     title = "pt-query-digest --output json"
+    marks = ("classes", "fingerprint", "query_count")
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -111,6 +111,7 @@ class PgssCsv(_Pgss):
 
     id = "pgss-csv"
     title = "pg_stat_statements snapshots (CSV)"
+    marks = ("calls", "total_exec_time|total_time", "queryid|query")
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the column names of any extension version."""
@@ -281,6 +282,7 @@ class KcacheCsv(Document):
 
     id = "pg-stat-kcache"
     title = "pg_stat_kcache snapshots (CSV)"
+    marks = ("queryid", "exec_user_time|user_time")
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -317,6 +319,7 @@ class PgStatMonitor(Document):
 
     id = "pg-stat-monitor"
     title = "pg_stat_monitor (CSV)"
+    marks = ("bucket_start_time", "bucket", "calls")
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -331,11 +334,11 @@ class PgStatMonitor(Document):
         for line, row in records(source, data, problems, final):
             if row is None or str(row.get("toplevel", "t")).lower() in ("f", "false", "0"):
                 continue
-            start = instant_ms(row["bucket_start_time"])
+            start = instant_ms(row.get("bucket_start_time") or "")
             try:
                 times = [number(row.get(name)) for name in ("total_exec_time", "total_time", "total_plan_time")]
                 cpu = number(row.get("cpu_user_time")) + number(row.get("cpu_sys_time"))
-                work = [number(row["calls"]), float(np.nansum(times)) * 1000, number(row.get("rows")), cpu * 1000]
+                work = [number(row.get("calls")), float(np.nansum(times)) * 1000, number(row.get("rows")), cpu * 1000]
             except ValueError as error:
                 problems.append(Problem.at(source.path, "bad-number", f"{error}; the row is left out", line=line))
                 continue

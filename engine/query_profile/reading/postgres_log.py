@@ -167,6 +167,7 @@ class PostgresStderr(_PostgresLog):
 
     id = "postgresql-log"
     title = "PostgreSQL log with durations (stderr, any log_line_prefix)"
+    marks = ("log:  ", "duration: ")
 
     begin = re.compile(
         r"(?=\S).{0,400}?\b(?:LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|INFO|DEBUG\d?|DETAIL|HINT|QUERY|CONTEXT|LOCATION|STATEMENT):  "
@@ -201,6 +202,7 @@ class PostgresCsv(_PostgresLog):
 
     id = "postgresql-csvlog"
     title = "PostgreSQL log with durations (csvlog)"
+    marks = (",log,00000,", "duration: ")
 
     begin = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [^,\s]+,")
     known = re.compile(

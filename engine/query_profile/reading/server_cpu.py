@@ -30,6 +30,7 @@ class CgroupCpu(HostKind):
 
     id = "cgroup-cpu"
     title = "CPU of a control group (cpu.stat; cpuacct.usage, cpuacct.stat of version 1)"
+    marks = ("usage_usec", "user_usec")
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the counters; a number alone only by its name."""
@@ -69,6 +70,7 @@ class Pidstat(HostKind):
 
     id = "pidstat"
     title = "pidstat -u of a server's processes"
+    marks = ("linux ", "pid", "%usr", "%system")
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise sysstat's first line, and a header with processes and their CPU."""

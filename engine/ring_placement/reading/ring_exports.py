@@ -85,6 +85,7 @@ class RingHtml(Document):
     id = "ring-html"
     keeps_versions = True
     title = "ring page as saved from a browser (HTML; tokens with ?tokens=true)"
+    marks = ("<table", "instance id", "<th>state")
     tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
 
     def recognise(self, name: str, head: bytes) -> bool:

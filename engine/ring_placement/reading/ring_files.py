@@ -197,6 +197,7 @@ class RingPage(Document):
     id = "ring-page"
     keeps_versions = True
     title = "ring page JSON (curl -H 'Accept: application/json' …/ring-segment-writer)"
+    marks = ('"shards"|"ingesters"|"instances"', '"state"', '"zone"')
     tables = (tables.RINGS, tables.MEMBERS)
 
     _HEAD = re.compile(rb'"shards"\s*:\s*(?:\[\s*(?:\]|\{)|null)')

@@ -85,6 +85,7 @@ class K6Summary(JsonTool):
 
     id = "k6-summary"
     title = "k6 end-of-test summary (JSON)"
+    marks = ('"metrics"', '"http_req_duration"')
 
     _units: ClassVar = {"time": "ms", "data": "bytes"}
 
@@ -124,6 +125,7 @@ class PytestBenchmark(JsonTool):
 
     id = "pytest-benchmark"
     title = "pytest-benchmark JSON"
+    marks = ('"benchmarks"', '"machine_info"')
 
     rounds = 500
 
@@ -193,6 +195,7 @@ class Jmh(JsonTool):
 
     id = "jmh"
     title = "JMH -rf json"
+    marks = ('"benchmark"', '"primarymetric"')
 
     def marked(self, head: bytes) -> bool:
         """Recognise a list of benchmarks with a primary metric, or the version field."""
@@ -229,6 +232,7 @@ class Fio(JsonTool):
 
     id = "fio"
     title = "fio --output-format=json"
+    marks = ('"fio version"', '"jobs"')
 
     _percentiles: ClassVar = {
         "50.000000": "Perc50",

@@ -26,6 +26,7 @@ class GoBenchmark(Document):
 
     id = "go-benchmark"
     title = "Go benchmark text (go test -bench)"
+    marks = ("benchmark", "ns/op")
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -181,6 +182,7 @@ class CsvSeries(Document):
 
     id = "csv-series"
     title = "CSV with a time column (one run per row)"
+    marks = ("time|date", ",")
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

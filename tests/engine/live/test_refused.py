@@ -201,6 +201,7 @@ def test_status(tmp_path: Path, live: Session) -> None:
         ("empty.log", "empty"),
         ("photo.jpg", "not recognised"),
     }
+    assert [(problem.kind, problem.path.rsplit("/", 1)[1]) for problem in live.unread] == [("not-read", "photo.jpg")]
     assert status.bytes == len(line("a", 1)) and status.bytes_read == len(line("a", 1))
     assert status.newest_ms is not None and status.last_scan_ms is not None and reported[-1][0] == 1.0
 

@@ -230,6 +230,7 @@ class History(Log):
 
     id = "jhist"
     title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
+    marks = ("avro-json", "job_submitted")
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
 
     def recognise(self, name: str, head: bytes) -> bool:
