@@ -48,11 +48,10 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     if not table.height and not disks.height:
         return None
     listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
-    sizes = inputs.table("log_dir_sizes")
-    table, held = (
-        identity.by_bytes(table, sizes),
-        sizes.group_by("topic", "partition").agg(pl.col("broker").alias("replicas")),
-    )
+    reported, held = inputs.table("log_dir_sizes"), inputs.table("topology")
+    if not held.height:
+        held = reported.group_by("topic", "partition").agg(pl.col("broker").alias("replicas"))
+    table = identity.by_bytes(table, reported)
     who = identity.resolve(table, held, listed, inputs.table("machines"))
     ids = dict(who.ids)
     serving = identity.carriers(table)
