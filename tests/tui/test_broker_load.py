@@ -129,8 +129,12 @@ def test_killing_a_broker_shows_who_takes_over_and_can_be_undone(cluster: Path, 
             await s.press("space")
             await s.until(lambda: "failover_brokers" in s.app.pane.result.tables)
             assert s.app.pane.parameters.fail == (str(first),)
-            assert shown.row["broker"] == first and shown.window.looks.style(shown.row) == "critical"  # marked in place
+            assert shown.row["broker"] == first and shown.window.looks.style(shown.row) == "failed"  # marked in place
             await s.see("FAILED")
+            await s.see("u undoes it")
+            await s.see("taken by")
+            after = {row["broker"]: row for row in shown.window.rows(0, 9)}
+            assert any(row["cpu_pct"] > row["cpu_pct_before"] for row in after.values() if row["state"] == "ALIVE")
             await s.press("enter")  # and one key to its result
             await s.until(lambda: s.app.pane.query_one("#bl-sections", Sections).chosen == WHAT_IF)
             await s.see("FAILED")

@@ -103,8 +103,8 @@ def _before(column: Column) -> Column:
 _ON_SCREEN: dict[str, dict[str, Any]] = {
     "state": {"width": 7, "priority": 0},
     "cpu_pct": {"width": 18, "grow": 40},
-    "disk_pct": {"priority": 3},
-    "nw_out_kbs": {"width": 13, "grow": 0},
+    "disk_pct": {"width": 11, "priority": 1, "grow": 0},
+    "nw_out_kbs": {"width": 13, "grow": 0, "priority": 0},
     "leaders": {"width": 9, "priority": 1},
     "leader_nw_in_kbs": {"width": 13, "priority": 2, "grow": 0},
     "pnw_out_kbs": {"priority": 4},

@@ -162,6 +162,7 @@ BROKER_CELLS: dict[str, Any] = {
 AFTER_CELLS: dict[str, Any] = {
     **BROKER_CELLS,
     "cpu_pct": moved("cpu_pct_before", "percent", bars=True, over="CPU"),
+    "disk_pct": moved("disk_pct_before", "percent", over="DISK"),
     "leader_nw_in_kbs": moved("leader_nw_in_kbs_before", "number"),
     "nw_out_kbs": moved("nw_out_kbs_before", "number", over="NW_OUT"),
     "nw_out_physical_kbs": moved("nw_out_physical_kbs_before", "number"),

@@ -13,6 +13,7 @@ from tui.widgets.facts import Fact
 if TYPE_CHECKING:
     from engine.broker_load.parameters import BrokerLoadParameters
     from engine.broker_load.result.model_tables import Detail
+    from engine.core.tables import Kind
     from engine.core.view import Result
 
 PAGES = (
@@ -174,10 +175,68 @@ def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact
     ]
 
 
-def worst_failure(result: Result) -> list[Fact]:
-    """Return the worst single failure, on top of the what-if, in words, coloured as in the headline."""
-    worst = result.summary.get("worst_single_failure")
-    if not worst:
+AFTER = ("failover_brokers", "scenario_brokers")
+"""Tables of brokers after a what-if, the last step first."""
+
+
+def after_name(result: Result) -> str:
+    """Return the table that shows what the what-if makes of the brokers; empty without one."""
+    return next((name for name in AFTER if name in result.tables), "")
+
+
+def heirs(result: Result, broker: int | None = None) -> list[str]:
+    """Return who takes the leaders over, of one broker or of all, most first: ``5: 3 leaders, CPU 23.2 → 31.0 %``."""
+    import polars as pl
+
+    moves = result.tables.get("failover_leaders", result.tables.get("scenario_moves"))
+    if moves is None:
         return []
-    told = next(one for one in result.headline if one.label in ("single failure", "one more failure"))
-    return [("worst loss" if told.label == "single failure" else "worst next loss", worst, told.level)]
+    moves = moves.filter(pl.col("old_leader").ne_missing(pl.col("new_leader")))
+    if broker is not None:
+        moves = moves.filter(pl.col("old_leader") == broker)
+    counts = moves.group_by("new_leader").len("leads").sort("leads", "new_leader", descending=[True, False])
+    rows = {row["broker"]: row for row in result.tables[after_name(result)].iter_rows(named=True)}
+    told = []
+    for heir, count in counts.iter_rows():
+        leaders = f"{count} leader{'s' if count > 1 else ''}"
+        cpu = (
+            f", CPU {percent(rows[heir]['cpu_pct_before'])} → {percent(rows[heir]['cpu_pct'])}" if heir in rows else ""
+        )
+        told.append(f"{'nobody' if heir is None or heir < 0 else heir}: {leaders}{cpu}")
+    return told
+
+
+def after_facts(result: Result, row: dict[str, Any]) -> list[Fact]:
+    """Return what a what-if makes of one broker, and who takes its leaders over."""
+
+    def change(name: str, kind: Kind, unit: str = "") -> str:
+        was, now = (units.text(kind, row[each]) if row[each] is not None else "–" for each in (f"{name}_before", name))
+        return f"{was if was == now else f'{was} → {now}'} {unit}".rstrip()
+
+    gone, takers = row["state"] == "FAILED", heirs(result, row["broker"])
+    return [
+        (f"broker {row['broker']}", "", "title"),
+        ("state", str(row["state"]), "critical" if gone else "ok" if row["state"] == "ALIVE" else "moderate"),
+        *((("taken by" if place == 0 else "", words, "key")) for place, words in enumerate(takers)),
+        ("CPU", None if gone else change("cpu_pct", "percent"), ""),
+        ("disk", None if gone else change("disk_pct", "percent"), ""),
+        ("leader in", None if gone else change("leader_nw_in_kbs", "number", "KB/s"), ""),
+        ("out", None if gone else change("nw_out_kbs", "number", "KB/s"), ""),
+        ("leaders", None if gone else change("leaders", "count"), ""),
+        ("over", row["breaches"] or None, "severe"),
+    ]
+
+
+def losses(result: Result) -> list[Fact]:
+    """Return what the what-if does, who takes over, and the worst single failure (on top of it), as the headline judges it."""
+    worst, outcome = result.summary.get("worst_single_failure"), result.outcome
+    told: list[Fact] = []
+    if outcome is not None:
+        told = [
+            ("what if", f"u undoes it: {outcome.value} ({outcome.basis})", outcome.level),
+            ("taken by", "; ".join(heirs(result)) or None, "key"),
+        ]
+    if worst:
+        shown = next(one for one in result.headline if one.label in ("single failure", "one more failure"))
+        told.append(("worst loss" if outcome is None else "next loss", worst, shown.level))
+    return told

@@ -33,7 +33,7 @@ class Root(Level):
     NAME = "bl-sections"
     SCOPED_CSS = False
     DEFAULT_CSS = """
-    #bl-worst { height: 2; }
+    #bl-worst { height: auto; max-height: 5; }
     #bl-top-topics { height: 1fr; }
     #bl-history { height: 1fr; display: none; }
     .-tall #bl-history { display: block; }
@@ -114,7 +114,7 @@ class Root(Level):
             Box(
                 Fit,
                 brokers,
-                FactsOf(drawing.worst_failure, "bl-worst"),
+                FactsOf(drawing.losses, "bl-worst"),
                 self._topics("bl-top-topics", "top-topics"),
                 PlotOf(self._history, "bl-history", of="bl-brokers"),
             ),
@@ -142,13 +142,20 @@ class Root(Level):
 
         hottest = -pl.coalesce("cpu_pct", "measured_cpu_pct")  # without a model there is no headroom
         by = (pl.col("state") == "ALIVE", "headroom_pct", hottest, "broker")
-        killed = pl.col("broker").is_in(list(_killed(result)))
-        state = pl.when(killed).then(pl.lit("FAILED")).otherwise("state")  # marked where it stands, also without colour
-        return frame.sort(*by, nulls_last=True, maintain_order=True).with_columns(state.alias("state"))
+        rows = frame.sort(*by, nulls_last=True, maintain_order=True)
+        name = drawing.after_name(result)
+        if not name:
+            return rows, self.pane.spec("brokers")
+        # Where it stands, each broker shows what the what-if makes of it.
+        places = rows.select("broker", place=pl.int_range(pl.len())).unique("broker", keep="first")
+        after = result.tables[name].join(places, on="broker", how="left").sort("place", "broker", nulls_last=True)
+        return after.drop("place"), self.pane.spec(name)
 
     def _broker_facts(self, result: Result, row: Row | None) -> list[Fact]:
         if row is None:
             return []
+        if "cpu_pct_before" in row:
+            return drawing.after_facts(result, row)
         return drawing.broker_facts(row) if "source" in row else drawing.group_facts(row)
 
     def _history(self, result: Result, row: Row | None) -> Draw | None:
@@ -232,7 +239,7 @@ class Root(Level):
             return frame, self.pane.spec(first)
 
         def looks(result: Result) -> Looks:
-            after = drawing.page(result, self.page)[0][1] == "failover_brokers"
+            after = drawing.page(result, self.page)[0][1] in drawing.AFTER
             return Looks(cells.AFTER_CELLS if after else cells.BROKER_CELLS)
 
         def rows_below(result: Result) -> Any:
@@ -257,7 +264,7 @@ class Root(Level):
         """Open a broker; for one that dies in the what-if, show the outcome."""
         if self.pane.result is not None and row.get("broker") in _killed(self.pane.result):
             self.choose(WHAT_IF)
-        elif "source" in row:
+        elif row.get("broker") is not None:
             await self.pane.drill(BrokerLevel(row["broker"]))
 
     async def _open_partition(self, row: Row) -> None:
@@ -355,7 +362,7 @@ def _broker_looks(result: Result) -> Looks:
 
     def style(row: Mapping[str, Any]) -> str:
         if row.get("broker") in _killed(result):
-            return "critical"
-        return "" if row.get("state") in ("ALIVE", None) else "severe"
+            return "failed"
+        return "" if row.get("state") in ("ALIVE", "NEW", "DEMOTED", None) else "severe"
 
-    return Looks(cells.BROKER_CELLS, style)
+    return Looks(cells.AFTER_CELLS if drawing.after_name(result) else cells.BROKER_CELLS, style)
