@@ -87,6 +87,12 @@ JOBS = Table(
         whole("wait_ms", "time the job ran longer than its longest map and reduce", unit="ms", kind="ms", title="wait"),
         whole("runtime_ms", "submit to finish", unit="ms", kind="ms", title="run time"),
         text(
+            "error",
+            "why a job that did not succeed failed: the cause named most often; empty: it succeeded, or nothing tells",
+            priority=3,
+            width=40,
+        ),
+        text(
             "upstream_says",
             "Dr. Elephant's error where it would show nothing, else empty",
             title="Dr. Elephant says",

@@ -138,7 +138,7 @@ class JobHeuristics:
             summary=more.summary,
             tables={name: tables[name] for name in order},
             headline=_headline(more.summary),
-            findings=judged.findings,
+            findings=more.findings,
             notes=(*notes, *more.notes, *left_out),
             problems=fold(problems),
             newest_ms=inputs.newest_ms,

@@ -117,9 +117,10 @@ def _verdicts(
     )
     bad = heuristics.filter(pl.col("severity") != "NONE")
     findings = bad.select(
+        "job_id",
         level=pl.col("severity").str.to_lowercase(),
-        subject=pl.format("{} {}", "job_id", "heuristic"),
-        text=pl.format("daily run, score {}. Number of tasks: 12, Avg task input size: 34 MB", "score"),
+        subject=pl.format("{} of daily run ({})", "heuristic", "job_id"),
+        text=pl.lit("12 tasks of 34 sec each; aim at tasks of 5 to 10 minutes"),
     )
     return {"heuristics": heuristics, "findings": findings}
 

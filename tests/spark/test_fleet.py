@@ -55,7 +55,9 @@ def assert_equal(out: Path, report: Result) -> None:
     )
     assert problems == sorted((problem.path, problem.kind, problem.count) for problem in report.problems)
     found = sorted(written(out, "findings").iter_rows())
-    assert found == sorted((finding.level, finding.subject, finding.text) for finding in report.findings)
+    assert found == sorted(
+        (finding.row[1][0], finding.level, finding.subject, finding.text) for finding in report.findings
+    )
 
 
 def order(paths: list[Path], out: Path, **more: Any) -> run.Order:

@@ -54,15 +54,15 @@ def with_cause(text: str, most: int) -> str:
     return whole if whole.startswith(cause) else clean(f"{cause} · {whole}", most)
 
 
-def grouped(errors: Iterable[tuple[str, int]], most: int = 20) -> tuple[tuple[str, int], ...]:
-    """Add up errors, each with its number, by their cause, whatever ids and numbers that names: the most frequent first, each
-    as it was first seen."""
+def grouped(errors: Iterable[tuple[str, int]], most: int = 20) -> tuple[tuple[str, int, str], ...]:
+    """Add up errors, each with its number, by their cause, whatever ids and numbers that names. Return the cause as it was
+    first seen, the number, and the first error in full; the most frequent first."""
     counts: dict[str, int] = {}
-    shown: dict[str, str] = {}
+    shown: dict[str, tuple[str, str]] = {}
     for error, number in errors:
         cause = root_cause(error)
         key = stem(cause)
-        shown.setdefault(key, cause)
+        shown.setdefault(key, (cause, error))
         counts[key] = counts.get(key, 0) + number
     order = sorted(counts, key=lambda key: (-counts[key], shown[key]))
-    return tuple((shown[key], counts[key]) for key in order[:most])
+    return tuple((shown[key][0], counts[key], shown[key][1]) for key in order[:most])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import polars as pl
 
+from engine.core import units
 from engine.core.incremental import FramePartials, Partials
 from engine.core.view import Context, Finding, Level
 from engine.job_heuristics.tables import JOBS, LETTERS
@@ -32,21 +36,100 @@ LEVELS: dict[str, Level] = {
 """Level of a finding by severity."""
 
 
-def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
-    """Make one finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows)."""
-    names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
-    running = frozenset(jobs.filter(pl.col("state") == "RUNNING")["job_id"].to_list())
-    findings: dict[str, list[Finding]] = {job: [] for job in names}
+FAILED = ("FAILED", "KILLED", "ERROR")
+"""States of jobs that did not succeed."""
+FAILURES = ("Error", "Spark failed jobs count", "Spark failed stages count")
+"""Labels of verdicts that judge a failure: of a failed job they are one finding."""
+_FACTS = (
+    ("{Used} of {Requested Container Memory} used on average", "ask for smaller containers"),
+    ("{Avg task GC time (ms):,.0f} ms of garbage collection in {Avg task CPU time (ms):,.0f} ms of CPU per task",
+     "give tasks more heap, or create fewer objects"),
+    ("tasks read {Median task speed} each", "look for slow input, or for costly code in the tasks"),
+    ("{Number of tasks:,.0f} tasks of {Average task runtime} each", "aim at tasks of 5 to 10 minutes"),
+    ("each record is written to disk {Ratio of spilled records to output records:,.1f} times", "raise the sort buffer"),
+    ("{Average shuffle time} of shuffle and {Average sort time} of sort per task, {Average code runtime} of code",
+     "start these tasks later, or send them less data"),
+    ("tasks differ: {Time skew (Group A)} and {Time skew (Group B)}, with {Data skew (Group A)} and {Data skew (Group B)}",
+     "look for hot keys and slow hosts"),
+    ("{GC time to Executor Run time ratio:.1%} of the task time is garbage collection", ""),
+    ("{Spark failed jobs count:,.0f} of its jobs failed", ""),
+    ("{Spark failed stages count:,.0f} of its stages failed", ""),
+    ("settings that Dr. Elephant warns of", ""),
+)  # fmt: skip
+"""What a verdict found, from the labels that it shows, and what to do if no setting is advised; the first that fits."""
+
+
+_WORDS = re.compile(r" HH:MM:SS avg| avg| @ |(?<![\d,])1 tasks")
+_PLAIN = {" @ ": " of ", "1 tasks": "1 task"}
+"""How words of Dr. Elephant read in a sentence; others are left out."""
+
+
+def fact_of(details: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a verdict found, with its unit, and what to do in general; from Dr. Elephant's labels and values."""
+    values: dict[str, Any] = {label: value if isinstance(value, str) else value[-1] for label, value in details.items()}
+    for label, value in values.items():
+        if value.replace(".", "", 1).isdecimal():
+            values[label] = float(value)
+    asked = str(values.get("Requested Container Memory", ""))
+    if asked.endswith("B") and "Avg Physical Memory (MB)" in values:
+        values["Used"] = f"{values['Avg Physical Memory (MB)'] / (1024 if asked.endswith('GB') else 1):,.1f}"
+    for shape, todo in _FACTS[:-1]:
+        with contextlib.suppress(KeyError, ValueError):
+            return _WORDS.sub(lambda found: _PLAIN.get(found[0], ""), shape.format_map(values)), todo
+    if "spark.executor.memory" in values or "Spark executor memory" in values:
+        return _FACTS[-1]
+    sizes = {label: units.size(value) for label, value in values.items() if "/" in label and isinstance(value, float)}
+    texts = ((label, sizes.get(label, value)) for label, value in details.items())
+    return ", ".join(f"{label}: {value}" for label, value in texts if isinstance(value, str)), ""
+
+
+def subject_of(heuristic: str, name: str | None) -> str:
+    """Return the subject of a finding: ``Reducer memory of daily revenue``."""
+    head, *rest = heuristic.split(" ")
+    words = (word if word.isupper() else word.lower() for word in rest)
+    return f"{' '.join((head, *words))} of {name or '(no name)'}"
+
+
+def findings_of(
+    jobs: pl.DataFrame, heuristics: pl.DataFrame, advice: Mapping[tuple[str, str], str] | None = None
+) -> dict[str, tuple[Finding, ...]]:
+    """Make one finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows); verdicts on the failure of a job that
+    failed are one. ``advice``: what to do, by job and heuristic, where an engine says more than ``fact_of``."""
+    named = {job: rest for job, *rest in jobs.select("job_id", "name", "state", "error").iter_rows()}
+    findings: dict[str, list[Finding]] = {job: [] for job in named}
+    failures: dict[str, Finding] = {}
     bad = heuristics.filter(pl.col("severity") != "NONE")
-    for job, heuristic, severity, score, details in zip(*(column.to_list() for column in bad), strict=True):
-        values = ", ".join(
-            f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
-            for label, value in json.loads(details).items()
-        )
-        so_far = ", so far: it still runs" if job in running else ""
-        text = f"{names.get(job) or '(no name)'}, score {score:,}{so_far}. {values}"
-        findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text, ("jobs", (job,))))
-    return {job: tuple(each) for job, each in findings.items()}
+    for job, heuristic, severity, text in bad.select("job_id", "heuristic", "severity", "details").iter_rows():
+        name, state, error = named[job]
+        details, level, row = json.loads(text), LEVELS[severity], ("jobs", (job,))
+        if state in FAILED and error and any(label in details for label in FAILURES):
+            if job not in failures or units.rank(level) > units.rank(failures[job].level):
+                words = f"{error}; open the job for the whole text"
+                failures[job] = Finding(level, subject_of("Failure", name), words, row)
+            continue
+        fact, todo = fact_of(details)
+        todo = (advice or {}).get((job, heuristic)) or todo
+        running = ", so far: it still runs" if state == "RUNNING" else ""
+        words = "; ".join(part for part in (fact + running, todo) if part)
+        findings[job].append(Finding(level, subject_of(heuristic, name), words.replace("\n", " "), row))
+    return {job: (*((failures[job],) if job in failures else ()), *each) for job, each in findings.items()}
+
+
+def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: pl.DataFrame) -> tuple[Finding, ...]:
+    """Return ``findings_of`` all jobs with the setting that is recommended against each (``advised``: RECOMMENDATIONS rows),
+    and with the job's id where several jobs have its name."""
+    names: dict[str, str | None] = dict(jobs.select("job_id", "name").iter_rows())
+    common = set(jobs.filter(jobs["name"].is_duplicated())["job_id"].to_list())
+    settings: dict[tuple[str, str], str] = {}
+    for job, heuristic, key, value in advised.select("job_id", "heuristic", "key", "value").iter_rows():
+        settings.setdefault((job, subject_of(heuristic, names.get(job))), f"set {key}={value}")
+    made = []
+    for one in findings:
+        job = one.row[1][0] if one.row else ""
+        setting = settings.get((job, one.subject))
+        text = f"{one.text.partition('; ')[0]}; {setting}" if setting else one.text
+        made.append(replace(one, subject=f"{one.subject} ({job})" if job in common else one.subject, text=text))
+    return tuple(made)
 
 
 STRIPS = {"job_id": pl.String, "strip": pl.String}
@@ -125,7 +208,7 @@ def together(*kinds: JudgedFleet) -> JudgedFleet:
     rank = {name: k for k, name in enumerate(names)}
     findings = sorted(
         chain.from_iterable(kind.findings for kind in some),
-        key=lambda finding: rank.get(finding.subject.partition(" ")[0], 0),
+        key=lambda finding: rank.get(finding.row[1][0], 0) if finding.row else 0,
     )
     return JudgedFleet(jobs, **joined, findings=tuple(findings), version=hash(tuple(kind.version for kind in kinds)))
 

@@ -347,7 +347,7 @@ def _named(best: pl.DataFrame, listing: pl.DataFrame) -> pl.DataFrame:
 
 def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
     """Yield the worst findings in job order, and per level the number of further ones."""
-    listed: list[tuple[Level, str, str]] = []
+    listed: list[Finding] = []
     tables = [StoredTable(result, FINDINGS) for result in jobs.results]
     for level in reversed(LEVELS[1:]):
         before = len(listed)
@@ -355,11 +355,13 @@ def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
             if len(listed) == MOST_FINDINGS or not jobs.results[number].findings.get(level):
                 continue
             for frame in table.frames(where=("level", level), first=MOST_FINDINGS - len(listed)):
-                mine = frame.drop_nulls().with_columns(job_id=_job_of_subject())
+                mine = frame.drop_nulls()
                 if jobs.repeated:
                     mine = jobs._counting(mine, number)
                 mine = mine.head(MOST_FINDINGS - len(listed))
-                listed += [(level, subject, text) for _, subject, text, _ in mine.iter_rows()]
+                listed += [
+                    Finding(level, subject, text, ("jobs", (job,))) for job, _, subject, text in mine.iter_rows()
+                ]
         rest = _number(jobs, tables, level) - (len(listed) - before)
         if rest > 0:
             text = f"{rest:,} more verdicts of this level; the list of jobs and table heuristics have them"
@@ -374,23 +376,19 @@ def _number(jobs: StoredJobs, tables: list[StoredTable], level: Level) -> int:
     if not jobs.repeated:
         return sum(result.findings.get(level, 0) for result in jobs.results)
     return sum(
-        jobs._counting(frame.with_columns(job_id=_job_of_subject()), number).height
+        jobs._counting(frame, number).height
         for number, table in enumerate(tables)
-        for frame in table.frames(["level", "subject"], where=("level", level))
+        for frame in table.frames(["level", "job_id"], where=("level", level))
     )
 
 
-def _job_of_subject() -> pl.Expr:
-    return pl.col("subject").str.split(" ").list.first()
-
-
-def _in_order(jobs: StoredJobs, listed: Iterable[tuple[Level, str, str]]) -> list[Finding]:
-    rows = list(listed)
-    ids = pl.Series("job_id", [subject.partition(" ")[0] for _, subject, _ in rows], dtype=pl.String)
+def _in_order(jobs: StoredJobs, listed: list[Finding]) -> list[Finding]:
+    keys = [one.row[1][0] if one.row else "" for one in listed]
+    ids = pl.Series("job_id", keys, dtype=pl.String)
     known = jobs.listing.select("submit_ms", "job_id").join(ids.unique().to_frame(), on="job_id", how="semi")
     place = {job: at for at, job in enumerate(JOBS.sorted(known)["job_id"].to_list())}
-    found = [Finding(level, subject, text, ("jobs", (subject.partition(" ")[0],))) for level, subject, text in rows]
-    return sorted(found, key=lambda finding: place.get(finding.subject.partition(" ")[0], len(place)))
+    order = sorted(range(len(listed)), key=lambda at: place.get(keys[at], len(place)))
+    return [listed[at] for at in order]
 
 
 def _problems_of(result: FleetResult) -> Iterator[Problem]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
+
+import polars as pl
 
 from engine.core.reading import Document, Problem, Reading, Source, clean
 from engine.core.tables import Table
+from engine.core.view import Finding
 from engine.formats import json_text
 from engine.job_heuristics.tables import (
     COSTS,
@@ -17,6 +21,7 @@ from engine.job_heuristics.tables import (
     LISTING,
     RECOMMENDATIONS,
     count,
+    of_rows,
     text,
     time,
 )
@@ -50,12 +55,22 @@ FINDINGS = Table(
     "findings",
     "What a check would name",
     (
+        text("job_id", "job id", kind="id"),
         text("level", "how bad it is"),
-        text("subject", "which job, and which of its verdicts"),
+        text("subject", "what it is about: which verdict of which job"),
         text("text", "what was found"),
     ),
-    order=("subject", "level", "text"),
+    order=("job_id", "subject", "level", "text"),
 )
+
+
+def findings_frame(findings: Iterable[Finding]) -> pl.DataFrame:
+    """Return FINDINGS rows."""
+    return of_rows(
+        FINDINGS, ((one.row[1][0] if one.row else None, one.level, one.subject, one.text) for one in findings)
+    )
+
+
 FILES = Table(
     "files",
     "One row per job and file that it was computed from",

@@ -175,7 +175,7 @@ class JobFacts:
     path: tuple[phases.Step, ...]
     chart: Chart
     sides: tuple[SideDetail, ...]
-    errors: tuple[tuple[str, int], ...]
+    errors: tuple[tuple[str, int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +217,8 @@ def facts_of(part: Model) -> JobFacts:
     )
 
 
-def _errors(attempts: pl.DataFrame) -> tuple[tuple[str, int], ...]:
-    """Return the causes of the errors of attempts, the most frequent first, at most 20."""
+def _errors(attempts: pl.DataFrame) -> tuple[tuple[str, int, str], ...]:
+    """Return the causes of the errors of attempts with an example, the most frequent first, at most 20."""
     told = attempts.filter(pl.col("error").fill_null("") != "").group_by("error").agg(pl.len().alias("n"))
     return grouped(told.sort("error").iter_rows())
 

@@ -11,8 +11,9 @@ import polars as pl
 from engine.core.incremental import FramePartials
 from engine.core.tables import Table
 from engine.core.view import Context, UnknownName
+from engine.job_heuristics.dr_elephant.advice import savings
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet, in_order
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet, advised_findings, in_order
 from engine.job_heuristics.mapreduce.insight import cost, recommend
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRules
@@ -26,7 +27,7 @@ from engine.job_heuristics.tez.rules import TezHeuristic, TezRules
 
 if TYPE_CHECKING:
     from engine.core.reading import Problem
-    from engine.core.view import Result
+    from engine.core.view import Finding, Result
     from engine.job_heuristics.mapreduce.result import JobDetail
     from engine.job_heuristics.spark.result import AppDetail
     from engine.job_heuristics.tez.result import TezDetail
@@ -66,8 +67,8 @@ class Stored(Protocol):
         """Return the rows of one job in ``table``, and problems of its files."""
 
 
-Computed = tuple[pl.DataFrame, pl.DataFrame, Mapping[str, float]]
-"""Costs and recommendations of some jobs, and total savings by job."""
+Computed = tuple[pl.DataFrame, pl.DataFrame]
+"""Costs and recommendations of some jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ class Extension:
     tables: dict[str, pl.DataFrame]
     detail: Detail
     summary: dict[str, float]
+    findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -182,7 +184,12 @@ def extend(
     per_job = {JOBS.name: verdicts.jobs, HEURISTICS.name: verdicts.heuristics}
     per_job |= {name: tables[name] for name in (COSTS.name, RECOMMENDATIONS.name)}
     detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail, versions, per_job, tez=tez_detail)
-    return Extension(tables, detail, rollup.summary(listing), complaints)
+    findings = memo.value(
+        f"findings {times}",
+        versions,
+        lambda: advised_findings(verdicts.findings, verdicts.jobs, fleet["recommendations"]),
+    )
+    return Extension(tables, detail, rollup.summary(listing), findings, complaints)
 
 
 def _fleet(model: Model, rules: MapReduceRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
@@ -192,7 +199,7 @@ def _fleet(model: Model, rules: MapReduceRules, parameters: JobParameters, conte
         part = model.only(jobs)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
         advised = recommend.recommendations(part, rules, parameters.headroom)
-        return costs, advised, recommend.savings(advised)
+        return costs, advised
 
     return _kept("fleet", model.stamps, compute, rules, parameters, context)
 
@@ -206,7 +213,7 @@ def _spark_fleet(apps: Apps, rules: SparkRules, parameters: JobParameters, conte
         part = {app: apps.apps[app] for app in wanted}
         costs = spark_cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
         advised = spark_advice.recommendations(part, rules, parameters.headroom)
-        return costs, advised, spark_advice.savings(advised)
+        return costs, advised
 
     return _kept("spark fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
 
@@ -219,7 +226,7 @@ def _tez_fleet(apps: TezApps, rules: TezRules, parameters: JobParameters, contex
         part = {app: apps.apps[app] for app in wanted}
         costs = tez_advice.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
         advised = tez_advice.recommendations(part, rules, parameters.headroom)
-        return costs, advised, tez_advice.savings(advised)
+        return costs, advised
 
     return _kept("tez fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
 
@@ -233,29 +240,29 @@ def _kept(
     context: Context,
 ) -> FramePartials[str]:
     """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (see ``_totals``).
-    ``compute`` gives the first two and the savings of some jobs."""
+    ``compute`` gives the first two of some jobs."""
     times = "now" if context.at_ms is None else "past"
     fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
 
     def frames(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
-        costs, advised, savings = compute(jobs)
-        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, savings)}
+        costs, advised = compute(jobs)
+        return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, savings(advised))}
 
     fleet.update(stamps, frames, key=(parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key))
     return fleet
 
 
-def _totals(jobs: Collection[str], costs: pl.DataFrame, savings: Mapping[str, float]) -> pl.DataFrame:
+def _totals(jobs: Collection[str], costs: pl.DataFrame, saved: Mapping[str, float]) -> pl.DataFrame:
     """Return per job the MB s held, avoidable (what was held and not used, at least what its recommendations save), and
     saved by them (null without any). No job can avoid more than it held."""
     spent = cost.waste(costs)
-    most = {job: min(held, max(lost, savings.get(job, 0.0))) for job, (held, lost) in spent.items()}
-    asked = [(job, savings.get(job)) for job in jobs]
+    most = {job: min(held, max(lost, saved.get(job, 0.0))) for job, (held, lost) in spent.items()}
+    asked = [(job, saved.get(job)) for job in jobs]
     totals = {
         "job_id": list(jobs),
         "cost_mb_s": [spent.get(job, (None, None))[0] for job in jobs],
         "avoidable_mb_s": [most.get(job) for job in jobs],
-        "saving_mb_s": [None if saved is None else min(saved, most.get(job, saved)) for job, saved in asked],
+        "saving_mb_s": [None if mb_s is None else min(mb_s, most.get(job, mb_s)) for job, mb_s in asked],
     }
     return pl.DataFrame(totals, {name: LISTING.schema[name] for name in totals})
 

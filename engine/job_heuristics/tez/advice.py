@@ -140,11 +140,6 @@ def recommendations(apps: Mapping[str, App], rules: TezRules, headroom: float) -
     return frame_of(rows)
 
 
-def savings(advised: pl.DataFrame) -> dict[str, float]:
-    """Return the saving by application, MB s: that of its best recommendation, as others may save the same."""
-    return dict(advised.group_by("job_id", maintain_order=True).agg(pl.col("saving_mb_s").max()).iter_rows())
-
-
 def advise(app: App, parts: Mapping[str, Part], rules: TezRules, headroom: float) -> list[Advice]:
     """Return the recommendations for an ended application, most saving first."""
     found = [_container(app, parts, rules, headroom), _grouping(app, rules)]

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from engine.core.view import Context, Inputs, Result
+from engine.job_heuristics.dr_elephant.judged import subject_of
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.output import export, report
@@ -31,15 +32,14 @@ def whole(inputs: Inputs) -> Result:
     return compute(inputs)
 
 
-def test_a_finding_names_its_heuristic_once(whole: Result) -> None:
-    names = set(whole.tables["heuristics"]["heuristic"])
-    findings = whole.findings
-    assert findings
-    for found in findings:
-        heuristic = found.subject.partition(" ")[2]
-        assert heuristic in names
-        assert heuristic not in found.text and found.level.upper() not in found.text
-        assert ", score " in found.text
+def test_a_finding_names_subject_fact_and_what_to_do(whole: Result) -> None:
+    names = {subject_of(name, "").removesuffix("(no name)") for name in whole.tables["heuristics"]["heuristic"]}
+    advised = set(whole.tables["recommendations"]["key"])
+    texts = {found.subject: found.text for found in whole.findings}
+    assert texts and any(key in text for key in advised for text in texts.values())
+    for found in whole.findings:
+        assert found.subject.startswith((*names, "Failure of ")), found
+        assert found.level.upper() not in found.text and " avg" not in found.text
 
 
 def test_text_about_one_job_leaves_the_others_out(inputs: Inputs, whole: Result) -> None:

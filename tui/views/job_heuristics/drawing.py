@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from engine.job_heuristics.tables import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
 from tui.widgets.drawing.fragments import Fragment, Line, cut, fit, harmless, join, width_of, wrap
-from tui.widgets.drawing.plot import Draw, Mark, histogram, spark
+from tui.widgets.drawing.plot import Mark, histogram, spark
 from tui.widgets.facts import fact_lines
 
 if TYPE_CHECKING:
@@ -358,6 +357,8 @@ def _arrival(shown: JobDetail, width: int) -> list[Line]:
     return [[], *paragraph(text, width, "title")]
 
 
+MOST_LINES = 40
+"""Most lines of an error that are drawn."""
 METRICS = {"used_mb_s": ("used", " MB·s"), "wasted_mb_s": ("wasted", " MB·s"), "wait_ms": ("wait", " ms")}
 """Name on screen and unit of each metric in table differences."""
 
@@ -402,8 +403,15 @@ def notes(result: Result, job_id: str, shown: JobDetail, mode: str, width: int) 
         f"Dr. Elephant's code and its published description (shown: {mode}, key m)",
         differences or paragraph("both give the same numbers for this job", width, "dim"),
     )
-    errors = (f"{count:,} x {text}" for text, count in shown.facts.errors)
-    return notes_of_job(result, job_id, out + part("errors of attempts", paragraphs(errors, width, "severe")), width)
+    from engine.job_heuristics.dr_elephant.errors import lines_of
+
+    errors: list[Line] = []
+    for text, count, whole in shown.facts.errors:
+        errors += [
+            *paragraph(f"{count:,} x {text}", width, "severe"),
+            *paragraphs(lines_of(whole)[:MOST_LINES], width, "dim"),
+        ]
+    return notes_of_job(result, job_id, out + part("errors of attempts", errors), width)
 
 
 def tasks_by_time(
@@ -429,39 +437,4 @@ def tasks_by_time(
     for one in longest_tasks.iter_rows(named=True):
         words, style = text(one)
         out.append([(cut(f"{units.duration(one['took']):>9}  {harmless(words)}", width, glyphs.ellipsis), style)])
-    return out
-
-
-def verdict_in_full(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-    """Draw one verdict: why, how far to the next level, Dr. Elephant's labels, what to do."""
-    style = level(found.severity)
-    out: list[Line] = [[(f"{glyphs.severity[style]} {found.severity}  ", style), (found.heuristic, "title")]]
-    if found.why is not None:
-        out += paragraph(found.why.reason, width)
-        out += facts([("worse", found.why.worse, ""), ("better", found.why.better, "")], width)
-    out += [[], *paragraph(found.advice, width, "title")]
-    if found.details:
-        out += [[], heading("Dr. Elephant's details"), *facts([(k, v, "") for k, v in found.details], width)]
-    return out
-
-
-AS_OF_NOW = {"provisional": "may still become anything", "can only get worse": "can only get worse"}
-
-
-def finding(takes: Mapping[str, str]) -> Callable[[Result, dict[str, Any] | None], Draw | None]:
-    """Return what draws an insight or an advice in full; ``takes``: properties that the scenario can take."""
-    return lambda result, row: partial(_finding_lines, row, takes) if row is not None else None
-
-
-def _finding_lines(
-    row: dict[str, Any], takes: Mapping[str, str], width: int, height: int, glyphs: Glyphs
-) -> list[Line]:
-    """Draw an insight or an advice in full, and whether the scenario can take it."""
-    out = paragraph(str(row.get("reason") or row.get("text") or ""), width)
-    if row.get("status") in AS_OF_NOW:
-        out += paragraph(f"As of now: the application runs, and this {AS_OF_NOW[row['status']]}.", width, "key")
-    if row.get("key"):
-        key, setting = str(row["key"]), str(row.get("setting") or row.get("value") or "")
-        hint = "   key t takes it into the what-if scenario" if key in takes and setting[:1].isdecimal() else ""
-        out += [[], [(f"{key}={setting}" if setting != "more" else f"{key}: more", "ok"), (hint, "dim")]]
     return out

@@ -23,7 +23,6 @@ from tui.widgets.drawing.plot import Draw
 if TYPE_CHECKING:
     from engine.core.tables import Column, Table
     from engine.core.view import Result
-    from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.mapreduce.result import JobDetail
     from tui.widgets.table.window import Cell, Key
 
@@ -138,10 +137,6 @@ class OpenJob(Level):
         """Return the part of the result's detail on this job; None if it has none. Sections are drawn only if it has one."""
         raise NotImplementedError
 
-    def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return one verdict in full."""
-        raise NotImplementedError
-
     def lines(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         """Return what stands above the sections."""
         raise NotImplementedError
@@ -158,7 +153,12 @@ class OpenJob(Level):
 
     def head(self) -> Part:
         """Return the lines above the sections."""
-        return self.drawn(f"{self.PREFIX}-head", self.lines)
+        return self.drawn(f"{self.PREFIX}-head", self._headed)
+
+    def _headed(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
+        first, *rest = self.lines(result, width, glyphs)
+        error = result.detail.listed(self.job_id).get("error") if result.detail is not None else None
+        return [first, *drawing.paragraph(error or "", width, "severe"), *rest] if error else [first, *rest]
 
     def ready(self, result: Result) -> bool:
         """Return whether the job has been read."""
@@ -174,7 +174,11 @@ class OpenJob(Level):
         """Return what draws the verdict of a row."""
         verdicts = self.shown(result).verdicts if row is not None else ()
         found = next((verdict for verdict in verdicts if row and verdict.heuristic == row["heuristic"]), None)
-        return (lambda width, height, glyphs: self.verdict_lines(found, width, glyphs)) if found is not None else None
+        return (lambda width, height, glyphs: drawing.verdict(found, width, glyphs)) if found is not None else None
+
+    def finding(self, result: Result, row: Row | None) -> Draw | None:
+        """Return what draws an insight or an advice in full."""
+        return partial(advice_lines, self.TAKES, row) if row is not None else None
 
     def drawn(self, id: str, draw: Any) -> Shown:
         """Return lines that ``draw`` draws, given the result, width and glyphs."""
@@ -272,7 +276,7 @@ class JobLevel(OpenJob):
     SCOPED_CSS = False  # the rules begin with the screen's classes
     DEFAULT_CSS = """
     JobLevel { layout: vertical; }
-    JobLevel #job-head { height: 2; padding: 0 1; }
+    JobLevel #job-head { height: auto; max-height: 4; padding: 0 1; }
     JobLevel Drawing { padding: 0 1; }
     JobLevel #job-verdicts LiveTable { width: 46%; }
     JobLevel #job-verdicts Drawing { border-left: vkey $panel; }
@@ -309,7 +313,9 @@ class JobLevel(OpenJob):
                 Box(
                     Vertical,
                     advice,
-                    LinesOf(lambda result, row: partial(_advice_lines, row), "job-advice-text", of="job-advice"),
+                    LinesOf(
+                        lambda result, row: partial(advice_lines, self.TAKES, row), "job-advice-text", of="job-advice"
+                    ),
                 ),
             ),
             Section(
@@ -371,10 +377,6 @@ class JobLevel(OpenJob):
         if shown.before.runtime_ms is not None:
             text += f", ran {units.text('ms', shown.before.runtime_ms)}"
         return [first, [(text, "dim")]]
-
-    def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return one verdict in full."""
-        return drawing.verdict(verdict, width, glyphs)
 
     def _cost(self, result: Result, width: int, glyphs: Glyphs) -> list[Line]:
         rows = result.detail.rows("costs", self.job_id).to_dicts()  # at most eight causes
@@ -441,6 +443,10 @@ def advice_spec(spec: Table, fleet: bool = False) -> Table:
     return replace(spec, columns=(*shown, *rest))
 
 
+AS_OF_NOW = {"can only get worse": "can only get worse", "provisional": "may still become anything"}
+"""What may become of a number of a running application."""
+
+
 def predicted_cell(cell: Cell) -> Sequence[Fragment]:
     """What the scenario predicts, coloured and marked by its direction."""
     direction = str(cell.row.get("direction") or "")
@@ -449,19 +455,26 @@ def predicted_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"{mark} ", style), (str(cell.value or ""), style)]
 
 
-def _advice_lines(row: Row | None, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Draw an advice in full."""
+def advice_lines(takes: Mapping[str, str], row: Row | None, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw an advice or an insight in full, and whether the scenario can take it by a key of ``takes``."""
     if row is None:
-        return [[("nothing to recommend: containers, splits, reducers and buffers suit this job", "dim")]]
-    out: list[Line] = [[(f"{row['key']}=", "title"), (f"{row['value']}", "ok"), (f"  now {row['current']}", "dim")]]
-    out += drawing.paragraph(row["text"], width)
-    modelled = row["key"] in JobLevel.TAKES
-    hint = "   key t takes it into the what-if scenario" if modelled else "   what-if does not model this one"
-    out.append(
-        [(f"{row['heuristic']} ", ""), (str(row["severity_now"]), drawing.level(row["severity_now"])),
-         (f" {glyphs.arrow} ", "dim"), (str(row["severity_after"]), drawing.level(row["severity_after"])),
-         (hint, "dim")]
-    )  # fmt: skip
+        return [[("nothing to recommend: what is known of this job fits", "dim")]]
+    out = drawing.paragraph(str(row.get("reason") or row.get("text") or ""), width)
+    if row.get("status") in AS_OF_NOW:
+        out += drawing.paragraph(f"As of now: the job runs, and this {AS_OF_NOW[row['status']]}.", width, "key")
+    key, setting = str(row.get("key") or ""), str(row.get("setting") or row.get("value") or "")
+    if not key:
+        return out
+    modelled = key in takes and setting[:1].isdecimal()
+    now = f"  now {row['current']}" if row.get("current") else ""
+    hint = "   key t takes it into the what-if scenario" if modelled else ""
+    set_to = f"{key}: {setting}" if setting in ("more", "less") else f"{key}={setting}"
+    out.append([(set_to, "ok"), (now, "dim"), (hint, "dim")])
+    if row.get("heuristic"):
+        out.append(
+            [(f"{row['heuristic']} ", ""), (str(row["severity_now"]), drawing.level(row["severity_now"])),
+             (f" {glyphs.arrow} ", "dim"), (str(row["severity_after"]), drawing.level(row["severity_after"]))]
+        )  # fmt: skip
     return out
 
 

@@ -12,7 +12,7 @@ from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.drawing import heading, paragraph
-from tui.views.job_heuristics.level import USE, OpenJob, knob
+from tui.views.job_heuristics.level import USE, OpenJob, advice_lines, knob
 from tui.views.shared.sections import Box, Row, Section, TableOf
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import Lane, Span, lanes
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from engine.core.view import Result
-    from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.spark.model.app import Stage
     from engine.job_heuristics.spark.result import AppDetail
 
@@ -44,7 +43,7 @@ class SparkLevel(OpenJob):
     SCOPED_CSS = False
     DEFAULT_CSS = """
     SparkLevel { layout: vertical; }
-    SparkLevel #app-head { height: 2; padding: 0 1; }
+    SparkLevel #app-head { height: auto; max-height: 4; padding: 0 1; }
     SparkLevel Drawing { padding: 0 1; }
     SparkLevel .app-both > LiveTable { height: 45%; }
     SparkLevel .app-both > Drawing { height: 1fr; border-top: hkey $panel; }
@@ -70,12 +69,12 @@ class SparkLevel(OpenJob):
         history = Box(Vertical, self.history(), TableOf(table="conf_changes", id="app-changes"))
         return (
             self.both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self.verdict),
-            self.both("insights", TableOf(table="insights", id="app-insights"), drawing.finding(self.TAKES)),
+            self.both("insights", TableOf(table="insights", id="app-insights"), self.finding),
             self.both("stages", TableOf(table="stages", id="app-stages"), self._stage),
             Section("timeline", self.of_shown("app-timeline", gantt)),
             self.both("executors", TableOf(table="executors", id="app-executors"), self._executors),
             self.both("sql", TableOf(table="sql", id="app-sql"), self._plan),
-            self.both("advice", self.advice("app-advice"), drawing.finding(self.TAKES)),
+            self.both("advice", self.advice("app-advice"), self.finding),
             Section("what if", what_if),
             Section("history", history),
             Section("notes", self.drawn("app-notes", self._notes)),
@@ -130,9 +129,11 @@ class SparkLevel(OpenJob):
         )
         return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
 
-    def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return one verdict in full."""
-        return drawing.verdict_in_full(verdict, width, glyphs)
+    def finding(self, result: Result, row: Row | None) -> Draw | None:
+        """Return what draws an insight or an advice in full, with the errors of failed attempts."""
+        if row is None:
+            return None
+        return partial(found_lines, self.shown(result), row)
 
     def _stage(self, result: Result, row: Row | None) -> Draw | None:
         return partial(stage_tasks, self.shown(result), row) if row is not None else None
@@ -155,9 +156,22 @@ class SparkLevel(OpenJob):
         return drawing.notes_of_job(result, self.job_id, [], width)
 
 
+def found_lines(shown: AppDetail, row: Row, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw an insight or an advice in full; of failed attempts also the first error of each cause."""
+    from engine.job_heuristics.dr_elephant.errors import lines_of
+
+    out = advice_lines(SparkLevel.TAKES, row, width, height, glyphs)
+    traces = shown.app.tasks["trace"].drop_nulls().head(MOST_TRACES) if row.get("topic") == "failed attempts" else ()
+    for trace in traces:
+        out += [[], *drawing.paragraphs(lines_of(trace), width, "dim")]
+    return out
+
+
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
 
 
+MOST_TRACES = 5
+"""Most errors that are drawn in full."""
 MOST_WAVES = 200
 """More waves of a stage than this cannot be told apart."""
 
@@ -219,11 +233,11 @@ def executors(shown: AppDetail, width: int, height: int, glyphs: Glyphs) -> list
     sign = "#" if glyphs.ascii else "█"
     rows = []
     for one in sorted(held, key=lambda one: (one.begin_ms, one.executor.name))[:most]:
-        gone = one.executor.remove_ms is not None
+        gone, given = one.executor.remove_ms is not None, one.executor.name in shown.held.given_back
         room = one.slots * one.life_ms
         busy = f"{one.executor.task_ms / room:.0%} busy" if room else ""
-        busy += ", removed" if gone else ""
-        span = Span(one.begin_ms - begin, one.end_ms - begin, "severe" if gone else "bar", sign)
+        busy += ", given back" if given else ", lost" if gone else ""
+        span = Span(one.begin_ms - begin, one.end_ms - begin, "severe" if gone and not given else "bar", sign)
         rows.append(Lane(cut(harmless(f"{one.executor.name} {one.executor.host}"), 20, glyphs.ellipsis), [span], busy))
     more = f" (the first {most} of {len(held):,})" if len(held) > most else ""
     return [
@@ -236,10 +250,14 @@ def stage_tasks(shown: AppDetail, row: dict[str, Any], width: int, height: int, 
     """Draw the tasks of one stage: how long they took, the longest with their hosts."""
     import polars as pl
 
+    from engine.job_heuristics.dr_elephant.errors import lines_of
+
     tasks = shown.app.tasks.filter(
         (pl.col("stage_id") == row["stage_id"]) & (pl.col("stage_attempt") == row["attempt"])
     ).with_columns(took=(pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0))
     out = [heading(f"stage {row['stage_id']}.{row['attempt']}: {tasks.height:,} ended tasks")]
+    if row["failure"]:
+        out += drawing.paragraphs(lines_of(row["failure"]), width, "severe")
     if not tasks.height:
         return [*out, *paragraph("none of its tasks is in the log", width, "dim")]
 

@@ -19,7 +19,6 @@ from tui.widgets.drawing.plot import Draw
 
 if TYPE_CHECKING:
     from engine.core.view import Result
-    from engine.job_heuristics.dr_elephant.decision import VerdictDetail
     from engine.job_heuristics.tez.insight import InDepth, Vertex
     from engine.job_heuristics.tez.result import TezDetail
 
@@ -48,8 +47,8 @@ class TezLevel(OpenJob):
             self.both("DAGs", dags, self._waves),
             self.both("verdicts", TableOf(table="explained", id="tez-verdicts", first=self.worst), self.verdict),
             self.both("vertices", TableOf(table="tez_vertices", id="tez-vertices"), self._tasks),
-            self.both("insights", TableOf(table="insights", id="tez-insights"), drawing.finding({})),
-            self.both("advice", self.advice("tez-advice"), drawing.finding({})),
+            self.both("insights", TableOf(table="insights", id="tez-insights"), self.finding),
+            self.both("advice", self.advice("tez-advice"), self.finding),
             Section("task list", TableOf(table="tez_tasks", id="tez-task-list")),
             Section("history", Box(Vertical, self.history(), TableOf(table="conf_changes", id="tez-changes"))),
             Section("notes", self.drawn("tez-notes", self._notes)),
@@ -78,10 +77,6 @@ class TezLevel(OpenJob):
             f"ran {units.text('ms', row.get('runtime_ms'))}"
         )
         return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
-
-    def verdict_lines(self, verdict: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-        """Return one verdict in full."""
-        return drawing.verdict_in_full(verdict, width, glyphs)
 
     def _worst_dag(self, result: Result) -> Any:
         """Return the first DAG that did not succeed, else the worst verdict, else the newest."""

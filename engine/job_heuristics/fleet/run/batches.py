@@ -19,7 +19,7 @@ from engine.core.reading import Problem
 from engine.core.tables import Column, Table
 from engine.core.view import FILE, Context, Inputs, NoInput, Result, View
 from engine.job_heuristics.fleet.documents import Document, inputs
-from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PER_JOB, PROBLEMS
+from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PER_JOB, PROBLEMS, findings_frame
 from engine.job_heuristics.tables import LISTING
 from engine.live.options import LiveSettings
 
@@ -154,10 +154,7 @@ def _rows(result: Result) -> Iterator[pa.RecordBatch]:
         yield packed(result.table(table.name), table, job)
     detail: Any = result.detail
     yield packed(detail.listing, LISTING, job)
-    findings = [(finding.level, finding.subject, finding.text) for finding in result.findings]
-    yield packed(
-        pl.DataFrame(findings, FINDINGS.schema, orient="row"), FINDINGS, pl.col("subject").str.split(" ").list.first()
-    )
+    yield packed(findings_frame(result.findings), FINDINGS, job)
 
 
 def _mentioned(view: View, read: Inputs, keys: dict[str, str]) -> pl.DataFrame:

@@ -434,14 +434,6 @@ def recommendations(model: Model, rules: MapReduceRules, headroom: float = 1.5) 
     )
 
 
-def savings(frame: pl.DataFrame) -> dict[str, float]:
-    """Return the total saving of recommendations by job, MB s; jobs without any are absent."""
-    saved: dict[str, float] = {}
-    for job, saving in zip(frame["job_id"].to_list(), frame["saving_mb_s"].to_list(), strict=True):
-        saved[job] = saved.get(job, 0.0) + max(saving, 0.0)
-    return saved
-
-
 def _worth(jobs: pl.DataFrame, numbers: Stats, rules: MapReduceRules, headroom: float) -> Array:
     """Preselect, for all jobs at once, those that a rule of ``advise`` may apply to: few do, and ``advise`` is slow."""
     there = numbers.sides["n"] > 0

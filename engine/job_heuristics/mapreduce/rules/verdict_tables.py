@@ -15,9 +15,18 @@ import polars as pl
 from engine.core.reading import clean
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.display import integer
+from engine.job_heuristics.dr_elephant.errors import grouped, root_cause
 from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE
-from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
+from engine.job_heuristics.dr_elephant.judged import (
+    FAILED,
+    STRIPS,
+    Judged,
+    JudgedFleet,
+    findings_of,
+    judged_fleet,
+    strips_of,
+)
 from engine.job_heuristics.dr_elephant.metrics import slow_start_error
 from engine.job_heuristics.dr_elephant.side_stats import Sides
 from engine.job_heuristics.dr_elephant.sides import (
@@ -183,12 +192,30 @@ _SHOWN = tuple(name for name in JOBS.schema if name in JOB_MODEL.schema)
 """Columns taken from the job model unchanged."""
 
 
+_NOTHING_FAILED: Mapping[str, str] = {}
+
+
+def why_failed(model: Model) -> dict[str, str]:
+    """Return the cause of the failure of each job that did not succeed: the one that most of its failed attempts name, else
+    what the job's diagnostics say."""
+    found: dict[str, str] = {}
+    for job, state, text in model.jobs.select("job_id", "state", "diagnostics").iter_rows():
+        if state in FAILED:
+            mine = model.attempts.filter(
+                (pl.col("job_id") == job) & (pl.col("state") == "FAILED") & (pl.col("error").fill_null("") != "")
+            )
+            causes = grouped(mine["error"].value_counts(sort=True).sort("error").iter_rows(), 1)
+            found[job] = causes[0][0] if causes and state == "FAILED" else root_cause(text or "")
+    return found
+
+
 def judge(
-    jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: MapReduceRules, *, published: bool
-) -> Judged:
+    jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: MapReduceRules, *, published: bool,
+    failures: Mapping[str, str] = _NOTHING_FAILED,
+) -> Judged:  # fmt: skip
     """Return the result frames of ``jobs`` (JOB_MODEL rows) from their ``sides`` and configurations, under ``rules``.
 
-    ``published``: by the published description instead of Dr. Elephant's code.
+    ``failures``: causes of failed jobs. ``published``: by the published description instead of Dr. Elephant's code.
     """
     judged = Jobs(jobs, sides, properties, blocks_of(jobs, properties, rules.block_size, published=published))
     made = verdicts(rules, judged, published=published)
@@ -199,6 +226,7 @@ def judge(
         "severity": [None if level is None else SEVERITIES[level] for level in worst],
         "score": [None if level is None else points for level, points in zip(worst, score, strict=True)],
         **metrics.compute(jobs, sides, published=published),
+        "error": [failures.get(name, "") for name in judged.names],
         "upstream_says": errors(judged, rules),
         "notes": assumptions(judged),
     }
@@ -227,7 +255,7 @@ def judge_all(model: Model, chosen: MapReduceRules, parameters: JobParameters, c
     def judge_some(jobs: Collection[str]) -> Judged:
         part = model.only(jobs)
         sides = sides_of(part.jobs, part.arrays[0], part.properties, published=published)
-        return judge(part.jobs, sides, part.properties, chosen, published=published)
+        return judge(part.jobs, sides, part.properties, chosen, published=published, failures=why_failed(part))
 
     return judged_fleet("verdicts", model.stamps, judge_some, (parameters.mode, chosen.key), context)
 

@@ -83,18 +83,6 @@ def recommendations(apps: Mapping[str, App], rules: SparkRules, headroom: float)
     return frame_of(advised())
 
 
-def savings(advised: pl.DataFrame) -> dict[str, float]:
-    """Return the total saving of recommendations by application, MB s: each saves its share of what the previous ones
-    leave, as memory and time multiply. ``advised``: result of ``recommendations``."""
-    used: dict[str, float] = {}
-    left: dict[str, float] = {}
-    for app_id, saving, percent in advised.select("job_id", "saving_mb_s", "saving_percent").iter_rows():
-        if saving > 0 and percent:
-            whole = used.setdefault(app_id, 100 * saving / percent)
-            left[app_id] = left.get(app_id, whole) * max(0.0, 1 - percent / 100)
-    return {app_id: whole - left[app_id] for app_id, whole in used.items()}
-
-
 def advise(facts: Facts, rules: SparkRules) -> list[Advice]:
     """Return what would save something in an ended application, most saving first, before the gate."""
     app, held, plan = facts.app, facts.held, facts.schedule

@@ -10,7 +10,16 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.display import details_json
-from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
+from engine.job_heuristics.dr_elephant.errors import grouped, root_cause
+from engine.job_heuristics.dr_elephant.judged import (
+    FAILED,
+    STRIPS,
+    Judged,
+    JudgedFleet,
+    findings_of,
+    judged_fleet,
+    strips_of,
+)
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules import metrics
@@ -42,6 +51,7 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
     listed = list(apps.values())
     worst = np.zeros(len(listed), dtype=np.int64)
     cells: list[tuple[int, int, str, int, str]] = []
+    advice: dict[tuple[str, str], str] = {}
     for order, rule in enumerate(rules.rules):
         if not listed or TYPE in rule.excluded:
             continue
@@ -49,6 +59,8 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
         worst = np.maximum(worst, levels)
         for at, (app, level) in enumerate(zip(listed, levels.tolist(), strict=True)):
             cells.append((at, order, rule.name, level, details_json(rule.heuristic.describe(app, rule, level))))
+            if level:
+                advice[app.app_id, rule.name] = rule.heuristic.advise(level, app).removesuffix(".")
     cells.sort(key=lambda cell: cell[:2])
     names = [app.app_id for app in listed]
     heuristics = VERDICTS.frame(
@@ -62,7 +74,7 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
     )
     shown = _jobs(listed, [SEVERITIES[level] for level in worst.tolist()], rules)
     strips = pl.DataFrame({"job_id": names, "strip": strips_of(names, heuristics, rules.names)}, STRIPS)
-    return Judged(shown, heuristics, strips, findings_of(shown, heuristics))
+    return Judged(shown, heuristics, strips, findings_of(shown, heuristics, advice))
 
 
 def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataFrame:
@@ -86,12 +98,26 @@ def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataF
         "wasted_mb_s": [_fitting(one.wasted_mb_s) for one in counted],
         "wait_ms": [0] * len(apps),
         "runtime_ms": [app.runtime_ms for app in apps],
+        "error": [why_failed(app) for app in apps],
         "upstream_says": [upstream_says(app, rules) for app in apps],
         "attempts_running": [app.running.height for app in apps],
         "source": ["log"] * len(apps),
         "notes": ["; ".join(notes(app)) for app in apps],
     }
     return JOBS.frame(columns)
+
+
+def why_failed(app: App) -> str:
+    """Return the cause of the failure of an application: of its last failed job, else of SQL, else the most frequent of its
+    tasks; empty if it did not fail, or nothing tells."""
+    if app.state not in FAILED:
+        return ""
+    jobs = [job.error for job in app.jobs if job.error] or [one.error for one in reversed(app.sql) if one.error]
+    if jobs:
+        return root_cause(jobs[0])
+    errors = app.tasks.filter(~pl.col("reason").is_in(["Success", "TaskKilled"]))["error"].drop_nulls()
+    found = grouped(errors.value_counts(sort=True).iter_rows(), 1)
+    return found[0][0] if found else ""
 
 
 def _fitting(value: int) -> int:

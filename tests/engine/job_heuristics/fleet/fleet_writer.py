@@ -10,7 +10,7 @@ import polars as pl
 
 from engine import __version__
 from engine.core.view import Result
-from engine.job_heuristics.fleet.tables import FILES, FINDINGS, PROBLEMS, WRITTEN
+from engine.job_heuristics.fleet.tables import FILES, PROBLEMS, WRITTEN, findings_frame
 from engine.job_heuristics.parameters import JobParameters
 from engine.output.report import settings
 
@@ -18,12 +18,11 @@ from engine.output.report import settings
 def write(folder: Path, result: Result, paths: dict[str, list[str]], at: str = "2026-01-02T00:00:00Z") -> Path:
     """Write ``result``, of whose jobs ``paths`` are the files; two files a table, in the order of jobs."""
     detail: Any = result.detail
-    found = [(finding.level, finding.subject, finding.text) for finding in result.findings]
     files = [(job, path) for job, each in paths.items() for path in each]
     tables = {
         **{name: result.table(name) for name in result.names},
         "listing": detail.listing,
-        "findings": pl.DataFrame(found, FINDINGS.schema, orient="row"),
+        "findings": findings_frame(result.findings),
         "problems": pl.DataFrame([problem.as_row() for problem in result.problems], PROBLEMS.schema),
         "files": pl.DataFrame(files, FILES.schema, orient="row"),
     }

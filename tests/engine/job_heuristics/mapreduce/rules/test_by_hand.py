@@ -93,10 +93,8 @@ def test_strip_findings_and_differences() -> None:
         ".....S.CL.M  C"
     ]
     worst = [(each.level, each.subject) for each in code.findings[NAME]]
-    assert worst[:2] == [("severe", f"{NAME} Mapper Memory"), ("critical", f"{NAME} Reducer GC")] and len(worst) == 6
-    assert code.findings[NAME][2].text.startswith(
-        "demo, score 0. Number of tasks: 1, Average task runtime: 16 min 40 sec"
-    )
+    assert worst[:2] == [("severe", "Mapper memory of demo"), ("critical", "Reducer GC of demo")] and len(worst) == 6
+    assert code.findings[NAME][2].text == "1 task of 16 min 40 sec each; aim at tasks of 5 to 10 minutes"
     made = model([*MAPS, REDUCE], conf=CONF, map_memory_mb=4096, reduce_memory_mb=1024, conf_file=1)
     assert differences(made, RULES).select("what", "upstream", "published").rows() == [
         ("used_mb_s", "2662400", "2664448"), ("wasted_mb_s", "274000", "862400"), ("wait_ms", "29500", "236000"),
