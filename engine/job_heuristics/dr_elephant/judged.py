@@ -41,22 +41,28 @@ FAILED = ("FAILED", "KILLED", "ERROR")
 FAILURES = ("Error", "Spark failed jobs count", "Spark failed stages count")
 """Labels of verdicts that judge a failure: of a failed job they are one finding."""
 _FACTS = (
-    ("{Used} of {Requested Container Memory} used on average", "ask for smaller containers"),
-    ("{Avg task GC time (ms):,.0f} ms of garbage collection in {Avg task CPU time (ms):,.0f} ms of CPU per task",
+    ("Used", "{Used} of {Requested Container Memory} used on average", "ask for smaller containers"),
+    ("Avg task GC time (ms)",
+     "{Avg task GC time (ms):,.0f} ms of garbage collection in {Avg task CPU time (ms):,.0f} ms of CPU per task",
      "give tasks more heap, or create fewer objects"),
-    ("tasks read {Median task speed} each", "look for slow input, or for costly code in the tasks"),
-    ("{Number of tasks:,.0f} tasks of {Average task runtime} each", "aim at tasks of 5 to 10 minutes"),
-    ("each record is written to disk {Ratio of spilled records to output records:,.1f} times", "raise the sort buffer"),
-    ("{Average shuffle time} of shuffle and {Average sort time} of sort per task, {Average code runtime} of code",
+    ("Median task speed", "tasks read {Median task speed} each", "look for slow input, or for costly code in the tasks"),
+    ("Average task runtime", "{Number of tasks:,.0f} tasks of {Average task runtime} each", "aim at tasks of 5 to 10 minutes"),
+    ("Ratio of spilled records to output records",
+     "each record is written to disk {Ratio of spilled records to output records:,.1f} times", "raise the sort buffer"),
+    ("Average code runtime",
+     "{Average shuffle time} of shuffle and {Average sort time} of sort per task, {Average code runtime} of code",
      "start these tasks later, or send them less data"),
-    ("tasks differ: {Time skew (Group A)} and {Time skew (Group B)}, with {Data skew (Group A)} and {Data skew (Group B)}",
+    ("Time skew (Group A)",
+     "tasks differ: {Time skew (Group A)} and {Time skew (Group B)}, with {Data skew (Group A)} and {Data skew (Group B)}",
      "look for hot keys and slow hosts"),
-    ("{GC time to Executor Run time ratio:.1%} of the task time is garbage collection", ""),
-    ("{Spark failed jobs count:,.0f} of its jobs failed", ""),
-    ("{Spark failed stages count:,.0f} of its stages failed", ""),
-    ("settings that Dr. Elephant warns of", ""),
+    ("GC time to Executor Run time ratio", "{GC time to Executor Run time ratio:.1%} of the task time is garbage collection", ""),
+    ("Spark failed jobs count", "{Spark failed jobs count:,.0f} of its jobs failed", ""),
+    ("Spark failed stages count", "{Spark failed stages count:,.0f} of its stages failed", ""),
+    ("Spark job failure rate", "some tasks failed in jobs that succeeded", ""),
+    ("Spark stage failure rate", "some tasks failed, or stages kept executors busy for long", ""),
+    ("spark.executor.memory", "settings that Dr. Elephant warns of", ""),
 )  # fmt: skip
-"""What a verdict found, from the labels that it shows, and what to do if no setting is advised; the first that fits."""
+"""What a verdict found, by a label that it shows, and what to do if no setting is advised; the first of a value counts."""
 
 
 _WORDS = re.compile(r" HH:MM:SS avg| avg| @ |(?<![\d,])1 tasks")
@@ -73,14 +79,13 @@ def fact_of(details: Mapping[str, Any]) -> tuple[str, str]:
     asked = str(values.get("Requested Container Memory", ""))
     if asked.endswith("B") and "Avg Physical Memory (MB)" in values:
         values["Used"] = f"{values['Avg Physical Memory (MB)'] / (1024 if asked.endswith('GB') else 1):,.1f}"
-    for shape, todo in _FACTS[:-1]:
+    for label, shape, todo in _FACTS:
         with contextlib.suppress(KeyError, ValueError):
-            return _WORDS.sub(lambda found: _PLAIN.get(found[0], ""), shape.format_map(values)), todo
-    if "spark.executor.memory" in values or "Spark executor memory" in values:
-        return _FACTS[-1]
-    sizes = {label: units.size(value) for label, value in values.items() if "/" in label and isinstance(value, float)}
+            if values[label] not in (0.0, "") or "rate" in label:
+                return _WORDS.sub(lambda found: _PLAIN.get(found[0], ""), shape.format_map(values)), todo
+    sizes = {label: units.size(value) for label, value in values.items() if "//" in label and isinstance(value, float)}
     texts = ((label, sizes.get(label, value)) for label, value in details.items())
-    return ", ".join(f"{label}: {value}" for label, value in texts if isinstance(value, str)), ""
+    return ", ".join(f"{label}: {value}".removesuffix(": ") for label, value in texts if isinstance(value, str)), ""
 
 
 def subject_of(heuristic: str, name: str | None) -> str:
@@ -121,13 +126,14 @@ def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: p
     names: dict[str, str | None] = dict(jobs.select("job_id", "name").iter_rows())
     common = set(jobs.filter(jobs["name"].is_duplicated())["job_id"].to_list())
     settings: dict[tuple[str, str], str] = {}
-    for job, heuristic, key, value in advised.select("job_id", "heuristic", "key", "value").iter_rows():
-        settings.setdefault((job, subject_of(heuristic, names.get(job))), f"set {key}={value}")
+    for job, heuristic, key, value, now in advised.select("job_id", "heuristic", "key", "value", "current").iter_rows():
+        setting = f"set {key}={value}" + (f" (now {now})" if now else "")
+        settings.setdefault((job, subject_of(heuristic, names.get(job))), setting)
     made = []
     for one in findings:
         job = one.row[1][0] if one.row else ""
-        setting = settings.get((job, one.subject))
-        text = f"{one.text.partition('; ')[0]}; {setting}" if setting else one.text
+        wanted = settings.get((job, one.subject))
+        text = f"{one.text.partition('; ')[0]}; {wanted}" if wanted else one.text
         made.append(replace(one, subject=f"{one.subject} ({job})" if job in common else one.subject, text=text))
     return tuple(made)
 

@@ -336,7 +336,7 @@ def _summary_lines(
         return cut(harmless(text), 2 * width, glyphs.ellipsis)
 
     out: list[Line] = drawing.paragraph(short(row["name"] or "(no name)"), width, "title")
-    if row["error"]:
+    if row.get("error"):
         out += drawing.paragraph(f"{str(row['state']).lower()}: {row['error']}", width, "severe")
     out += drawing.facts(
         [

@@ -60,7 +60,8 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
         for at, (app, level) in enumerate(zip(listed, levels.tolist(), strict=True)):
             cells.append((at, order, rule.name, level, details_json(rule.heuristic.describe(app, rule, level))))
             if level:
-                advice[app.app_id, rule.name] = rule.heuristic.advise(level, app).removesuffix(".")
+                text = rule.heuristic.advise(level, app).removesuffix(".")
+                advice[app.app_id, rule.name] = f"{text[:1].lower()}{text[1:]}"
     cells.sort(key=lambda cell: cell[:2])
     names = [app.app_id for app in listed]
     heuristics = VERDICTS.frame(
@@ -112,12 +113,12 @@ def why_failed(app: App) -> str:
     tasks; empty if it did not fail, or nothing tells."""
     if app.state not in FAILED:
         return ""
-    jobs = [job.error for job in app.jobs if job.error] or [one.error for one in reversed(app.sql) if one.error]
-    if jobs:
-        return root_cause(jobs[0])
+    failed = [job.error for job in app.jobs if job.error] or [one.error for one in reversed(app.sql) if one.error]
+    told = root_cause(failed[0]) if failed else ""
+    if told.rstrip(".") not in ("", "Job aborted"):
+        return told
     errors = app.tasks.filter(~pl.col("reason").is_in(["Success", "TaskKilled"]))["error"].drop_nulls()
-    found = grouped(errors.value_counts(sort=True).iter_rows(), 1)
-    return found[0][0] if found else ""
+    return next((cause for cause, *_ in grouped(errors.value_counts(sort=True).iter_rows(), 1)), told)
 
 
 def _fitting(value: int) -> int:

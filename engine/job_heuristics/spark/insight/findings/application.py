@@ -306,7 +306,7 @@ def _executors(app: App, held: Resources, predicted: bool) -> Iterator[Insight]:
         )  # fmt: skip
     unused = [one for one in held.held if not one.executor.total_tasks and one.life_ms > 0]
     if unused:
-        used = max(1, len(held.held) - len(unused))
+        used = len(held.held) - len(unused) if app.tasks.height else held.count
         yield Insight(
             "unused executors",
             APP,
