@@ -18,7 +18,7 @@ import polars as pl
 
 from engine.core import units
 from engine.core.reading import Problem, fold
-from engine.core.view import Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
+from engine.core.view import LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.ring_placement import tables
 from engine.ring_placement.insight.drift import replica_drift, segment_drift
 from engine.ring_placement.insight.explain import BadKey, Step, explain_replicas, explain_segments
@@ -229,8 +229,15 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
         findings.insert(0, Finding("critical", "scenario", f"{outcome.label}, {outcome.value}"))
     return Result(
         RingPlacement.name, summary, frames, headline, tuple(findings), tuple(notes), tuple(problems),
-        detail=answers.map_view(s, p, context), answer=_holds_most(frames["nodes"], summary), outcome=outcome,
+        detail=answers.map_view(s, p, context), outcome=outcome,
+        answer=_worst(findings) or _holds_most(frames["nodes"], summary),
     )  # fmt: skip
+
+
+def _worst(findings: Sequence[Finding]) -> str:
+    """Return the first of the worst findings as a sentence; empty if none would wake an operator."""
+    worst = max(findings, key=lambda finding: LEVELS.index(finding.level), default=None)
+    return f"{worst.subject}: {worst.text}" if worst is not None and worst.level in ("severe", "critical") else ""
 
 
 def _holds_most(nodes: pl.DataFrame, summary: Mapping[str, Any]) -> str:

@@ -311,7 +311,7 @@ def _asked_steps(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list
     chosen = drawn.shard(asked.tenant, size)
     reads = drawn.everyone if lookback_s is None else drawn.shard(asked.tenant, size, lookback_s)
     if size:
-        for zone in ring.tokens.zones if strategy.zone_aware else ("",):
+        for zone in ring.tokens.zones if strategy.settings.zone_aware else ("",):
             note = f"seed of the draws in {zone or 'the ring'}"
             steps.append(("seed", zone or "ring", str(seed_of(asked.tenant, zone)), note))
     for k in chosen[:MAX_LISTED].tolist() if size else ():
@@ -413,7 +413,7 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
         return tables.SIZES.empty()
     number = {name: k for k, name in enumerate(planned.tenants.names)}.get(asked.tenant)
     configured = _size_of(planned, number, p, strategy.tenant_shards)
-    step = max(len(ring.zones), 1) if strategy.zone_aware else 1
+    step = max(len(ring.zones), 1) if strategy.settings.zone_aware else 1
     largest = len(ring.instances)
     sizes = sorted({*range(step, largest + 1, step)})
     if len(sizes) > MAX_SIZES:

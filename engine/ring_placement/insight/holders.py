@@ -206,7 +206,7 @@ def answers_of(s: ReplicatedScenario, wanted: np.ndarray) -> pl.DataFrame:
     ring, rows = after.ring, after.rows
     # The ring still names members whose failure it has not noticed; requests to them return errors.
     knows = ring.active if s.regime == "transient" else after.alive
-    zoned = " across different availability zones" if replicated_ring(s.live).zone_aware else ""
+    zoned = " across different availability zones" if replicated_ring(s.live).settings.zone_aware else ""
     out: dict[str, list[Any]] = {name: [] for name in ("replicas", "max_errors", "error", "partition", "lost")}
     for row in wanted.tolist():
         members = [m for m in rows.members[row].tolist() if m >= 0] if row >= 0 else []

@@ -7,10 +7,11 @@ import polars as pl
 
 from engine.core import units
 from engine.core.reading import Problem
-from engine.core.view import LEVELS, Context, Finding, Level
+from engine.core.view import LEVELS, Context, Finding
 from engine.ring_placement.insight.drift import drift_findings
 from engine.ring_placement.insight.findings import member_findings, overloads, some
 from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, ReplicatedState, replicated_ring
 from engine.ring_placement.scenarios.strategy import requests_lost
@@ -55,16 +56,26 @@ def _tenants(s: ReplicatedScenario, hit: np.ndarray) -> str:
     return f"{len(chosen)} tenant{'s' if len(chosen) > 1 else ''} ({some([tenants.names[k] for k in chosen])})"
 
 
-def _keys_lost(s: ReplicatedScenario, share: float, up_to: bool = False) -> str:
+def _keys_lost(s: ReplicatedScenario, share: float, up_to: str = "") -> str:
     """Say what a ``share`` of lost keys means for keys and for requests; "" for none."""
-    series = replicated_ring(s.live).settings.request_series
-    failing = units.share(requests_lost(share, series))
     if share <= 0:
         return ""
-    most = "up to " if up_to else ""
-    if share >= 1:
-        return "nothing can be written"
-    return f"{most}{units.share(share)} of all keys cannot be written ({failing} of write requests of {series:,} series fail)"
+    series = replicated_ring(s.live).settings.request_series
+    failing = units.share(requests_lost(share, series))
+    return f"writes of {up_to}{units.share(share)} of keys fail, so {failing} of requests of {series:,} series do"
+
+
+def _effects(s: ReplicatedScenario, after: ReplicatedPlacement, share: float, up_to: str = "") -> str:
+    """Say what is lost in the placement ``after`` that is not lost now, and what more ``share`` of keys; "" for nothing."""
+    now, rows = s.planned, s.planned.rows
+    writes = (after.lost_share[rows.shard_of] > 0) & ~(now.lost_share[rows.shard_of] > 0)
+    reads = ~after.reads_ok[rows.read_of] & now.reads_ok[rows.read_of]
+    parts = (
+        _queries_lost(s, reads, bool(now.reads_ok[0] and not after.reads_ok[0])),
+        _keys_lost(s, share, up_to),
+        f"writes of {_tenants(s, writes)} fail" if writes.any() else "",
+    )
+    return "; ".join(filter(None, parts))
 
 
 def _queries_lost(s: ReplicatedScenario, hit: np.ndarray, whole: bool) -> str:
@@ -85,9 +96,9 @@ def _too_few(s: ReplicatedScenario) -> list[Finding]:
     """Tell of a token ring that has fewer members, or zones, than a write needs."""
     strategy, ring = replicated_ring(s.live), s.planned.ring
     zones = {m.zone for m in ring.members if m.tokens}
-    by_zone = strategy.zone_aware and "" not in zones  # members without a zone are not limited to one replica
+    by_zone = strategy.settings.zone_aware and "" not in zones  # members without a zone are not limited to one replica
     have, unit = (len(zones), "zone") if by_zone else (len(ring.members), "member")
-    needs = strategy.replication // 2 + 1
+    needs = strategy.settings.replication // 2 + 1
     if s.planned.partitions is not None or have >= needs:
         return []
     text = (
@@ -104,9 +115,8 @@ def _now(s: ReplicatedScenario) -> list[Finding]:
     writes = _tenants(s, planned.lost_share[planned.rows.shard_of] > 0)
     reads = _queries_lost(s, ~planned.reads_ok[planned.rows.read_of], not planned.reads_ok[0])
     if lost or writes:
-        parts = [lost, f"{writes} lose{'' if ' tenants' in writes else 's'} writes" if writes else ""]
-        text = f"now {'; '.join(filter(None, parts))}{_missing(s)}"
-        findings.append(Finding("critical", "writes", text))
+        parts = filter(None, [lost, f"writes of {writes} fail" if writes else ""])
+        findings.append(Finding("critical", "writes", f"now {'; '.join(parts)}{_missing(s)}"))
     if reads:
         findings.append(Finding("critical", "queries", f"now {reads}: {_why_unread(s)}{_missing(s)}"))
     return findings
@@ -117,9 +127,9 @@ def _why_unread(s: ReplicatedScenario) -> str:
     planned, strategy = s.planned, replicated_ring(s.live)
     if planned.partitions is not None:
         return "a partition has no owner that answers"
-    reading, replication = planned.ring.reading, strategy.replication
+    reading, replication = planned.ring.reading, strategy.settings.replication
     members = planned.ring.members
-    if strategy.zone_aware:
+    if strategy.settings.zone_aware:
         away = sorted({m.zone for m, ok in zip(members, reading, strict=True) if not ok})
         return f"members of {len(away)} zones ({some(away)}) do not answer, {min(len(s.zones), replication) // 2} may be missing"
     needed = max(len(members), replication) - replication // 2
@@ -150,7 +160,7 @@ def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
 
 def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
     """List the nodes whose failure alone takes tenants, or keys, down: one finding for all that have the same effect."""
-    planned, rows = s.planned, s.planned.rows
+    planned = s.planned
     more_writes, more_reads, whole, shares = _of_each_node(s, context)
     order = np.lexsort((np.arange(len(shares)), -more_reads, -more_writes, -shares))
     alike: dict[tuple[bool, ...], list[int]] = {}
@@ -160,15 +170,13 @@ def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
             alike.setdefault(effect, []).append(k)
     findings = []
     for nodes in alike.values():
-        k, names = nodes[0], [planned.ring.ids[n] for n in nodes]
-        after = planned.with_failed(planned.failed | (np.arange(len(planned.failed)) == k))
-        writes = (after.lost_share[rows.shard_of] > 0) & ~(planned.lost_share[rows.shard_of] > 0)
-        reads = ~after.reads_ok[rows.read_of] & planned.reads_ok[rows.read_of]
-        parts = [_keys_lost(s, float(shares[k]), len(nodes) > 1), f"writes of {_tenants(s, writes)} fail" if writes.any() else "",
-                 _queries_lost(s, reads, bool(whole[k]))]  # fmt: skip
-        subject = names[0] if len(names) == 1 else f"{len(names)} of {len(planned.ring.members)} nodes"
-        which = "if it fails" if len(names) == 1 else f"if one of them fails ({some(names)})"
-        text = f"{which}: {'; '.join(filter(None, parts))}{_remedy(s)}"
+        worst, names = nodes[0], [planned.ring.ids[n] for n in nodes]
+        after = planned.with_failed(planned.failed | (np.arange(len(planned.failed)) == worst))
+        effects = _effects(s, after, float(shares[worst]), "up to " if len(nodes) > 1 else "")
+        subject, text = names[0], f"if it fails, {effects}{_remedy(s)}"
+        if len(names) > 1:
+            subject = f"{len(names)} of {len(planned.ring.members)} nodes"
+            text = f"if one of them fails, {effects}{_remedy(s)}; worst first: {some(names)}"
         findings.append(Finding("severe", subject, text, ("nodes", (names[0],))))
     return findings
 
@@ -178,33 +186,23 @@ def _remedy(s: ReplicatedScenario) -> str:
     strategy = replicated_ring(s.live)
     if s.planned.partitions is not None:
         return "; give each partition a second owner"
-    if strategy.replication < 3:
-        needs = "keeps one copy" if strategy.replication == 1 else "needs both copies"
+    if strategy.settings.replication < 3:
+        needs = "keeps one copy" if strategy.settings.replication == 1 else "needs both copies"
         return f"; {strategy.settings.factor} {needs}: set replication_factor: 3"
     return _missing(s)
 
 
 def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
     """List the zones whose failure as a whole takes tenants or keys down."""
-    planned = s.planned
-    rows = planned.rows
-    if len(s.zones) < 2:
-        return []
-    findings = []
-    lost_now, reads_now = planned.lost_share[rows.shard_of] > 0, ~planned.reads_ok[rows.read_of]
-    for zone, members in s.zones.items():
+    planned, findings = s.planned, []
+    for zone, members in s.zones.items() if len(s.zones) > 1 else ():
         context.check()
         failed = planned.failed.copy()
         failed[list(members)] = True
         after = planned.with_failed(failed)
-        writes = (after.lost_share[rows.shard_of] > 0) & ~lost_now
-        reads = ~after.reads_ok[rows.read_of] & ~reads_now
-        parts = [_keys_lost(s, float(after.lost_share[0] - planned.lost_share[0])),
-                 f"writes of {_tenants(s, writes)} fail" if writes.any() else "",
-                 _queries_lost(s, reads, bool(planned.reads_ok[0] and not after.reads_ok[0]))]  # fmt: skip
-        if any(parts):
-            text = f"if the zone fails: {'; '.join(filter(None, parts))}"
-            findings.append(Finding("moderate", f"zone:{zone}", text))
+        effects = _effects(s, after, float(after.lost_share[0] - planned.lost_share[0]))
+        if effects:
+            findings.append(Finding("moderate", f"zone:{zone}", f"if the zone fails, {effects}"))
     return findings
 
 
@@ -213,8 +211,8 @@ def _assumptions(s: ReplicatedScenario) -> list[Finding]:
     settings = replicated_ring(s.live).settings
     if s.planned.partitions is not None or not settings.assumed:
         return []
-    why = f", as is {settings.system}'s default" if settings.system else ", the files name no system"
-    text = f"{settings.assumed}{why}; add the output of curl http://…/config, or set -o replication-factor="
+    why = f"{settings.system}'s default" if settings.system else "the files name no system"
+    text = f"{settings.assumed}, {why}; add the output of curl http://…/config, or set -o replication-factor="
     return [Finding("low", "settings", text)]
 
 
@@ -222,28 +220,23 @@ def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
     """List fragile settings and tokens."""
     planned, strategy = s.planned, replicated_ring(s.live)
     ring = planned.ring
-    findings: list[Finding] = []
-
-    def add(level: Level, subject: str, text: str) -> None:
-        findings.append(Finding(level, subject, text))
-
+    findings = _aligned(s, context)
+    replication = strategy.settings.replication
     zones = [zone for zone in ring.tokens.zones if zone]
-    if strategy.zone_aware and 0 < len(zones) < min(strategy.replication, 3):
-        text = (
-            f"{len(zones)} zones hold {len(zones)} replicas of factor {strategy.replication}: no failure is tolerated"
-        )
-        add("moderate", "zones", text)
-    if not strategy.zone_aware and len(ring.members) > 3 and strategy.replication >= 2 and planned.reads_ok[0]:
-        most = strategy.replication // 2
-        text = f"without zones, queries of the whole ring survive {most} missing of {len(ring.members)} nodes, not {most + 1}"
-        add("moderate", "queries", text)
-    findings += _aligned(s, context)
+    if strategy.settings.zone_aware and 0 < len(zones) < min(replication, 3):
+        text = f"{len(zones)} hold {len(zones)} replicas of factor {replication}: no failure is tolerated; add a third zone"
+        findings.append(Finding("moderate", "zones", text))
+    if not strategy.settings.zone_aware and len(ring.members) > 3 and replication >= 2 and planned.reads_ok[0]:
+        most = replication // 2
+        text = f"without zones, those of the whole ring survive {most} missing of {len(ring.members)} nodes, not {most + 1}"
+        findings.append(Finding("moderate", "queries", text))
     missing = [m.id for m in ring.members if not m.tokens]
     if missing:
-        add(
-            "low",
-            missing[0],
-            f"{len(missing)} members have no tokens: they hold no keys, but queries still count them",
+        text = "without tokens: no key is placed there, but queries still count it"
+        findings.append(
+            Finding(
+                "low", some(missing), text.replace("it ", "they ").replace("holds", "hold") if missing[1:] else text
+            )
         )
     return findings
 

@@ -1,10 +1,9 @@
 """YAML of Mimir, Loki, Tempo and Pyroscope: a configuration as a process shows it, as it is mounted, inside a Kubernetes
-ConfigMap, Secret or Helm values, and the runtime configuration with the limits of tenants.
+ConfigMap or Helm values, and the runtime configuration with the limits of tenants.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -95,7 +94,6 @@ class _Parts(Found):
             return
         self._seen.add(part.node)
         self.parts.append(part)
-        secret = any(key == "kind" and value.text == "Secret" for key, value, _ in entries(part.node))
         for key, value, line in entries(part.node):
             system = next((word for word in SYSTEMS if word in key.lower()), "")
             is_file = key.endswith((".yaml", ".yml"))
@@ -104,21 +102,9 @@ class _Parts(Found):
             system = system or part.system
             for each in value.items if value.kind == "list" else (value,):
                 if each.kind == "mapping":
-                    self._visit(
-                        _Part(each, part.base, "Secret" if secret and key == "data" else key, system), depth + 1
-                    )
-                elif each.kind == "scalar" and part.key == "Secret" and is_file:
-                    self.read_text(_decoded(each.text), part.base + line - 1, key, system, depth + 1)
+                    self._visit(_Part(each, part.base, key, system), depth + 1)
                 elif each.kind == "scalar" and "\n" in each.text and (is_file or ":" in each.text):
                     self.read_text(each.text, part.base + line, key, system, depth + 1)
-
-
-def _decoded(text: str) -> str:
-    """Return what base64 stands for; nothing for other texts."""
-    try:
-        return base64.b64decode(text).decode("utf-8", "replace")
-    except ValueError:
-        return ""
 
 
 class Configuration(Document):
@@ -166,13 +152,14 @@ class Configuration(Document):
         for part in found.parts:
             names = {key for key, _, _ in entries(part.node)}
             limits = _child(part.node, "overrides")
-            is_config = bool(names & _BLOCKS) and not _lists_tenants(limits)
-            if is_config:
+            # In a configuration Tempo's key of that name has limits, or defaults, and no tenants.
+            own = {} if limits is None else {key: value.kind for key, value, _ in entries(limits)}
+            if names & _BLOCKS and ("defaults" in own or set(own.values()) != {"mapping"}):
                 configured.append(part)
             elif limits is not None:
                 has_overrides = True
                 rows.read_overrides(part.node, part.base)
-        settings = _Settings(source.path, configured, rows).rows()
+        settings = _settings(configured, rows)
         made = {"overrides": columns_of(tables.OVERRIDES, rows.rows), "settings": columns_of(tables.SETTINGS, settings)}
         if not (has_overrides or configured or rows.problems) and "overrides" in source.name.lower():
             rows.problem("no-overrides", "the file has no key overrides")
@@ -181,13 +168,6 @@ class Configuration(Document):
         return Reading(
             {name: rows for name, rows in made.items() if has_overrides or name == "settings"}, rows.problems
         )
-
-
-def _lists_tenants(limits: Node | None) -> bool:
-    """Whether a key ``overrides`` beside blocks of a configuration lists tenants; Tempo's has limits, or defaults."""
-    if limits is None or limits.kind != "mapping":
-        return False
-    return _child(limits, "defaults") is None and all(value.kind == "mapping" for _, value, _ in entries(limits))
 
 
 def _names_overrides(head: bytes) -> bool:
@@ -201,17 +181,15 @@ def _names_overrides(head: bytes) -> bool:
 Convert = Callable[[Node], Any]
 
 
-class _Settings:
-    """Reads the settings of the rings from all configurations of a file."""
+def _settings(parts: Sequence[_Part], found: Found) -> list[tuple[Any, ...]]:
+    """Read the rows of table ``settings``, of the ring of ingesters and of that of segment writers, from all configurations of a
+    file; what is wrong goes to ``found``."""
+    # What a chart merges over its own configuration comes first.
+    parts, whole = sorted(parts, key=lambda part: part.key != "structuredConfig"), _whole(0, 1_000_000)
 
-    def __init__(self, path: str, parts: Sequence[_Part], found: Found) -> None:
-        # What a chart merges over its own configuration comes first.
-        self._parts = sorted(parts, key=lambda part: part.key != "structuredConfig")
-        self._found = found
-
-    def _read(self, paths: Sequence[tuple[str, ...]], *names: str, convert: Convert) -> Any:
+    def read(paths: Sequence[tuple[str, ...]], *names: str, convert: Convert) -> Any:
         """Return the first value that one of ``names`` has at one of ``paths``, or None."""
-        for part, node in ((part, node) for path in paths for part in self._parts if (node := _at(part.node, path))):
+        for part, node in ((part, node) for path in paths for part in parts if (node := _at(part.node, path))):
             for name in names:
                 value = _child(node, name)
                 if value is None or value.is_null:
@@ -219,41 +197,36 @@ class _Settings:
                 try:
                     return convert(value)
                 except ValueError as error:
-                    self._found.problem("bad-setting", f"{name} {error}", part.base + value.line)
+                    found.problem("bad-setting", f"{name} {error}", part.base + value.line)
         return None
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of table ``settings``: of the ring of ingesters, and of that of segment writers."""
-        read, whole = self._read, _whole(0, 1_000_000)
-        querier = (("querier",),)
-        sharded = read(querier, "shuffle_sharding_ingesters_enabled", convert=_flag)
-        within = read(querier, "query_ingesters_within", "shuffle_sharding_ingesters_lookback_period", convert=_seconds)
-        kept = read((("blocks_storage", "tsdb"),), "retention_period", convert=_seconds)
-        zoned = read(_RINGS, "zone_awareness_enabled", convert=_flag)
-        if zoned is None:  # of Mimir's chart
-            zoned = read((("ingester", "zoneAwareReplication"),), "enabled", convert=_flag)
-        named = {
-            part.system or next((_ONLY[k] for k, _, _ in entries(part.node) if k in _ONLY), "") for part in self._parts
-        }
-        system = min(named - {""}, default="")
-        of_ingesters = (
-            read(_RINGS, "replication_factor", convert=_whole(1, 100)),
-            zoned,
-            read(_RINGS, "heartbeat_timeout", convert=_seconds),
-            read(_LIMITS, "ingestion_tenant_shard_size", "tenant_shard_size", convert=whole),
-            read(_LIMITS, "ingestion_partitions_tenant_shard_size", convert=whole),
-            read(_RINGS, "token_generation_strategy", convert=_token_strategy),
-            read(_RINGS, "spread_minimizing_zones", convert=_names),
-            read((("distributor", "sharding"),), "exclude_classic_histogram_bucket_label", convert=_flag),
-            sharded,
-            kept if within is None else within,
-            read(_RINGS, "excluded_zones", convert=_names) or None,
-        )
-        timeout = read(_WRITERS, "heartbeat_timeout", convert=_seconds)
-        excluded = read(_WRITERS, "excluded_zones", convert=_names) or None
-        of_writers = (None, None, timeout, *(None,) * 7, excluded)
-        rows = ((of_ingesters, ""), (of_writers, "segment-writer"))
-        return [(*row, system, part) for row, part in rows if any(v is not None for v in row) or (system and not part)]
+    querier = (("querier",),)
+    sharded = read(querier, "shuffle_sharding_ingesters_enabled", convert=_flag)
+    within = read(querier, "query_ingesters_within", "shuffle_sharding_ingesters_lookback_period", convert=_seconds)
+    kept = read((("blocks_storage", "tsdb"),), "retention_period", convert=_seconds)
+    zoned = read(_RINGS, "zone_awareness_enabled", convert=_flag)
+    if zoned is None:  # of Mimir's chart
+        zoned = read((("ingester", "zoneAwareReplication"),), "enabled", convert=_flag)
+    named = {part.system or next((_ONLY[k] for k, _, _ in entries(part.node) if k in _ONLY), "") for part in parts}
+    system = min(named - {""}, default="")
+    of_ingesters = (
+        read(_RINGS, "replication_factor", convert=_whole(1, 100)),
+        zoned,
+        read(_RINGS, "heartbeat_timeout", convert=_seconds),
+        read(_LIMITS, "ingestion_tenant_shard_size", "tenant_shard_size", convert=whole),
+        read(_LIMITS, "ingestion_partitions_tenant_shard_size", convert=whole),
+        read(_RINGS, "token_generation_strategy", convert=_token_strategy),
+        read(_RINGS, "spread_minimizing_zones", convert=_names),
+        read((("distributor", "sharding"),), "exclude_classic_histogram_bucket_label", convert=_flag),
+        sharded,
+        kept if within is None else within,
+        read(_RINGS, "excluded_zones", convert=_names) or None,
+    )
+    timeout = read(_WRITERS, "heartbeat_timeout", convert=_seconds)
+    excluded = read(_WRITERS, "excluded_zones", convert=_names) or None
+    of_writers = (None, None, timeout, *(None,) * 7, excluded)
+    rows = ((of_ingesters, ""), (of_writers, "segment-writer"))
+    return [(*row, system, part) for row, part in rows if any(v is not None for v in row) or (system and not part)]
 
 
 def _child(node: Node, name: str) -> Node | None:

@@ -34,6 +34,10 @@ _CELLS = ("td", "th", "h1", "h2", "p")
 """Elements whose text is read."""
 
 
+_LONG = 4_000
+"""Characters from which on a text is not unescaped."""
+
+
 class _Cells:
     """The tables' headers and rows of a page, and its headings and paragraphs as (tag, text). Words are separated by single
     blanks; markup inside cells is dropped, and a ``<`` that no ``>`` closes before the next one begins no tag.
@@ -57,26 +61,17 @@ class _Cells:
             elif name in _CELLS and not closing:
                 opened, parts = name, []
             elif name == opened and closing:
-                self._add(opened, " ".join(_unescaped(" ".join(parts)).split()))
+                inside = " ".join(parts)
+                # Only a long text can hold a reference to a number with too many digits.
+                inside = " ".join((unescape(inside) if len(inside) < _LONG else inside).split())
+                if name == "th":
+                    self.headers.append(inside)
+                elif name == "td" and self.rows:
+                    self.rows[-1].append(inside)
+                elif name != "td":
+                    self.texts.append((name, inside))
                 opened, parts = "", []
             parts.append(text)
-
-    def _add(self, tag: str, text: str) -> None:
-        if tag == "th":
-            self.headers.append(text)
-        elif tag == "td":
-            if self.rows:
-                self.rows[-1].append(text)
-        else:
-            self.texts.append((tag, text))
-
-
-def _unescaped(text: str) -> str:
-    """Replace character references; a text with one of thousands of digits stays as it is."""
-    try:
-        return unescape(text)
-    except ValueError:
-        return text
 
 
 class RingHtml(Document):

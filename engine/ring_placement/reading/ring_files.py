@@ -58,6 +58,7 @@ class ListedRing(Found):
         super().__init__(path, problems)
         self.key = key
         self._rows: dict[Any, Any] = {}
+        self._without: list[tuple[str, int | None, int | None]] = []
 
     def listed(self) -> list[tuple[Any, ...]]:
         """Return the rows of ``table``."""
@@ -90,11 +91,6 @@ class RingRows(ListedRing):
 
     table = tables.MEMBERS
     what = "member"
-
-    def __init__(self, path: str, key: str = "", problems: Iterable[Problem] = ()) -> None:
-        super().__init__(path, key, problems)
-        self._without: list[tuple[str, int | None, int | None]] = []
-        """Members without tokens: a problem only beside others that have some. Rings of live-stores have none at all."""
 
     def with_tokens(self, member: Member, tokens: Any, line: int | None = None) -> Member:
         """Return ``member`` with the ``tokens`` of a JSON entry; anything but a list is a problem and counts as no tokens."""
@@ -137,9 +133,9 @@ class RingRows(ListedRing):
 
     def listed(self) -> list[tuple[Any, ...]]:
         """Return the members."""
-        if any(m.tokens for m in self._rows.values()):
-            for told in self._without:
-                self.problem("no-tokens", *told)
+        # Rings of live-stores have no tokens at all.
+        for told in self._without if any(m.tokens for m in self._rows.values()) else ():
+            self.problem("no-tokens", *told)
         return [
             (m.id, m.state, m.zone, m.tokens, m.address, m.heartbeat_s, m.registered_s, m.read_only, self.key,
              m.read_only_s, None if m.values is None else m.values.tolist(), m.owned)

@@ -62,10 +62,6 @@ def other_rings(ring: RingFile) -> list[str]:
     return [f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)"]
 
 
-def _totals(s: Scenario[Any]) -> dict[str, Any]:
-    return {name: round(getattr(s.outcome, name)) for name in TOTALS}
-
-
 def _evenness(loads: np.ndarray) -> dict[str, Any]:
     """Sum up the ``loads`` of the nodes that take data."""
     ratio, variation = imbalance(loads)
@@ -94,10 +90,9 @@ def _over_capacity(s: Scenario[Any]) -> int | None:
     return sum(1 for name, load in loads if name in s.capacity and load > s.capacity[name])
 
 
-def _cascade(s: Scenario[Any]) -> dict[str, Any]:
-    if not s.rounds:
-        return {}
-    return {"cascade_rounds": len(s.rounds), "cascade_nodes": [list(failing) for failing in s.rounds]}
+_OF_RING = ("members", "in_ring", "healthy", "active", "total_shards", "total_shards_before", "rejected_bytes",
+            "rejected_before_bytes")  # fmt: skip
+"""Numbers of a ring that has no file."""
 
 
 def segment_summary(
@@ -107,7 +102,7 @@ def segment_summary(
     o, keys, cluster = s.outcome, segment_load(s.live).keys, s.live.cluster
     any_node, any_zone = minimum_capacity(s, p, context)
     summary = {
-        **_totals(s),
+        **{name: round(getattr(s.outcome, name)) for name in TOTALS},
         **_evenness(alive_loads(s)),
         "mean_tries": o.mean_tries,
         "rejected_before_bytes": round(o.rejected_before),
@@ -125,19 +120,10 @@ def segment_summary(
         "drift_pairs": 0 if observed is None else int((observed["drift"] != "").sum()),
         "now_ms": s.live.now_ns // 1_000_000,
     }
-    if cluster.ring is None:  # without a ring file nothing is known of it
-        names = (
-            "members",
-            "in_ring",
-            "healthy",
-            "active",
-            "total_shards",
-            "total_shards_before",
-            "rejected_bytes",
-            "rejected_before_bytes",
-        )
-        summary |= dict.fromkeys(names)
-    summary |= _cascade(s)
+    if cluster.ring is None:  # nothing is known of it
+        summary |= dict.fromkeys(_OF_RING)
+    if s.rounds:
+        summary |= {"cascade_rounds": len(s.rounds), "cascade_nodes": [list(failing) for failing in s.rounds]}
     if (p.scale is not None or not s.down) and s.planned.ring.members:
         summary |= _next_id(s, context)
     if sweep is not None and len(sweep.down):
@@ -175,7 +161,7 @@ def replica_summary(
     o, after, strategy, cluster = s.outcome, s.after, replicated_ring(s.live), s.live.cluster
     even, even_variation = imbalance(after.share[after.alive])
     summary = {
-        **_totals(s),
+        **{name: round(getattr(s.outcome, name)) for name in TOTALS},
         "strategy": strategy.kind,
         "write_lost_share": o.write_lost_share,
         "requests_lost_share": requests_lost(o.write_lost_share, strategy.settings.request_series),
@@ -193,8 +179,8 @@ def replica_summary(
         "load_is_count": cluster.tenants.is_count,
         **_setting(s),
         "tokens": after.ring.total,
-        "replication_factor": strategy.replication,
-        "zone_aware": strategy.zone_aware,
+        "replication_factor": strategy.settings.replication,
+        "zone_aware": strategy.settings.zone_aware,
         "tenants": len(after.tenants.names),
         "nodes_over_capacity": _over_capacity(s),
         "now_ms": s.live.now_ns // 1_000_000,
@@ -202,7 +188,8 @@ def replica_summary(
     if after.partitions is not None:
         summary["partitions"] = len(after.partitions.partitions)
         summary["partitions_without_readers"] = int((after.partition_readers == 0).sum())
-    summary |= _cascade(s)
+    if s.rounds:
+        summary |= {"cascade_rounds": len(s.rounds), "cascade_nodes": [list(failing) for failing in s.rounds]}
     if sweep is not None and len(sweep.down):
         lost = np.array(sweep.write_lost_share)
         summary |= {
@@ -226,11 +213,10 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
     lines = []
     loaded = bool(s.live.cluster.load_source)
     if s.live.cluster.ring is None:
-        total = Headline("load", _rate(summary["load_total"]), summary["load_unit"])
         missing = "add the answer of curl http://…/ring, or a memberlist key"
+        lines.append(Headline("ring", "no ring among the files", missing, "", ("ring", "none")))
         return (
-            Headline("ring", "no ring among the files", missing, "", ("ring", "none")),
-            *([total] if loaded else []),
+            (*lines, Headline("load", _rate(summary["load_total"]), summary["load_unit"])) if loaded else tuple(lines)
         )
     if not loaded:
         lines.append(Headline("load", "not known", "the files have none", short=("load", "not known")))
@@ -268,35 +254,36 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
 
 def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
     """Build the headline of a ring with replicas: the outcome of a failure, then its kind, then the most important number."""
-    ring, after, settings = s.live.cluster.ring, s.after, replicated_ring(s.live).settings
+    ring, after, strategy = s.live.cluster.ring, s.after, replicated_ring(s.live)
     assert ring is not None
+    settings = strategy.settings
+    fine: Level = "ok" if strategy.is_known else ""
+    lost, reads, tenants = summary["write_lost_share"], summary["tenants_read_lost"], summary["tenants"]
+    writes_fail = bool(lost or summary["tenants_write_lost"])
+    queries_fail = bool(reads or not summary["reads_ok"])
     zones = f"zones {'on' if summary['zone_aware'] else 'off'}"
     why = ring.why if after.partitions is not None else f"{settings.factor}, {zones}; {ring.why}"
-    lines = [Headline("ring", KIND_NAMES[summary["strategy"]], why)]
-    is_known = after.partitions is not None or bool(settings.replication_from)
-    fine: Level = "ok" if is_known else ""
-    lost, reads, tenants = summary["write_lost_share"], summary["tenants_read_lost"], summary["tenants"]
-    loses_writes = bool(lost or summary["tenants_write_lost"])
-    requests = f"{units.share(summary['requests_lost_share'])} of requests of {settings.request_series:,} series"
-    basis = (
-        f"{summary['tenants_write_lost']} of {tenants} tenant{'s' if tenants > 1 else ''}" if tenants else "of all keys"
-    )
-    basis = f"{requests}, {basis}" if loses_writes else basis
-    level: Level = "critical" if loses_writes else fine
-    lines.append(Headline("writes lost", units.share(lost), basis, level, ("lost", units.share(lost))))
+    basis = f"{summary['tenants_write_lost']} of {_counted(tenants, 'tenant')}" if tenants else "of all keys"
+    if writes_fail:
+        requests = units.share(summary["requests_lost_share"])
+        basis = f"{requests} of requests of {settings.request_series:,} series, {basis}"
     whole = "" if summary["reads_ok"] else "the whole ring's too" if reads else "of the whole ring"
-    fails = f"{reads} tenant{'s fail' if reads > 1 else ' fails'}" if reads else "fail"
-    said = fails if reads or not summary["reads_ok"] else "all succeed"
-    level = "critical" if said == fails else fine
-    lines.append(Headline("queries", said, whole, level, ("queries", "ok" if said != fails else fails)))
-    fatal = summary["unsurvivable_single_failures"]
-    if s.down:
-        assumed = settings.assumed if after.partitions is None else ""
-        failing = _failing(loses_writes, said == fails)
-        text, short = failing or ("nothing is lost" if fine else "not known"), ("outcome", failing) if failing else None
-        lines.insert(0, Headline(_when(s), text, assumed, "critical" if failing else fine, short))
-    elif fatal is not None:
-        lines.append(_single_failure(s, fatal, loses_writes or said == fails))
+    fails = f"{_counted(reads, 'tenant')} fail{'s' if reads == 1 else ''}" if reads else "fail"
+    share, ok = units.share(lost), ("queries", fails if queries_fail else "ok")
+    lines = [
+        Headline("ring", KIND_NAMES[summary["strategy"]], why),
+        Headline("writes lost", share, basis, "critical" if writes_fail else fine, ("lost", share)),
+        Headline("queries", fails if queries_fail else "all succeed", whole, "critical" if queries_fail else fine, ok),
+    ]
+    failing = " and ".join(w for w, fails_ in (("writes", writes_fail), ("queries", queries_fail)) if fails_)
+    if s.down and failing:
+        lines.insert(
+            0, Headline(_when(s), f"{failing} fail", strategy.assumed, "critical", ("outcome", f"{failing} fail"))
+        )
+    elif s.down:
+        lines.insert(0, Headline(_when(s), "nothing is lost" if fine else "not known", strategy.assumed, fine))
+    elif summary["unsurvivable_single_failures"] is not None:
+        lines.append(_single_failure(s, summary["unsurvivable_single_failures"], bool(failing)))
     if summary["load_total"]:
         total = units.text("number" if summary["load_is_count"] else "bytes_per_s", summary["load_total"])
         lines.append(Headline("load", total, summary["load_unit"]))
@@ -311,15 +298,28 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
         lines.append(_nodes(int(((after.share > 0) | (after.loads > 0)).sum()), s, f"{summary['tokens']} tokens"))
     else:
         answering = int((after.ring.reading & ~after.failed).sum())
-        count = summary["partitions"]
-        lines.append(_nodes(answering, s, f"{count} partition{'s' if count != 1 else ''}", "answer queries"))
+        lines.append(_nodes(answering, s, _counted(summary["partitions"], "partition"), "answer queries"))
     return tuple(lines)
 
 
-def _failing(writes: bool, queries: bool) -> str:
-    """Say what fails; "" for nothing."""
-    which = [word for word, fails in (("writes", writes), ("queries", queries)) if fails]
-    return f"{' and '.join(which)} fail" if which else ""
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
+
+
+def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headline:
+    """Judge the failure of each single node. ``fatal``: how many of them cost something more; ``is_lost``: something is lost
+    already."""
+    strategy, label = replicated_ring(s.live), "single failure"
+    if is_lost:
+        more = f"any of {fatal} more makes it worse" if fatal else "before any other node fails"
+        return Headline(label, "already lost", more, "critical", (label, "already lost"))
+    basis = strategy.assumed or "of a node"
+    if fatal:
+        text = f"{fatal} of {len(s.planned.ring.members)} not survivable"
+        return Headline(label, text, basis, "severe", (label, f"{fatal} not survivable"))
+    if not strategy.is_known:
+        return Headline(label, "not known", f"survivable, {basis}; add curl http://…/config", "", (label, "not known"))
+    return Headline(label, "each survivable", basis, "ok", (label, "survivable"))
 
 
 def _when(s: Scenario[Any]) -> str:
@@ -337,26 +337,6 @@ def _when(s: Scenario[Any]) -> str:
     return f"if {name} fail{'' if plural else 's'}"
 
 
-def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headline:
-    """Judge the failure of each single node. ``fatal``: how many of them cost something more; ``is_lost``: something is lost
-    already."""
-    settings, members = replicated_ring(s.live).settings, len(s.planned.ring.members)
-    is_token_ring = s.planned.partitions is None
-    basis = (settings.assumed if is_token_ring else "") or "of a node"
-    if is_lost:
-        more = f"any of {fatal} more makes it worse" if fatal else "before any other node fails"
-        return Headline("single failure", "already lost", more, "critical", ("single failure", "already lost"))
-    if fatal:
-        short = f"{fatal} not survivable"
-        return Headline(
-            "single failure", f"{fatal} of {members} not survivable", basis, "severe", ("single failure", short)
-        )
-    if is_token_ring and not settings.replication_from:
-        why = f"survivable with {settings.replication} replicas; add curl http://…/config"
-        return Headline("single failure", "not known", why, "", ("single failure", "not known"))
-    return Headline("single failure", "each survivable", basis, "ok", ("single failure", "survivable"))
-
-
 def _nodes(count: int, s: Scenario[Any], basis: str, do: str = "take data") -> Headline:
     """Tell how many of the scenario's nodes take data (or ``do`` something else); tombstones are not nodes."""
     total = sum(m.state not in ("LEFT", "EXCLUDED") for m in s.members)
@@ -368,7 +348,9 @@ def segment_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
     """List notes on the ring of segment writers, its load, and the parameters in force."""
     state, load = s.live, segment_load(s.live)
     notes = _ring_notes(state, p)
-    notes.append(_load_note(state.cluster) or "no load in the files: placements only")
+    cluster = state.cluster
+    known = f"load: {cluster.load_source}, {cluster.unit}"
+    notes.append(known if cluster.load_source else "no load in the files: placements only")
     if load.keys.row_weight.dtype.kind == "f":
         notes.append("loads have fractions of a byte per second; node totals are rounded")
     if load.keys.pinned is not None:
@@ -393,11 +375,6 @@ def segment_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
     return notes
 
 
-def _load_note(cluster: Cluster) -> str:
-    """Name the source and the unit of the load; "" without one."""
-    return f"load: {cluster.load_source}, {cluster.unit}" if cluster.load_source else ""
-
-
 def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     file, ring = state.cluster.ring, state.placement.ring
     if file is None:
@@ -406,8 +383,7 @@ def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     notes += [*other_rings(file), *_excluded_note(state)]
     if not ring.members:
         notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
-        late = _late_note(state, p)
-        notes += [late] if late else []
+        notes += _late_note(state, p)
     elif ring.total == 0:
         notes.append("the healthy instances have no tokens: every request is rejected")
     return notes
@@ -422,13 +398,12 @@ def _excluded_note(state: LiveState[Any]) -> list[str]:
     )
 
 
-def _late_note(state: LiveState[Any], p: RingParameters) -> str:
-    """Say how to judge heartbeats that are perhaps old only because the file is; "" without any."""
+def _late_note(state: LiveState[Any], p: RingParameters) -> list[str]:
+    """Say how to judge heartbeats that are perhaps old only because the file is."""
     newest = max((m.heartbeat_s for m in state.members if m.state == "UNHEALTHY" and m.heartbeat_s), default=0)
-    if not newest or p.now is not None:
-        return ""
     behind = units.duration(state.now_ns / 1_000_000 - newest * 1000)
-    return f"the newest heartbeat is {behind} before the file's time; -o now={newest} shows the ring at that time"
+    text = f"the newest heartbeat is {behind} before the file's time; -o now={newest} shows the ring at that time"
+    return [text] if newest and p.now is None else []
 
 
 def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
@@ -447,8 +422,8 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     notes += replicated_ring(state).settings.notes[1 if ring.partitions else 0 :]
     if ring.partition_label and ring.partition_label != ring.label:
         notes.append(f"partitions: {ring.partition_label}")
-    late = _late_note(state, p)
-    notes += [late] if late and all(m.state == "UNHEALTHY" for m in state.placement.ring.members) else []
+    if all(m.state == "UNHEALTHY" for m in state.placement.ring.members):
+        notes += _late_note(state, p)
     if any(m.state == "UNHEALTHY" and not m.written for m in state.members):
         notes.append(
             "the page hides the states of UNHEALTHY members: they count as ACTIVE, which matters for -o operation=write"
@@ -465,5 +440,5 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
         if state.placement.tenants.names
         else "no tenants in the files: shares of the key space only"
     )
-    notes.append(_load_note(state.cluster) or nothing)
+    notes.append(f"load: {state.cluster.load_source}, {state.cluster.unit}" if state.cluster.load_source else nothing)
     return notes

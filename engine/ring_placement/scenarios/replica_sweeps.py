@@ -112,7 +112,8 @@ class TenantCounts:
                 for other in members.T[k + 1 :]:
                     both = here & alive[other]
                     two[column[both], other[both]] = True
-            _add(self.writes_one, self.writes_two, one, two, tenants[shard])
+            self.writes_one += one * tenants[shard]
+            self.writes_two += _either(one, two) * tenants[shard]
 
     def _count_reads(self, tenants: np.ndarray) -> None:
         placement, n = self._placement, self._n
@@ -158,20 +159,16 @@ class TenantCounts:
             self._add_reads(shard, one, two, tenants[shard])
 
     def _add_reads(self, shard: int, one: np.ndarray, two: np.ndarray, tenants: int) -> None:
+        either = _either(one, two)
         if shard == 0:
-            self.whole_one, self.whole_two = one, _either(one, two)
-        _add(self.reads_one, self.reads_two, one, two, tenants)
+            self.whole_one, self.whole_two = one, either
+        self.reads_one += one * tenants
+        self.reads_two += either * tenants
 
 
 def _either(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     """Return which pairs fail what ``one`` member of them, or the ``two`` together, do."""
     return two | two.T | one[:, None] | one[None, :]
-
-
-def _add(ones: np.ndarray, twos: np.ndarray, one: np.ndarray, two: np.ndarray, tenants: int) -> None:
-    """Count ``tenants`` where ``one`` member is enough, or ``two`` together, or either of two."""
-    ones += one * tenants
-    twos += _either(one, two) * tenants
 
 
 def sweep_replicas(

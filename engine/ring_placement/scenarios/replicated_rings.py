@@ -93,16 +93,6 @@ class ReplicatedRing:
         )  # fmt: skip
 
     @property
-    def replication(self) -> int:
-        """Return the replication factor."""
-        return self.settings.replication
-
-    @property
-    def zone_aware(self) -> bool:
-        """Return whether each replica is in a zone of its own."""
-        return self.settings.zone_aware
-
-    @property
     def reading(self) -> Operation:
         """Return the operation of queries."""
         return OPERATIONS[self.settings.reads]
@@ -111,6 +101,18 @@ class ReplicatedRing:
     def lookback_s(self) -> int | None:
         """Return how far back queries ask former members of a shard; None if they ask the whole ring."""
         return self.settings.lookback_s if self.settings.shards_reads else None
+
+    @property
+    def assumed(self) -> str:
+        """Name what decides verdicts although nothing in the files gives it; "" if there is no such thing."""
+        if self.partitions is None:
+            return self.settings.assumed
+        return "" if self.lists_members else "owners assumed healthy"
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the files, or the system that they name, give what a favourable verdict needs."""
+        return bool(self.settings.replication_from) if self.partitions is None else self.lists_members
 
     def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """Return the members; without a ring of members the owners of partitions, as if healthy."""
@@ -125,7 +127,7 @@ class ReplicatedRing:
         """Lay out the ring of all registered members, the shards of all tenants, and their loads."""
         present = tuple(in_byte_order(m for m in members if _is_registered(m)))
         instances = [self._instance(m, p) for m in present]
-        ring = TokenRing.of(instances, self.replication, self.zone_aware)
+        ring = TokenRing.of(instances, self.settings.replication, self.settings.zone_aware)
         sizes = self.partition_sizes if self.partitions is not None else self.tenants.sizes
         if p.tenant_shards is not None:
             sizes = np.full_like(sizes, p.tenant_shards)

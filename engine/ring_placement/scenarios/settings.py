@@ -142,9 +142,8 @@ class InForce:
     @property
     def assumed(self) -> str:
         """Name the replication factor if nothing in the files gives it; "" if something does."""
-        if self.replication_from and not self.replication_from.startswith("default"):
-            return ""
-        return f"replication factor {self.replication} assumed"
+        is_told = self.replication_from and not self.replication_from.startswith("default")
+        return "" if is_told else f"replication factor {self.replication} assumed"
 
     @property
     def notes(self) -> tuple[str, ...]:
