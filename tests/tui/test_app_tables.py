@@ -195,10 +195,10 @@ def test_mouse_on_header_rows_tabs_and_keys(tmp_path: Path) -> None:
         async with stage(tmp_path, (120, 40)) as s:
             table = s.app.pane.query_one(LiveTable)
             slot = next(slot for slot in table._layout.slots if slot.column.name == "cpu")
-            await s.pilot.click(table, offset=(slot.x + 1, 0))
+            await s.pilot.click(table, offset=(slot.x + 1, 1))
             await s.pilot.pause()
             assert (table.choice.sort, table.choice.descending) == ("cpu", True)
-            await s.pilot.click(table, offset=(3, 5))
+            await s.pilot.click(table, offset=(3, 6))
             await s.pilot.pause()
             assert table.cursor == table.scroll_offset.y + 4
             bar = s.app.query_one("#keys", KeyBar)

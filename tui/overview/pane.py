@@ -189,8 +189,6 @@ class OverviewPane(Frame):
     DEFAULT_CSS = """
     OverviewPane { height: 1fr; width: 1fr; }
     OverviewPane > #ov-views { height: 10; }
-    OverviewPane > Fit { border-top: hkey $panel; }
-    .-ascii OverviewPane > Fit { border-top: ascii $panel; }
     """
 
     @dataclass

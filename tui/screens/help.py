@@ -11,7 +11,7 @@ from tui import actions
 from tui.host import host_of
 from tui.screens.box import Box
 from tui.widgets.drawing.canvas import ScrollCanvas
-from tui.widgets.drawing.fragments import Line, fit, wrap
+from tui.widgets.drawing.fragments import Line, cells, fit, harmless, wrap
 from tui.widgets.sections import on_screen
 from tui.widgets.table.table import LiveTable
 
@@ -77,7 +77,9 @@ def _entry(name: str, text: str, width: int) -> list[Line]:
     """Return the lines of a name and the text beside it."""
     left = 18
     parts = wrap(text, max(width - left, 10)) or [""]
-    return [[(fit(name if n == 0 else "", left - 1) + " ", "title"), (part, "")] for n, part in enumerate(parts)]
+    own = [[(name, "title")]] if cells(harmless(name)) >= left else []
+    first = "" if own else name
+    return [*own, *([(fit("" if n else first, left - 1) + " ", "title"), (part, "")] for n, part in enumerate(parts))]
 
 
 NOTES = (

@@ -81,7 +81,7 @@ class TableOf:
             table.display = rows is not None
         rows = spec.empty() if rows is None else rows
         if self.height is not None and not table.is_maximized:
-            table.styles.height = self.height(rows.height)
+            table.styles.height = self.height(rows.height) + table.gutter.height
         if self.sort and table.window is None and not table.choice.sort:
             table.choose(sort=self.sort, descending=True, remember=False)
         table.show(rows, spec, Looks(looks.cells, looks.style, result))
@@ -202,7 +202,7 @@ class Level(Frame):
         elif self.declared:
             holder = Sections(id=self.NAME)
             for section in self.declared:
-                holder.add(section.title, section.content.make(view))
+                holder.add(section.title[:1].upper() + section.title[1:], section.content.make(view))
             yield holder
 
     @property
@@ -417,7 +417,7 @@ class Fit(Frame):
         height, window = self.size.height, self.table.window
         if not height or window is None or self.table.is_maximized:
             return
-        wanted = max(window.height, 1) + 1
+        wanted = max(window.height, 1) + 1 + self.table.gutter.height
         room = height - self.least
         alone = room < min(wanted, self.least)
         if self.below.display == alone:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -24,7 +26,7 @@ from textual.strip import Strip
 from tui.host import Host
 from tui.textual_internals import set_virtual_size
 from tui.widgets.drawing.canvas import COMPONENTS, Painter
-from tui.widgets.drawing.fragments import Line, fit_line, plain
+from tui.widgets.drawing.fragments import Line, cut, fit_line, plain
 from tui.widgets.table import window as windows
 from tui.widgets.table.layout import Layout, layout
 from tui.widgets.table.window import Choice, Key, Looks, Window
@@ -52,10 +54,7 @@ class Grid(ScrollView, Painter):
 
     @dataclass
     class Highlighted(Message, namespace="live_table"):
-        """The cursor is on another row (``key`` None: on none), or rows appear only now that were sorted in a thread.
-
-        Not posted by ``show`` if the cursor stays on its row: callers draw what depends on it right after ``show``.
-        """
+        """The cursor is on another row (``key`` None: on none), or rows appear only now that were sorted in a thread."""
 
         table: Grid
         key: Key | None
@@ -104,6 +103,7 @@ class Grid(ScrollView, Painter):
         self._frame: pl.DataFrame | None = None
         self._layout = Layout((), 0)
         self._header: Line = []
+        self._named = ""
         self._cache: dict[int, Line] = {}
         self._width = -1
 
@@ -236,7 +236,11 @@ class Grid(ScrollView, Painter):
         self._header = self._titles(window)
 
     def _titles(self, window: Window) -> Line:
-        """Return the header line, the chosen column marked while the table has the focus."""
+        """Return the header line, the chosen column marked while the table has the focus; name the table above it."""
+        named = f"{windows.heading(window, self.glyphs)}{'' if self.has_focus else '  Tab'}"
+        if named != self._named:
+            self._named = named
+            self.border_title = Content(self.spell(cut(named, self._width - 4, self.glyphs.ellipsis)))
         return windows.header(window, self._layout, self._width, self.glyphs, self.current if self.has_focus else "")
 
     def _resize(self) -> bool:
@@ -325,12 +329,8 @@ class Grid(ScrollView, Painter):
 
     def displayed(self, start: int, stop: int) -> str:
         """Return the titles and the rows ``start`` to ``stop`` as they are displayed, with the columns on screen."""
-        window = self.window
-        if window is None:
-            return ""
-        rows = windows.lines(window, start, stop, self._layout, self._width, self.glyphs)
-        titles = windows.header(window, self._layout, self._width, self.glyphs)
-        return "".join(self.spell(plain(line)).rstrip() + "\n" for line in (titles, *rows))
+        rows = windows.lines(self.window, start, stop, self._layout, self._width, self.glyphs) if self.window else []
+        return "".join(self.spell(plain(line)).rstrip() + "\n" for line in (self._header, *rows))
 
     # -- cursor -------------------------------------------------------------------------------------------------
 
@@ -378,9 +378,6 @@ class Grid(ScrollView, Painter):
     @property
     def caption(self) -> str:
         """Return the place of the cursor and the choices in force, for the status line."""
-        if self.window is None:
-            return ""
-        slow = self._building_since and time.monotonic() - self._building_since > SORTING_AFTER_S
-        return windows.caption(
-            self.window, self.cursor, self.choice, self._layout.hidden, self.glyphs, sorting=bool(slow)
-        )
+        slow = self._building_since > 0 and time.monotonic() - self._building_since > SORTING_AFTER_S
+        caption = partial(windows.caption, hidden=self._layout.hidden, glyphs=self.glyphs, sorting=slow)
+        return caption(self.window, self.cursor, self.choice) if self.window is not None else ""

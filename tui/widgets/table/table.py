@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from engine.core.tables import Column, Table
 
 
+FRAME = """
+LiveTable { border-top: solid $panel; border-title-color: $text-muted; }
+LiveTable:focus { border-top: heavy $primary; border-title-color: $foreground; border-title-style: bold; }
+.-ascii LiveTable, .-ascii LiveTable:focus { border-top: ascii $panel; }
+.-ascii LiveTable:focus { border-title-style: reverse; }
+.-tiny LiveTable { border-top: none; }
+"""
+
+
 class LiveTable(Grid, can_focus=True):
     """A virtual table.
 
@@ -35,7 +44,9 @@ class LiveTable(Grid, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
-    DEFAULT_CSS = SCROLLING_CSS.format(name="LiveTable", bar="scroll") + CSS_BY_COMPONENT.format(name="LiveTable")
+    DEFAULT_CSS = (
+        SCROLLING_CSS.format(name="LiveTable", bar="scroll") + CSS_BY_COMPONENT.format(name="LiveTable") + FRAME
+    )
 
     @dataclass
     class Selected(Message):
@@ -57,15 +68,15 @@ class LiveTable(Grid, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked row; on the header sort by the clicked column."""
-        if event.y == 0:
-            for slot in self._layout.slots:
-                if slot.x <= event.x < slot.x + slot.width:
-                    self.current = slot.column.name
-                    self.action_sort()
-            return
-        self.move_to(self.scroll_offset.y + event.y - 1)
-        if event.chain == 2:
-            self.action_select()
+        y = event.y - self.gutter.top
+        for slot in self._layout.slots if y <= 0 else ():
+            if slot.x <= event.x < slot.x + slot.width:
+                self.current = slot.column.name
+                self.action_sort()
+        if y > 0:
+            self.move_to(self.scroll_offset.y + y - 1)
+            if event.chain == 2:
+                self.action_select()
 
     # -- choices ------------------------------------------------------------------------------------------------
 

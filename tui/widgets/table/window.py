@@ -94,6 +94,8 @@ NAMES: frozenset[str] = frozenset({"name", "topic", "subject", "group", "tenant"
 """Columns of names that are cut in the middle: what begins alike often differs at the end."""
 
 
+SORTED_ROWS = 5_000
+"""Rows up to which it is found out what they are sorted by."""
 MEASURED_ROWS = 20_000
 """Rows among which the longest text is searched."""
 DRAWN_ROWS = 100
@@ -156,6 +158,21 @@ class Window:
                 value = float(top) if isinstance(top, (int, float)) else 0.0
             self._peaks[name] = value
         return self._peaks[name]
+
+    def sorted_by(self) -> tuple[str, bool] | None:
+        """Return the title of the first column that rows are sorted by, and whether descending; None if by none, or too many."""
+        from tui.widgets.table.filters import sort_key
+
+        chosen = [column for column in self.spec.columns if column.name == self.choice.sort]
+        if chosen:
+            return chosen[0].header, self.choice.descending
+        for column in self.columns if 1 < self.height <= SORTED_ROWS else ():
+            keys = self.frame.select(sort_key(column, self.frame.schema[column.name]).alias("key")).to_series()
+            keys = keys.gather(self.order).drop_nulls()
+            for descending in (True, False):
+                if keys.len() > 1 and keys[0] != keys[-1] and keys.is_sorted(descending=descending):
+                    return column.header, descending
+        return None
 
     def rows(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Return the shown rows ``start`` to ``stop`` as dicts. Meant for a screenful, not for a frame."""
@@ -361,6 +378,19 @@ def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE,
         style = "cursor" if name == current else "sorted" if window.choice.sort == name else "header"
         line.append((fit(title, slot.width, "right" if slot.right else "left", glyphs.ellipsis), style))
     return fit_line(join([*line, (" " * width, "header")]), width)
+
+
+def heading(window: Window, glyphs: Glyphs) -> str:
+    """Return what a table is, how many rows it has and what they are sorted by, as the rows themselves show."""
+    count = (
+        f"{window.height:,}"
+        if window.height == window.frame.height
+        else f"{window.height:,} of {window.frame.height:,}"
+    )
+    sort = window.sorted_by()
+    by = f", by {sort[0]} {glyphs.down if sort[1] else glyphs.up}" if sort is not None else ""
+    title = window.spec.title or window.spec.name.replace("_", " ")
+    return f"{title[:1].upper()}{title[1:]} {count}{by}"
 
 
 def without_rows(window: Window | None, text: str) -> str:
