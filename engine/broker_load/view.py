@@ -16,7 +16,7 @@ from engine.broker_load.insight import brokers_without_topology, corrected_loads
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import clusters, history, measured, topology
 from engine.broker_load.parameters import BrokerLoadParameters
-from engine.broker_load.plan import export, outcome
+from engine.broker_load.plan import export, outcome, planner
 from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.result import model_tables, single_losses, summary, what_if_tables
 from engine.broker_load.result.model_tables import Detail, detail_of
@@ -80,10 +80,11 @@ class BrokerLoad:
                 builder.problems += choice.problems
             if standing.model is not None and standing.cluster is not None:
                 losses = standing.losses
-                if asks_what_if(parameters):
+                on_top = asks_what_if(planner.unplanned(parameters))
+                if on_top or parameters.plan:
                     after = what_if_tables.add_what_if(standing.model, standing.cluster, inputs, parameters, builder)
                     losses = single_losses.find(after, parameters)
-                single_losses.tell(losses, builder, asks_what_if(parameters))
+                single_losses.tell(losses, builder, on_top)
                 if parameters.plan:
                     base = after if parameters.mode == "upstream" else standing.model.cluster
                     outcome.add(standing.model, base, inputs, parameters, context, builder)

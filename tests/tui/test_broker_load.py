@@ -16,7 +16,7 @@ from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
-SECTIONS = ("brokers", "topics", "goals", "regression", "failures", "restarts", "what-if", "data")
+SECTIONS = ("brokers", "topics", "goals", "regression", "failures", "restarts", "what-if", "plan", "data")
 REGRESSION, FAILURES, ROLLING, WHAT_IF = (
     SECTIONS.index(name) for name in ("regression", "failures", "restarts", "what-if")
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -37,7 +38,12 @@ def add(
         base = planner.joined(cluster, want.add, inputs.table("capacity"), parameters.allow_capacity_estimation)
         problem = planner.problem_of(base, parameters, want)
         drained = base.topology.alive & ~problem.alive
-        made = planner.make(problem, want, drained, (context.check, context.progress))
+        plain = msgspec.structs.replace(parameters, answer="reassignment", **planner.UNCHANGED)
+        whole = context.memo.value(
+            "broker load plan", (inputs.version, context.at_ms, plain),
+            lambda: planner.make(problem, want, drained, (context.check, context.progress)),
+        )  # fmt: skip
+        made = planner.limited(whole, parameters)
     except BadPlan as error:
         option, reason = error.args
         builder.problems.append(InputProblem.at(f"-o {option}", "bad-option", reason))
@@ -224,7 +230,12 @@ def sentence(made: Plan) -> str:
         copied = sum(step.mb for step in made.steps)
         cost = f" and {_amount(copied)}" if made.problem.sized and copied else ""
         then = "do the rest" if words else settled(made, today, last) or "make goals and losses less bad"
-        parts.append(f"{rest} more{cost} {then}" if words else f"{plural(rest, 'step')}{cost} {then}")
+        alone = rest == 1 and not words
+        parts.append(
+            f"{rest} more{cost} {then}"
+            if words
+            else f"{plural(rest, 'step')}{cost} {_singular(then) if alone and not cost else then}"
+        )
     decided = int((~made.undecided).sum())
     return "; ".join(
         [*parts, f"then {decided - int(last.violated.sum())} of {decided} goals hold{_survived(made, last)}"]
@@ -316,6 +327,12 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
     still = np.flatnonzero(problem.cluster.topology.leader < 0)
     if len(still):
         builder.notes.append(f"{plural(len(still), 'partition')} without a leader left alone")
+    busy = int(planner.moving(problem.cluster.topology).sum())
+    if busy:
+        builder.notes.append(
+            f"{plural(busy, 'partition')} left alone: a reassignment moves {'it' if busy == 1 else 'them'} now; until it is "
+            "done, kafka-reassign-partitions needs --additional"
+        )
     builder.notes += _slow(made)
     if want.drain and last.offline:
         builder.findings.append(

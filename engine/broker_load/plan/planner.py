@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -14,7 +15,7 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.insight import failover
 from engine.broker_load.model import broker_capacity
-from engine.broker_load.model.topology import Flags
+from engine.broker_load.model.topology import Flags, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.plan import limits, proofs, sequence
 from engine.broker_load.plan.limits import HARD
@@ -23,9 +24,10 @@ from engine.broker_load.plan.search import Search
 from engine.broker_load.plan.sequence import Batch, Standing, Step
 from engine.broker_load.plan.state import State
 from engine.broker_load.plan.survive import survive
+from engine.core.parameters import no_what_if
 
 SMALL = 3_000
-"""Most partitions of a cluster for which plans are sought in two ways, of which the better one counts."""
+"""Most partitions of a cluster for which plans are sought in three ways, of which the best one counts."""
 Report = Callable[[float, str], None]
 Context = tuple[Callable[[], None], Report]
 """What raises if the plan is no longer wanted, and what is told how far it is."""
@@ -148,13 +150,18 @@ def problem_of(cluster: Cluster, parameters: BrokerLoadParameters, want: Asked) 
         cluster = replace(cluster, topology=replace(topology, alive=left))
         topology = cluster.topology
     lead, follow = loads_of(cluster)
-    movable = (topology.leader >= 0) & topology.leads.any(axis=1) & ~_stay(cluster, parameters)
+    movable = (topology.leader >= 0) & topology.leads.any(axis=1) & ~_stay(cluster, parameters) & ~moving(topology)
     broken = np.zeros(topology.brokers, np.bool_)
     broken[np.unique(topology.replicas[topology.held & topology.offline])] = True
     sized = "DISK" not in cluster.unknown and bool((lead[:, DISK] > 0).any())
     mean = float(np.maximum(lead[:, DISK], 0.0).mean()) if len(lead) else 0.0
     cost = (0.02 if parameters.plan_effort == "mb" else 1.0) * (mean if sized else 1.0)
     return Problem(cluster, parameters, left & ~broken & ~skipped, movable, lead, follow, sized, max(cost, 1e-9))
+
+
+def moving(topology: Topology) -> Flags:
+    """Return flags [P] of the partitions that a reassignment moves right now: Kafka refuses another one for them."""
+    return np.asarray((topology.adding | topology.removing).any(axis=1), np.bool_)
 
 
 def _named(cluster: Cluster, option: str, ids: tuple[int, ...]) -> Flags:
@@ -202,23 +209,20 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
         can = np.zeros_like(can)
     ways = [_Way(chased, can, names, drained, want.survive, free)]
     if not want.survive and not free and problem.cluster.topology.size <= SMALL:
-        ways.append(replace(ways[0], goals_first=True))
+        ways += [replace(ways[0], goals_first=True), replace(ways[0], goals_first=True, careful=True)]
     report(0.1, "looking for moves")
     found = [way.search(problem, check) for way in ways]
     best = min(found, key=lambda search: _worth(search, undecided, can))
     report(0.6, "putting the steps in order")
     today, steps, left_out = sequence.in_order(problem, best, names, undecided, check)
-    whole = len(steps)
-    steps = _cut(steps, parameters)
-    steps, batches = sequence.batched(problem, steps, parameters.plan_parallel, parameters.plan_throttle_mbs)
     least = proofs.least_mb(problem, first, undecided)
     must = proofs.must_copy(problem, first, least, chased & (HARD if want.survive else True))
-    return Plan(problem, verdicts, today, steps, batches, why, lost, least, must, first, left_out, whole - len(steps))
+    return Plan(problem, verdicts, today, steps, [], why, lost, least, must, first, left_out)
 
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """One way to search: survival before the soft goals, or after them."""
+    """One way to search: survival before the soft goals, or after them; ``careful``: never at their expense."""
 
     chased: Flags
     reachable: Flags
@@ -227,6 +231,7 @@ class _Way:
     only_survival: bool
     free: bool
     goals_first: bool = False
+    careful: bool = False
 
     def search(self, problem: Problem, check: Callable[[], None]) -> Search:
         """Return the placement found, with everything that changed."""
@@ -242,7 +247,7 @@ class _Way:
             search.take_back()
             search.take_back(strict=False)
         if problem.parameters.plan_survive != "none":
-            survive(search, racks, self.reachable)
+            survive(search, racks, self.reachable, self.careful)
         if not self.only_survival:
             search.guarded = self.goals_first
             search.mend(self.names, every)
@@ -255,23 +260,31 @@ class _Way:
 
 
 def _worth(search: Search, undecided: Flags, can: Flags) -> tuple[float, ...]:
-    """Return how bad an end is: what is offline, hard goals, goals and losses together, goals, and MB."""
+    """Return how bad an end is: what is offline, hard goals, goals, losses, and MB."""
     state = search.state
     missed = state.offenders(undecided) > 0
     lost = int((can & ~state.survival().survived)[: len(search.problem.alive)].sum())
     copied = sum(search.copied(placed) for placed in search.before.values())
-    return float(state.offline.sum()), int(missed[HARD].sum()), int(missed.sum()) + lost, int(missed.sum()), copied
+    return float(state.offline.sum()), int(missed[HARD].sum()), int(missed.sum()), lost, copied
 
 
-def _cut(steps: list[Step], parameters: BrokerLoadParameters) -> list[Step]:
-    """Return the steps up to the most steps and MB asked for."""
-    steps = steps[: parameters.plan_max_steps] if parameters.plan_max_steps else steps
-    if not parameters.plan_max_mb:
-        return steps
-    total = np.cumsum([step.mb for step in steps])
-    return steps[: int(np.searchsorted(total, parameters.plan_max_mb, side="right"))]
+def unplanned(parameters: BrokerLoadParameters) -> BrokerLoadParameters:
+    """Return the parameters without a plan: a plan changes nothing, a what-if does."""
+    defaults = no_what_if(type(parameters))
+    return msgspec.structs.replace(
+        parameters, **{name: value for name, value in defaults.items() if name.startswith("plan")}
+    )
 
 
-def ids_of(problem: Problem, brokers: list[int]) -> list[int]:
-    """Return the ids of broker indices."""
-    return [int(one) for one in problem.cluster.topology.ids[np.array(brokers, np.int64)].tolist()] if brokers else []
+UNCHANGED = {"plan_max_steps": 0, "plan_max_mb": 0.0, "plan_throttle_mbs": 50.0, "plan_parallel": 5, "plan_batch": 0}
+"""Options that change nothing in what is sought."""
+
+
+def limited(made: Plan, parameters: BrokerLoadParameters) -> Plan:
+    """Return the plan up to the most steps and MB asked for, in batches."""
+    steps = made.steps[: parameters.plan_max_steps] if parameters.plan_max_steps else made.steps
+    if parameters.plan_max_mb:
+        total = np.cumsum([step.mb for step in steps])
+        steps = steps[: int(np.searchsorted(total, parameters.plan_max_mb, side="right"))]
+    done, batches = sequence.batched(made.problem, steps, parameters.plan_parallel, parameters.plan_throttle_mbs)
+    return replace(made, steps=done, batches=batches, cut=len(made.steps) - len(steps))

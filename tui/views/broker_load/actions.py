@@ -6,7 +6,7 @@ from tui.actions import Action, act
 
 ACTIONS: tuple[Action, ...] = (
     act("broker-load.mode", "m", "Mode", "Loads as Cruise Control computes them, corrected to what was measured, or from "
-           "the regression.", run="next('mode')", bar=14),
+           "the regression; in the section plan: cut the plan at the cursor.", bar=14),
     act("broker-load.kill", "space", "Kill", "Let the broker or rack under the cursor die, or bring it back; the section "
            "'what if' shows who takes over.", bar=11),
     act("broker-load.group", "b", "Group by", "Show brokers, hosts or racks.", bar=22),
@@ -14,11 +14,14 @@ ACTIONS: tuple[Action, ...] = (
            bar=24),
     act("broker-load.plan", "v", "Apply plan", "Apply the reassignment found among the files, or drop it.",
            run="next('apply_plan')"),
-    act("broker-load.weights", "w", "Weights", "Split CPU by the static weights a, b, c or by the fitted ones.",
-           run="next('weights')", bar=26),
-    act("broker-load.add", "a", "Add broker", "Add one broker of the typical capacity (bounds only)."),
+    act("broker-load.weights", "w", "Weights", "Split CPU by the static weights a, b, c or by the fitted ones; in "
+           "the section plan: write its files.", bar=26),
+    act("broker-load.add", "a", "Add broker", "Add one broker of the typical capacity (bounds only); in the section plan: "
+           "plan with brokers of your choice."),
     act("broker-load.page", "y", "Next table", "Rolling restart by CPU, network out or leaders; in the what-if: the next "
            "of its tables."),
-    act("broker-load.clear", "x", "Clear what-if", "Bring back all brokers, leaders and replicas.",
-           run="clear_what_if"),
+    act("broker-load.clear", "x", "Clear what-if", "Bring back all brokers, leaders and replicas; in the section plan: leave the "
+           "partition under the cursor alone and plan again."),
+    act("broker-load.make-plan", "P", "Plan", "Plan the moves that mend all goals; again: those for the next loss only.", bar=12),
+    act("broker-load.drain", "D", "Drain", "Ask for brokers to drain, and plan it."),
 )  # fmt: skip

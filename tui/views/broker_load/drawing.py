@@ -20,6 +20,7 @@ PAGES = (
     ("who takes over", "failover_brokers", "failover_leaders"),
     ("partitions under min.insync.replicas", "failover_min_isr", ""),
     ("after demotion or reassignment", "scenario_brokers", "scenario_moves"),
+    ("at the end of the plan", "plan_brokers", "plan_batches"),
     ("bounds with more brokers", "add_brokers", ""),
 )
 """What the section can show: title, table, table below it."""

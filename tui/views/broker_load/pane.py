@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual.containers import Horizontal, Vertical
 
 from engine.core.parameters import asks_what_if
-from tui.views.broker_load import cells, drawing
+from tui.views.broker_load import cells, drawing, plan
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.shared.pane import ViewPane
 from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Level, PlotOf, Row, Section, Shown, TableOf
@@ -17,13 +17,14 @@ from tui.widgets.control import NumberControl, following
 from tui.widgets.drawing.bars import share_bar
 from tui.widgets.drawing.plot import Draw
 from tui.widgets.facts import Fact
+from tui.widgets.prompt import ask
 from tui.widgets.table.window import Looks
 
 if TYPE_CHECKING:
     from engine.core.view import Result
 
 GROUPS = ("brokers", "hosts", "racks")
-BROKERS, FAILURES, ROLLING, WHAT_IF = "brokers", "failures", "restarts", "what if"
+BROKERS, FAILURES, ROLLING, WHAT_IF, PLAN = "brokers", "failures", "restarts", "what if", "plan"
 """Titles of sections that keys go to."""
 
 
@@ -50,6 +51,12 @@ class Root(Level):
     #bl-what { height: 1fr; }
     #bl-what-facts { height: 4; }
     #bl-rolling-facts { height: 2; }
+    #bl-plan-facts { height: 2; }
+    #bl-plan-curve { height: 1fr; }
+    .-short #bl-plan-curve { height: 8; }
+    #bl-plan-step { height: 7; }
+    #bl-plan-detail { width: 1fr; min-width: 46; }
+    #step-facts { height: 4; }
     #bl-ledger { height: 2fr; }
     #bl-skipped { height: 1fr; }
     #partition-windows { height: 9; }
@@ -79,8 +86,9 @@ class Root(Level):
             Section(
                 WHAT_IF,
                 self._what_if_section(),
-                lambda result: ("*" if asks_what_if(self.pane.parameters) else "", "key"),
+                lambda result: ("*" if self._what_if_asked() else "", "key"),
             ),
+            Section(PLAN, plan.content(self._open_step), plan.mark),
             Section(
                 "data",
                 Box(
@@ -223,6 +231,11 @@ class Root(Level):
 
     # -- what if ----------------------------------------------------------------------------------------------------------
 
+    def _what_if_asked(self) -> bool:
+        from engine.broker_load.plan.planner import unplanned
+
+        return asks_what_if(unplanned(self.pane.parameters))
+
     def _what_if_section(self) -> Box:
         def facts(result: Result) -> list[Fact]:
             told = drawing.what_if_facts(self.pane.parameters, result)
@@ -269,6 +282,11 @@ class Root(Level):
 
     async def _open_partition(self, row: Row) -> None:
         await self.pane.drill(PartitionLevel(row["topic"], row["partition"]))
+
+    async def _open_step(self, row: Row) -> None:
+        """Cut the plan after a step, and show the brokers."""
+        await self.pane.drill(plan.StepLevel(row, self.pane.parameters.plan_max_steps))
+        self.pane.change(plan_max_steps=row["step"])
 
     def _play(self, row: Row) -> None:
         """Let what the row names die, and show the outcome."""
@@ -327,9 +345,80 @@ class Pane(ViewPane):
         """Demote the broker under the cursor, or undo that."""
         self._toggle("demote")
 
-    def action_add(self) -> None:
-        """Add one more broker."""
-        if self.parameters is not None:
+    # -- the plan -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _plans(self) -> bool:
+        """Whether the section plan is on screen."""
+        return bool(self.levels) and len(self.levels) == 1 and self.root.section == PLAN
+
+    async def back(self) -> bool:
+        """Close the level on top; a plan that was cut for it is whole again."""
+        step = self.top if isinstance(self.top, plan.StepLevel) else None
+        done = await super().back()
+        if step is not None:
+            self.change(plan_max_steps=step.cut)
+        return done
+
+    def action_make_plan(self) -> None:
+        """Plan for all goals, or for the next loss if that is planned; show the section."""
+        if self.parameters is not None and self.levels:
+            self.root.choose(PLAN)
+            self.change(plan="survive" if self.parameters.plan == "mend" else "mend", plan_max_steps=0)
+
+    async def action_drain(self) -> None:
+        """Ask which brokers to drain."""
+        word = self._under_cursor() or ""
+        await self._ask_plan("drain", word if word.isdecimal() else "", "ids of brokers to drain, separated by commas")
+
+    async def _ask_plan(self, kind: str, value: str, hint: str) -> None:
+        """Ask for brokers, and plan with them."""
+
+        def done(text: str | None) -> None:
+            if text and text.strip():
+                self.root.choose(PLAN)
+                self.change(plan=f"{kind}:{text.strip()}", plan_max_steps=0)
+
+        await ask(self.app.focused or self, f"{kind} ", value, hint, done=done)
+
+    def action_clear(self) -> None:
+        """Leave the partition of the plan's step alone, or clear the what-if."""
+        row = self.root.row(plan.ID) if self._plans else None
+        if row is None:
+            self.action_clear_what_if()
+        else:
+            self.change(plan_reject=(*self.parameters.plan_reject, f"{row['topic']}-{row['partition']}"))
+
+    def action_mode(self) -> None:
+        """Cut the plan at the cursor, or make it whole again; elsewhere show the next mode."""
+        row = self.root.row(plan.ID) if self._plans else None
+        if row is None:
+            self.action_next("mode")
+        else:
+            self.change(plan_max_steps=0 if self.parameters.plan_max_steps else row["step"])
+
+    async def action_weights(self) -> None:
+        """Write the files of the plan; elsewhere split CPU by the other weights."""
+        result = self.result
+        if not self._plans or result is None or "plan_steps" not in result.tables:
+            self.action_next("weights")
+            return
+
+        def done(folder: str | None) -> None:
+            if folder and folder.strip():
+                self.notify(
+                    *plan.write(result, self.parameters.plan_throttle_mbs, folder.strip()), markup=False, timeout=8
+                )
+
+        await ask(
+            self.app.focused or self, "write into ", "plan", "folder for the JSON files and the commands", done=done
+        )
+
+    async def action_add(self) -> None:
+        """Add one more broker; in the section plan ask which brokers join."""
+        if self._plans:
+            await self._ask_plan("add", "", "ids of new brokers, with a rack behind @: 13@rack-a")
+        elif self.parameters is not None:
             self.change(add_brokers=self.parameters.add_brokers + 1)
 
     def action_page(self) -> None:

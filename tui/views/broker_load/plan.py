@@ -1,0 +1,123 @@
+"""The section plan: the steps, how the cluster stands after each, and the brokers before and after one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.containers import Horizontal, Vertical
+
+from tui.views.broker_load import cells
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Level, PlotOf, Row, Section, TableOf
+from tui.widgets.drawing.plot import Draw, Mark, Series, plot
+from tui.widgets.facts import Fact
+
+if TYPE_CHECKING:
+    from engine.core.view import Result
+
+ID = "bl-plan"
+"""Of the table of steps."""
+HINT = "P plans for all goals, again for the next loss only; D drains brokers, a (here) adds some"
+KEYS = "Enter brokers after it   x reject   m cut here   D drain   a add   P other plan   w write the files"
+
+
+def content(open_step: Callable[[Row], Any]) -> Box:
+    """Return the first line, the steps, and beside them the curve and the step under the cursor."""
+    steps = TableOf(table="plan_steps", id=ID, open=open_step, empty="no steps")
+    beside = Box(
+        DetailPanel, PlotOf(_curve, "bl-plan-curve", of=ID), FactsOf(_step, "bl-plan-step", of=ID), id="bl-plan-detail"
+    )
+    return Box(Vertical, FactsOf(_first, "bl-plan-facts"), Box(Horizontal, Box(Fit, steps), beside))
+
+
+def mark(result: Result) -> tuple[str, str]:
+    """Return the number of steps, and how it is drawn."""
+    steps = result.summary.get("plan_steps")
+    return (str(steps) if steps else "", "key")
+
+
+def _first(result: Result) -> list[Fact]:
+    """Return the plan in a sentence and the keys; without a plan, what is free, and how to ask for one."""
+    told = result.summary.get("plan")
+    if told is not None:
+        return [(told, "", "title"), (KEYS, "", "dim")]
+    free = [finding.text for finding in result.findings if finding.subject == "plan"]
+    return [*((text.partition(": see")[0], "", "title") for text in free), (HINT, "", "dim")]
+
+
+def _curve(result: Result, row: Row | None) -> Draw | None:
+    """Return what draws goals kept, losses survived and balancedness over the data copied; free steps are one vertical line."""
+    curve = result.tables.get("plan_curve")
+    if curve is None or curve.height < 2:
+        return None
+    copied = [value or 0.0 for value in curve["moved_mb"].to_list()]
+    kept = [100.0 * (16 - bad) / 16 for bad in curve["goals_violated"].to_list()]
+    lines = [
+        Series(copied, kept, "goals kept %", "bar"),
+        Series(copied, curve["balancedness"].to_list(), "balancedness", "dim"),
+    ]
+    if curve["survived_brokers"].null_count() == 0:
+        every = zip(
+            *(curve[name].to_list() for name in ("survived_brokers", "survived_racks", "brokers", "racks")), strict=True
+        )
+        survived = [100.0 * (one + two) / max(brokers + racks, 1) for one, two, brokers, racks in every]
+        lines.insert(1, Series(copied, survived, "losses survived %", "bar2"))
+    here = [Mark(copied[row["step"]])] if row is not None and row["step"] < len(copied) else []
+    span = (0.0, max(copied[-1], 1.0))
+    return lambda width, height, glyphs: plot(
+        lines, width, height, glyphs, x_span=span, y_span=(0.0, 100.0), x_kind="number", marks=here
+    )
+
+
+def _ids(values: Any) -> str:
+    return ",".join(map(str, values))
+
+
+def _step(result: Result, row: Row | None) -> list[Fact]:
+    """Return the step under the cursor, and how the cluster stands after it."""
+    curve = result.tables.get("plan_curve")
+    if row is None or curve is None:
+        return []
+    after = curve.row(row["step"], named=True)
+    violated = ", ".join(after["violated"].replace("Goal", "").split("|"))
+    return [
+        ("partition", f"{row['topic']}-{row['partition']}", ""),
+        ("replicas", f"{_ids(row['replicas'])} → {_ids(row['new_replicas'])}", ""),
+        ("mends", row["mends"].replace("|", ", ") or "nothing alone", "ok" if row["mends"] else "dim"),
+        ("for", row["reason"], ""),
+        ("then", f"{after['goals_violated']} goals violated: {violated}" if violated else "every goal is kept", ""),
+        ("survived", " and ".join(f"{after['survived_' + kind]} of {after[kind]} {kind}" for kind in ("brokers", "racks")), ""),
+    ]  # fmt: skip
+
+
+def write(result: Result, throttle_mbs: float, folder: str) -> tuple[str]:
+    """Write the files of the plan into ``folder``; return what to say."""
+    from engine.broker_load.plan.export import files
+
+    place = Path(folder).expanduser()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        written = files(result, throttle_mbs, str(place))
+        for name, text in written.items():
+            (place / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        return (f"not written: {error.strerror or error}",)
+    return (f"{len(written)} files in {place}; commands.txt says how to run them",)
+
+
+class StepLevel(Level):
+    """The brokers before the plan and after one of its steps; the plan is cut there while this level is open.
+
+    ``cut``: the steps it was cut at before.
+    """
+
+    def __init__(self, row: Row, cut: int) -> None:
+        super().__init__(f"after step {row['step']}")
+        self.row_, self.cut = row, cut
+
+    def sections(self) -> tuple[Section, ...]:
+        """The step, and the table of brokers."""
+        brokers = TableOf(table="plan_brokers", id="step-brokers", cells=cells.AFTER_CELLS)
+        facts = FactsOf(lambda result: _step(result, self.row_)[:4], "step-facts")
+        return (Section("", Box(Vertical, facts, brokers)),)
