@@ -116,9 +116,11 @@ def _now(s: ReplicatedScenario) -> list[Finding]:
     reads = _queries_lost(s, ~planned.reads_ok[planned.rows.read_of], not planned.reads_ok[0])
     if lost or writes:
         parts = filter(None, [lost, f"writes of {writes} fail" if writes else ""])
-        findings.append(Finding("critical", "writes", f"now {'; '.join(parts)}{_missing(s)}"))
+        text = "; ".join(parts).removeprefix("writes of ")
+        findings.append(Finding("critical", "writes", f"{text}{_missing(s)}"))
     if reads:
-        findings.append(Finding("critical", "queries", f"now {reads}: {_why_unread(s)}{_missing(s)}"))
+        text = reads.replace("queries of", "those of", 1)
+        findings.append(Finding("critical", "queries", f"{text}: {_why_unread(s)}{_missing(s)}"))
     return findings
 
 
@@ -151,9 +153,12 @@ def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, 
 
 
 def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
-    """Count the nodes whose failure alone takes tenants, or keys, down; None for an empty ring."""
+    """Count the nodes with whose failure alone tenants or keys are lost, all where some are lost already; None for an empty
+    ring."""
     if not s.planned.ring.members or (s.planned.partitions is None and not s.planned.ring.total):
         return None
+    if any(s.planned.losses[:3]):
+        return len(s.planned.ring.members)
     writes, reads, _, shares = _of_each_node(s, context)
     return int(((writes > 0) | (reads > 0) | (shares > 0)).sum())
 
@@ -165,9 +170,8 @@ def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
     order = np.lexsort((np.arange(len(shares)), -more_reads, -more_writes, -shares))
     alike: dict[tuple[bool, ...], list[int]] = {}
     for k in order.tolist():
-        effect = bool(shares[k] > 0), bool(more_writes[k] > 0), bool(more_reads[k] > 0), bool(whole[k])
-        if any(effect):
-            alike.setdefault(effect, []).append(k)
+        if shares[k] > 0 or more_writes[k] > 0 or more_reads[k] > 0:
+            alike.setdefault((bool(more_reads[k] > 0), bool(whole[k])), []).append(k)
     findings = []
     for nodes in alike.values():
         worst, names = nodes[0], [planned.ring.ids[n] for n in nodes]

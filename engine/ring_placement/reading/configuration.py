@@ -159,7 +159,7 @@ class Configuration(Document):
             elif limits is not None:
                 has_overrides = True
                 rows.read_overrides(part.node, part.base)
-        settings = _settings(configured, rows)
+        settings = _settings(configured, {part.system for part in found.parts} - {""}, rows)
         made = {"overrides": columns_of(tables.OVERRIDES, rows.rows), "settings": columns_of(tables.SETTINGS, settings)}
         if not (has_overrides or configured or rows.problems) and "overrides" in source.name.lower():
             rows.problem("no-overrides", "the file has no key overrides")
@@ -181,9 +181,9 @@ def _names_overrides(head: bytes) -> bool:
 Convert = Callable[[Node], Any]
 
 
-def _settings(parts: Sequence[_Part], found: Found) -> list[tuple[Any, ...]]:
+def _settings(parts: Sequence[_Part], systems: set[str], found: Found) -> list[tuple[Any, ...]]:
     """Read the rows of table ``settings``, of the ring of ingesters and of that of segment writers, from all configurations of a
-    file; what is wrong goes to ``found``."""
+    file, whose keys name ``systems``; what is wrong goes to ``found``."""
     # What a chart merges over its own configuration comes first.
     parts, whole = sorted(parts, key=lambda part: part.key != "structuredConfig"), _whole(0, 1_000_000)
 
@@ -207,8 +207,8 @@ def _settings(parts: Sequence[_Part], found: Found) -> list[tuple[Any, ...]]:
     zoned = read(_RINGS, "zone_awareness_enabled", convert=_flag)
     if zoned is None:  # of Mimir's chart
         zoned = read((("ingester", "zoneAwareReplication"),), "enabled", convert=_flag)
-    named = {part.system or next((_ONLY[k] for k, _, _ in entries(part.node) if k in _ONLY), "") for part in parts}
-    system = min(named - {""}, default="")
+    systems = systems or {_ONLY[key] for part in parts for key, _, _ in entries(part.node) if key in _ONLY}
+    system = min(systems, default="")
     of_ingesters = (
         read(_RINGS, "replication_factor", convert=_whole(1, 100)),
         zoned,

@@ -71,7 +71,8 @@ class ShardMapView:
     the regimes computed for this scenario. ``flows``: load that moves off failed and leaving nodes (node, taker or -1 if
     rejected, bytes per second), the largest first. ``kind`` of ring; of a token ring ``matrix``: the share of all keys
     that two nodes lose together, by the nodes ``matrix_nodes`` that rows begin with.
-    ``moments``: times (epoch ms) that time travel stops at, the present last; empty in the past.
+    ``moments``: times (epoch ms) that time travel stops at, the present last; empty in the past. ``has_ring``: whether the
+    files hold one.
     """
 
     nodes: tuple[NodeBar, ...]
@@ -86,6 +87,7 @@ class ShardMapView:
     matrix_nodes: tuple[str, ...] = ()
     matrix: tuple[tuple[float, ...], ...] = ()
     moments: tuple[int, ...] = ()
+    has_ring: bool = True
 
 
 def segment_map(s: SegmentScenario, p: RingParameters, context: Context) -> ShardMapView:
@@ -105,6 +107,7 @@ def segment_map(s: SegmentScenario, p: RingParameters, context: Context) -> Shar
         regime=p.regime,
         down=s.down,
         timeline=tuple(_segment_timeline(s, p)) if s.down else (),
+        has_ring=s.live.cluster.ring is not None,
         flows=tuple((index[node], index[taker] if taker else -1, load) for node, taker, load in flows),
     )
 

@@ -307,12 +307,11 @@ def _counted(count: int, what: str) -> str:
 
 
 def _single_failure(s: ReplicatedScenario, fatal: int, is_lost: bool) -> Headline:
-    """Judge the failure of each single node. ``fatal``: how many of them cost something more; ``is_lost``: something is lost
+    """Judge the failure of each single node. ``fatal``: how many of them are not survived; ``is_lost``: something is lost
     already."""
     strategy, label = replicated_ring(s.live), "single failure"
     if is_lost:
-        more = f"any of {fatal} more makes it worse" if fatal else "before any other node fails"
-        return Headline(label, "already lost", more, "critical", (label, "already lost"))
+        return Headline(label, "already lost", "before another node fails", "critical", (label, "already lost"))
     basis = strategy.assumed or "of a node"
     if fatal:
         text = f"{fatal} of {len(s.planned.ring.members)} not survivable"

@@ -151,7 +151,8 @@ class ShardMap(Canvas):
             return zone_lines(map_view, width, height, self.glyphs.ellipsis)
         parts = cells_of(map_view)
         if not parts:
-            return [[("no shards: no healthy member has tokens", "critical")]]
+            no_token = ("no shards: no healthy member has tokens", "critical")
+            return [[no_token if map_view.has_ring else ("no ring among the files", "dim")]]
         rows = max(height - 1, 1)
         places = arranged(len(parts), width, rows)
         digits = len(str(len(parts)))
