@@ -56,7 +56,7 @@ class History:
 def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, str]) -> dict[int, Broker]:
     """Return brokers by id: from broker lists, else from load answers and the ``hosts`` scraped."""
     brokers = {
-        row["broker"]: Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
+        row["broker"]: Broker(row["host"] or "", row["rack"], bool(row["alive"]), True)
         for row in listed.sort(pl.col("rack").fill_null("") != "", maintain_order=True).iter_rows(named=True)
     }  # the last one counts, preferably one that names the rack
     if brokers:

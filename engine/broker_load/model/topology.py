@@ -55,10 +55,10 @@ def first_of(flags: Flags) -> Longs:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker as known from broker lists, scrapes or answers."""
+    """One broker as known from broker lists, scrapes or answers; ``rack`` None where nothing tells it, empty if none is set."""
 
     host: str
-    rack: str
+    rack: str | None
     alive: bool
     listed: bool
 
@@ -125,6 +125,7 @@ class Topology(Partitions):
     alive: Flags
     norm: Ints
     norm_names: tuple[str, ...]
+    racks_told: bool = False
 
     @property
     def brokers(self) -> int:
@@ -207,9 +208,9 @@ class Topology(Partitions):
 
     @cached_property
     def racks_known(self) -> bool:
-        """Whether a rack of a live broker is known; without one, each host counts as a rack."""
+        """Whether racks are known: a list of brokers tells them, even if none is set, or a live broker has one."""
         each = zip(self.racks, self.hosts, self.alive.tolist(), strict=True)
-        return any(living and rack not in ("", host) for rack, host, living in each)
+        return self.racks_told or any(living and rack not in ("", host) for rack, host, living in each)
 
     @cached_property
     def racks_index(self) -> tuple[tuple[str, ...], Ints]:
@@ -393,7 +394,7 @@ def _identify(named: Ints, known: Mapping[int, Broker], active: AbstractSet[int]
     hosts, racks, unknown = [], [], 0
     for broker_id in ids.tolist():
         broker = known.get(broker_id)
-        host, rack = (broker.host, broker.rack) if broker is not None and broker.listed == listed else ("", "")
+        host, rack = (broker.host, broker.rack or "") if broker is not None and broker.listed == listed else ("", "")
         if broker_id in living:
             hosts.append(host or f"broker-{broker_id}")
             racks.append(rack or hosts[-1])
@@ -402,7 +403,8 @@ def _identify(named: Ints, known: Mapping[int, Broker], active: AbstractSet[int]
         racks.append(rack)
         unknown += not host
     alive = np.array([broker_id in living for broker_id in ids.tolist()], np.bool_)
-    return {"ids": ids, "hosts": tuple(hosts), "racks": tuple(racks), "alive": alive}
+    told = any(broker.listed and broker.rack is not None for broker in known.values())
+    return {"ids": ids, "hosts": tuple(hosts), "racks": tuple(racks), "alive": alive, "racks_told": told}
 
 
 def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int] = frozenset()) -> Topology:

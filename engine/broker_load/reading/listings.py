@@ -52,7 +52,7 @@ class ClusterListing(Document):
                 continue
             topic = said["topic"] or said["name"] or topic
             if said["id"] or said["kcat"]:
-                rack = said["rack"] if said["rack"] not in (None, "null") else ""
+                rack = "" if said["rack"] == "null" else said["rack"]
                 row = (
                     int(said["id"] or said["kcat"]),
                     said["version"] or said["host"],

@@ -100,7 +100,7 @@ def _brokers(frame: pl.DataFrame, now: int) -> pl.DataFrame:
     made = frame.select(
         _int("broker").alias("broker"),
         _text("host").alias("host"),
-        _optional(frame, "rack", _text, pl.lit("")),
+        _optional(frame, "rack", _text, pl.lit(None, pl.String)),
         alive.alias("alive"),
     )
     return made.with_columns((pl.col("broker").is_between(0, 2**31 - 1) & pl.col("alive").is_not_null()).alias("_ok"))
