@@ -114,6 +114,7 @@ class Boxes(Keys):
 
         ids = {active.binding.id for active in self.app.screen.active_bindings.values() if active.enabled}
         reachable = [action for name, action in self.app.actions_by_id.items() if name in ids and action.palette]
+        reachable.sort(key=lambda action: action.scope in actions.SCOPES)  # the view's own first
         known = actions_found(reachable, lambda action: self.run_from(origin, action))
         known += found_in(self.app.pane, table, self.action_edit_parameters)
         known += self._scenarios()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core import units
 from engine.core.parameters import BadOption
-from tui.screens.palette import Found
+from tui.screens.palette import Found, PaletteScreen
 from tui.shell import Keys
 from tui.views.shared.side_by_side import Side, SideBySide
 from tui.views.shared.tab import one_step_earlier
@@ -143,7 +143,20 @@ class ScenarioActions(Keys):
             self._compare(pane, sides[0])
 
         hint = "A with B: a scenario, defaults, now, 07:30, 2026-01-31T07:30, or NAME@07:30; without B with what is on screen"
-        await ask(self.app.focused or pane, "compare ", "", hint, done=compare)
+        known = [found for found in self.entries() if found.kind == "compare"]
+
+        def as_typed(typed: str) -> list[Found]:
+            return (
+                [Found("compare", typed.strip(), f"As typed. {hint}.", partial(compare, typed))]
+                if typed.strip()
+                else []
+            )
+
+        def run(found: Found | None) -> None:
+            if found is not None:
+                self.app.call_later(found.run)
+
+        self.app.push_screen(PaletteScreen(known, as_typed), run)
 
     def _side(self, pane: ViewPane, words: str) -> Side:
         """Return what ``words`` name: a scenario, a moment, or both with @ between. Raises ValueError."""
@@ -160,7 +173,7 @@ class ScenarioActions(Keys):
         except ValueError:
             known = ", ".join(("defaults", "now", *self._scenarios(pane).names()))
             raise ValueError(f"{moment!r} is neither a moment (07:30, 2026-01-31T07:30) nor one of: {known}") from None
-        return Side(name, parameters, at_ms if moment else pane.at_ms)
+        return Side(name, parameters, at_ms if moment else pane.at_ms, words.strip())
 
     def _compare(self, pane: ViewPane, side: Side) -> None:
         """Show a side beside what is on screen; it is computed on the same data each time."""

@@ -26,6 +26,7 @@ from textual.drivers import linux_driver
 from textual.filter import Monochrome, NoColor
 from textual.geometry import Size
 from textual.reactive import Reactive
+from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 from textual.widget import Widget
@@ -243,6 +244,11 @@ def set_virtual_size(widget: Widget, size: Size) -> bool:
     widget.set_reactive(Widget.virtual_size, size)
     widget._scroll_update(size)
     return True
+
+
+def text_of(screen: Screen[Any]) -> str:
+    """Return the text of ``screen``, line by line."""
+    return "\n".join(strip.text for strip in screen._compositor.render_strips())
 
 
 # -- terminals ------------------------------------------------------------------------------------------------------------

@@ -20,9 +20,10 @@ def _number(name: str, meaning: str, title: str = "", width: int = 11) -> Column
 
 SIDES = Table(
     "side_by_side",
-    "Numbers that differ between two scenarios or moments, by table and row, those that changed most first.",
+    "Numbers that differ between two scenarios or moments, by table and row, those that changed most first; what only one side "
+    "has last.",
     (
-        Column("table", pl.String, "Result table; summary for the numbers of the whole.", priority=1, width=10),
+        Column("table", pl.String, "Result table.", priority=1, width=10),
         Column("row", pl.String, "Key of the row in its table.", priority=0, width=20),
         Column("number", pl.String, "Which number, with its unit.", priority=0, width=16),
         _number("before", "In the first scenario or at the first moment; empty if the row is not there."),
@@ -41,22 +42,23 @@ _LONG = pl.Schema({"row": pl.String, "number": pl.String, "value": pl.Float64})
 
 
 def side_by_side(tables: Sequence[Table], before: Result, after: Result) -> pl.DataFrame:
-    """Return the rows of ``SIDES`` for the summaries and ``tables`` (in their order) of two results of one view.
+    """Return the rows of ``SIDES`` for ``tables`` (in their order, the main one first) of two results of one view.
 
     A table that only one side has counts as empty on the other. Numbers that are equal or missing on both sides are left out.
-    Within a table rows are sorted by relative change, what came or went first, then as the table has them.
+    Within a table rows are sorted by relative change, then as the table has them; what only one side has is last.
     """
-    parts = [_compared("summary", _of_summary(before), _of_summary(after))]
+    parts = [SIDES.empty()]
     for spec in tables:
         frames = [result.tables.get(spec.name) for result in (before, after)]
         heights = [frame.height if frame is not None else 0 for frame in frames]
+        title = spec.title or spec.name.replace("_", " ")
         if not spec.key or not any(heights):
             continue
         if max(heights) > MOST_ROWS:
-            parts.append(_compared(spec.name, *(_number_of_rows(height) for height in heights)))
+            parts.append(_compared(title, *(_number_of_rows(height) for height in heights)))
         else:
             left, right = (_of_table(spec, frame if frame is not None else spec.empty()) for frame in frames)
-            parts.append(_compared(spec.name, left, right))
+            parts.append(_compared(title, left, right))
     return pl.concat(parts)
 
 
@@ -75,18 +77,16 @@ def _compared(table: str, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFra
     percent = pl.when(pl.col("before") != 0).then(100.0 * change / pl.col("before").abs())
     rows = moved.with_columns(table=pl.lit(table), change=change, change_pct=percent)
     size = pl.when(pl.col("change_pct").is_null()).then(float("inf")).otherwise(pl.col("change_pct").abs())
-    return SIDES.frame(rows.sort(size, descending=True, maintain_order=True).select(SIDES.schema.names()))
+    both = pl.col("before").is_not_null() & pl.col("after").is_not_null()
+    return SIDES.frame(rows.sort(both, size, descending=True, maintain_order=True).select(SIDES.schema.names()))
 
 
-def _of_summary(result: Result) -> pl.DataFrame:
-    """Return the numbers of the summary, moments aside, in the form of ``_LONG``."""
-    numbers = [
-        (name, float(value))
-        for name, value in result.summary.items()
-        if isinstance(value, (int, float)) and not (name.endswith("_ms") and abs(value) > 1e11)
-    ]
-    rows = [("", name.replace("_", " "), value if value == value else None) for name, value in numbers]
-    return pl.DataFrame(rows, _LONG, orient="row")
+def headlines(before: Result, after: Result) -> tuple[tuple[str, str, str], ...]:
+    """Return the headline numbers that differ or are on one side only: label, value before, value after, empty without one."""
+    sides = [{number.label: number.value for number in result.headline} for result in (before, after)]
+    labels = dict.fromkeys([*sides[1], *sides[0]])
+    rows = [(label, sides[0].get(label, ""), sides[1].get(label, "")) for label in labels]
+    return tuple(row for row in rows if row[1] != row[2])
 
 
 def _of_table(spec: Table, frame: pl.DataFrame) -> pl.DataFrame:
@@ -96,7 +96,9 @@ def _of_table(spec: Table, frame: pl.DataFrame) -> pl.DataFrame:
     for column in spec.columns:
         numeric = column.name in frame.columns and column.dtype.is_numeric() and column.kind not in _LEFT_OUT
         if numeric and column.name not in spec.key:
-            label = f"{column.header} [{column.unit}]" if column.unit else column.header
+            label = column.header
+            if column.unit and column.unit not in label:
+                label = f"{label} [{column.unit}]"
             value = pl.col(column.name).cast(pl.Float64).fill_nan(None)
             parts.append(frame.select(row=key, number=pl.lit(label), value=value))
     return pl.concat(parts).unique(["row", "number"], keep="first", maintain_order=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,26 @@ if TYPE_CHECKING:
     from tui.widgets.table.window import Key, Window
 
 
+ALIKE: tuple[frozenset[str], ...] = (
+    frozenset({"node", "broker", "server", "instance", "host", "machine", "writer", "ingester"}),
+    frozenset({"fail", "die", "dead", "kill", "crash", "lose", "loss", "down", "outage"}),
+    frozenset({"simulate", "simulation", "what if", "what-if", "scenario", "let the"}),
+    frozenset({"sort", "order", "rank"}),
+    frozenset({"search", "find", "filter", "grep"}),
+    frozenset({"colour", "color", "theme", "dark", "light"}),
+    frozenset({"compare", "diff", "side by side", "before"}),
+    frozenset({"save", "export", "write", "csv", "json"}),
+    frozenset({"setting", "option", "parameter", "configure", "threshold"}),
+)
+"""Words of which an operator may type one and mean another."""
+
+
+def _meant(word: str) -> frozenset[str]:
+    """Return what else a typed word may stand for: itself without its ending, and words like it."""
+    stem = next((word.removesuffix(end) for end in ("ing", "ed", "s") if word.endswith(end) and len(word) > 4), word)
+    return frozenset({stem}).union(*(alike for alike in ALIKE if alike & {word, stem, stem + "e"}))
+
+
 MOST_ROWS = 20
 """Number of rows that the palette lists at most."""
 
@@ -51,8 +72,8 @@ class Found:
     def score(self, typed: str) -> int | None:
         """Return how well ``typed`` names it: smaller is better, None if it does not.
 
-        A key finds its action. Every word must occur in title, help or kind; the letters of a word may also occur in order
-        in the title.
+        A key finds its action. Every word, or one of ``ALIKE``, must occur in title, help or kind; the letters of
+        a word may also occur in order in the title.
         """
         if typed.strip() and typed.strip() in (*self.keys, *(keys_text((key,)) for key in self.keys)):
             return -1
@@ -65,6 +86,10 @@ class Found:
                 score += 1
             elif word in rest:
                 score += 4
+            elif any(re.search(rf"\b{re.escape(other)}", title) for other in _meant(word)):
+                score += 2
+            elif any(re.search(rf"\b{re.escape(other)}", rest) for other in _meant(word)):
+                score += 5
             else:
                 place = 0
                 for letter in word:
@@ -86,7 +111,8 @@ def found_in(pane: ViewPane | None, table: LiveTable | None, open_option: Callab
     if table is not None and table.window is not None:
         for column in table.window.spec.columns:
             if column.name in table.window.frame.columns:
-                yield Found("column", column.header, column.meaning, partial(table.show_column, column.name))
+                help = f"Sort by this column: {column.meaning}"
+                yield Found("column", column.header, help, partial(table.show_column, column.name))
     if pane is not None and pane.parameters is not None:
         from engine.core.parameters import options
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -7,8 +8,8 @@ import pytest
 
 from engine.core.parameters import BadOption, parse
 from engine.core.tables import Column, Table
-from engine.core.view import Result
-from engine.output.side_by_side import MOST_ROWS, SIDES, side_by_side
+from engine.core.view import Headline, Result
+from engine.output.side_by_side import MOST_ROWS, SIDES, headlines, side_by_side
 from engine.own_files import private_files
 from engine.own_files.scenarios import Scenarios, split_scenario
 from engine.own_files.settings import State
@@ -119,15 +120,16 @@ def test_side_by_side() -> None:
     frame = side_by_side((NODES,), before, after)
     assert frame.schema == SIDES.schema
     assert [tuple(row) for row in frame.iter_rows()] == [
-        ("summary", "", "lost", 1.0, 3.0, 2.0, 200.0),
+        ("nodes", "b z", "parts", 2.0, 0.0, -2.0, -100.0),
+        ("nodes", "a z", "load [B/s]", 10.0, 15.0, 5.0, 50.0),
+        ("nodes", "b z", "load [B/s]", 4.0, 2.0, -2.0, -50.0),
         ("nodes", "new z", "load [B/s]", None, 0.0, None, None),
         ("nodes", "new z", "parts", None, 1.0, None, None),
         ("nodes", "gone z", "load [B/s]", 1.0, None, None, None),
         ("nodes", "gone z", "parts", 3.0, None, None, None),
-        ("nodes", "b z", "parts", 2.0, 0.0, -2.0, -100.0),
-        ("nodes", "a z", "load [B/s]", 10.0, 15.0, 5.0, 50.0),
-        ("nodes", "b z", "load [B/s]", 4.0, 2.0, -2.0, -50.0),
     ]
+    numbers = [replace(side, headline=(Headline("lost", value),)) for side, value in ((before, "1"), (after, "3 %"))]
+    assert headlines(numbers[0], numbers[1]) == (("lost", "1", "3 %"),) and headlines(before, after) == ()
     assert side_by_side((NODES,), before, before).is_empty()
     assert side_by_side((NODES,), Result("v", {}, {}), Result("v", {}, {})).is_empty()
 

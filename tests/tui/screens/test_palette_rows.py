@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 
 from engine.core.tables import Column, Table
-from tui.screens.palette import rows_in
+from tui import actions
+from tui.screens.palette import Found, actions_found, rows_in
 from tui.widgets.table.window import Choice, build
 
 SWEEP = Table(
@@ -28,3 +29,15 @@ def test_a_row_that_is_named_by_a_number_shows_its_texts() -> None:
     table: Any = SimpleNamespace(window=build(SWEEP, frame, Choice()))
     found = rows_in(table, "node-3")
     assert [(one.title, one.help) for one in found] == [("1", "node-3"), ("2", "node-1, node-3")]
+
+
+def test_words_that_operators_use_find_what_they_mean() -> None:
+    def best(typed: str, view: str) -> list[str]:
+        known = actions_found([*actions.view_actions(view), *actions.SHARED], lambda action: None)
+        known.append(Found("column", "cpu %", "Sort by this column: share of the CPU.", lambda: None))
+        scored = [(score, found) for found in known if (score := found.score(typed)) is not None]
+        return [found.title for _, found in sorted(scored, key=lambda pair: pair[0])]
+
+    assert "Kill" in best("node fails", "broker-load")[:2] and "Fail" in best("node fails", "ring-placement")[:2]
+    assert {"Kill"} & set(best("simulate", "broker-load")) and {"Fail"} & set(best("simulate", "ring-placement"))
+    assert best("sort by cpu", "broker-load")[0] == "cpu %"

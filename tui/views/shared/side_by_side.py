@@ -20,28 +20,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Side:
-    """What is compared with the screen: ``parameters`` called ``name`` (None: those on screen), at ``at_ms`` (None: live)."""
+    """What is compared with the screen: ``parameters`` called ``name`` (None: those on screen), at ``at_ms`` (None: live);
+    ``typed``: as the operator called it."""
 
     name: str
     parameters: Any
     at_ms: int | None
+    typed: str = ""
 
     @property
     def words(self) -> str:
         """Return its name for an operator."""
         moment = units.moment(self.at_ms) if self.at_ms is not None else "now"
-        return f"{self.name} {moment}".strip()
+        return self.typed or f"{self.name} {moment}".strip()
 
 
 class SideBySide(Level):
     """``side`` beside what is on screen. ``compute`` computes a side, again for each result that comes on screen."""
 
-    DEFAULT_CSS = "SideBySide > TextPanel { height: 2; padding: 0; }"
+    DEFAULT_CSS = "SideBySide > TextPanel { height: 4; padding: 0; }"
 
     def __init__(self, side: Side, compute: Callable[[Side], Awaitable[Result | None]]) -> None:
         super().__init__("side by side")
         self.side = side
         self._compute = compute
+        self._what: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
         """Yield what is compared, and the table."""
@@ -53,15 +56,20 @@ class SideBySide(Level):
         after = units.moment(result.at_ms) if result.at_ms is not None else "now"
         what = f"before: {self.side.words}    after: the options on screen, {after}"
         keys = "[ and ] step the moment before, ( and ) that on screen; a dash: not there on that side"
-        self.query_one(TextPanel).show([(what, "title"), (keys, "dim")])
+        self._what = [(what, "title"), (keys, "dim")]
+        self.query_one(TextPanel).show(self._what)
         self.run_worker(self._show(result), exclusive=True, exit_on_error=False)
 
     async def _show(self, result: Result) -> None:
-        from engine.output.side_by_side import SIDES, side_by_side
+        from engine.output.side_by_side import SIDES, headlines, side_by_side
 
         other = await self._compute(self.side)
         view = self.pane.view
         if other is not None and view is not None and self.is_attached:
+            none, arrow = units.NOTHING, self.pane.glyphs.arrow
+            changed = [f"{label} {old or none} {arrow} {new or none}" for label, old, new in headlines(other, result)]
+            said = "   ".join(changed) or "every headline number is the same"
+            self.query_one(TextPanel).show([*self._what, (said, "")])
             table = self.query_one(LiveTable)
             if table.choice.columns is None:  # also columns that are empty on one side: that is the answer
                 table.choose(columns=tuple(column.name for column in SIDES.columns), remember=False)
@@ -75,7 +83,7 @@ class SideBySide(Level):
         if place < 0 or not steps:
             self.notify("there is nothing earlier", timeout=3)
         elif step < 0 or here < len(steps):
-            self.side = replace(self.side, at_ms=steps[place] if place < len(steps) else None)
+            self.side = replace(self.side, at_ms=steps[place] if place < len(steps) else None, typed="")
             if self.pane.result is not None:
                 self.show(self.pane.result)
         return True
