@@ -169,12 +169,14 @@ def _trend(listing: pl.DataFrame) -> Trend | None:
 
 
 def _answer(tables: Mapping[str, pl.DataFrame]) -> str:
-    """Return which job can save most and by what, as a sentence; empty if none can."""
-    names = tables["jobs"].select("job_id", "name")
+    """Return which job can save most and by what, else which failed and why, as a sentence; empty if none."""
+    jobs = tables["jobs"].select("job_id", "name", "state", "error")
     advice = tables["recommendations"].filter(pl.col("saving_mb_s") > 0).top_k(1, by="saving_mb_s")
-    for row in advice.join(names, on="job_id").iter_rows(named=True):
+    for row in advice.join(jobs, on="job_id").iter_rows(named=True):
         saved = units.mb_seconds(row["saving_mb_s"])
         return f"{row['name'] or row['job_id']}: set {row['key']}={row['value']} and save {saved}"
+    for job, name, state, error in jobs.filter(pl.col("error").fill_null("") != "").head(1).iter_rows():
+        return f"{name or job} {state.lower()}: {error}"
     return ""
 
 

@@ -27,11 +27,9 @@ from engine.job_heuristics.spark.model.setup import (
 )
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, tree_of
 from engine.job_heuristics.spark.rules.settings import (
-    DYNAMIC,
     SETTINGS,
     all_ran,
     executors_wish,
-    may_be_dynamic,
     tasks_wish,
 )
 
@@ -136,12 +134,12 @@ def _executors(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> 
         return None
     ideal = plan.ideal()
     if not 0 < ideal < held.count:
-        return _dynamic(app, held, rules, plan, idle)
+        return None
     slower = plan.time_ms(ideal) - plan.time_ms(held.count)
     runtime = (app.runtime_ms or 0) + slower
     saving = (sum(one.mb * one.life_ms for one in held.held) - ideal * held.held[0].mb * runtime) / 1000
     if saving <= 0:
-        return _dynamic(app, held, rules, plan, idle)
+        return None
     wish = executors_wish(app, ideal, held.held[0].cores, held.count)
     changed = changed_app(app, Scenario(executors=ideal), runtime, ideal)
     return Advice(
@@ -150,23 +148,6 @@ def _executors(app: App, held: Resources, rules: SparkRules, plan: Schedule) -> 
         f"{idle:.0%} of the task slots had no task; on {ideal:,} {'executor' if ideal == 1 else 'executors'} it takes "
         f"{units.text('ms', plan.time_ms(ideal))} "
         f"where it takes {units.text('ms', plan.time_ms(held.count))} on {held.count:,}, both predicted from the real tasks.",
-    )  # fmt: skip
-
-
-def _dynamic(app: App, held: Resources, rules: SparkRules, plan: Schedule, idle: float) -> Advice | None:
-    """Advise dynamic allocation: executors without a task for a minute are released."""
-    if not may_be_dynamic(app):
-        return None
-    # Only whole executors idle between jobs can be released: approximately the time outside of jobs.
-    driver = plan.driver_ms - LEAST_MS
-    saving = max(0, driver) * sum(one.mb for one in held.held) / 1000
-    if saving <= 0:
-        return None
-    level = _level(app, rules, CONFIGURATION)
-    return Advice(
-        "executors", DYNAMIC, "true", "", saving, None, CONFIGURATION, level, level,
-        f"{idle:.0%} of the task slots had no task, and for {units.text('ms', driver + LEAST_MS)} no job ran at all: dynamic "
-        "allocation gives executors back meanwhile (it needs the shuffle service, or shuffle tracking).",
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from engine.core import units
@@ -10,13 +10,14 @@ from engine.job_heuristics.dr_elephant.advice import Setting, Wish
 from engine.job_heuristics.spark.model.app import App, Stage
 from engine.job_heuristics.spark.model.setup import (
     KUBERNETES,
+    LOCAL,
     MB,
     MESOS,
     STANDALONE,
     WITH_OVERHEAD,
+    YARN,
     cluster,
     is_dynamic,
-    is_local,
     on_databricks,
     spark_bytes,
     spark_ms,
@@ -34,50 +35,27 @@ LEAST_HEAP_MB = 450
 """Least heap with which Spark starts a driver or an executor: 471,859,200 bytes."""
 
 
-def _in_cluster(app: App) -> str:
-    return "in local mode the driver runs the tasks" if is_local(app) else ""
+_CLUSTERS = (YARN, KUBERNETES, MESOS, STANDALONE, "")
+"""Where executors run; the last: unknown."""
 
 
-def _overhead(app: App) -> str:
-    where = cluster(app)
-    return "" if where in WITH_OVERHEAD else f"{where or 'its cluster'} starts executors without overhead"
+def _acts(
+    on: Collection[str] = _CLUSTERS, dynamic: bool | None = None, databricks: bool = True, since: tuple[int, ...] = ()
+) -> Callable[[App], str]:
+    """Return what tells why a property has no effect: it acts ``on`` some clusters, with ``dynamic`` allocation or without
+    (None: both), on ``databricks`` or not, and since a version of Spark."""
 
+    def idle(app: App) -> str:
+        where, known = cluster(app), version(app)
+        if where not in on:
+            return f"{where or 'its cluster'} does not use it"
+        if not databricks and on_databricks(app):
+            return "on Databricks the cluster decides"
+        if dynamic is not None and dynamic != is_dynamic(app):
+            return "dynamic allocation is off" if dynamic else "dynamic allocation sets the number of executors"
+        return f"Spark knows it since {'.'.join(map(str, since))}" if known and known < since else ""
 
-def _instances(app: App) -> str:
-    if on_databricks(app):
-        return "on Databricks the workers of the cluster decide"
-    if is_dynamic(app):
-        return "dynamic allocation sets the number of executors"
-    return "" if cluster(app) in WITH_OVERHEAD else f"{cluster(app) or 'its cluster'} does not read it"
-
-
-def _most_cores(app: App) -> str:
-    read = cluster(app) in (STANDALONE, MESOS) and not (app.properties.get("spark.master") or "").startswith("local")
-    return "" if read and not on_databricks(app) else f"{cluster(app) or 'its cluster'} does not read it"
-
-
-def _dynamic(app: App) -> str:
-    """Return why dynamic allocation is not to be switched on."""
-    if on_databricks(app):
-        return "on Databricks the autoscaling of the cluster decides"
-    if app.properties.get(INSTANCES) and not is_dynamic(app):
-        return f"{INSTANCES} fixes the number of executors"
-    return _in_cluster(app)
-
-
-def _of_dynamic(app: App) -> str:
-    return "" if is_dynamic(app) else "dynamic allocation is off"
-
-
-def _shuffle_service(app: App) -> str:
-    if cluster(app) == KUBERNETES or on_databricks(app):
-        return "Kubernetes and Databricks have no external shuffle service"
-    return _in_cluster(app)
-
-
-def _since(*least: int) -> Callable[[App], str]:
-    words = f"Spark knows it since {'.'.join(map(str, least))}"
-    return lambda app: words if version(app) and version(app) < least else ""
+    return idle
 
 
 def _fixed(text: str) -> Callable[[App], str]:
@@ -92,43 +70,47 @@ def _write_mb(value: float) -> str:
     return f"{max(1, round(value / MB))}m"
 
 
+_IN_CLUSTER, _OF_DYNAMIC = _acts(), _acts(dynamic=True)
+_OWN_NUMBER, _OWN_CORES = _acts(WITH_OVERHEAD, False, False), _acts((STANDALONE, MESOS), False, False)
+_SWITCHABLE = _acts(databricks=False)
+_ADAPTIVE = _acts((*_CLUSTERS, LOCAL), since=(3, 0))
 _SIZE = Setting(read=_mb_of("m"), write=_write_mb, least=1)
 _BYTES = replace(_SIZE, read=_mb_of("b"))
 _HEAP = replace(_SIZE, default=_fixed("1g"), least=LEAST_HEAP_MB * MB)
 _SWITCH = Setting(default=_fixed("false"))
 SETTINGS: Mapping[str, Setting] = {
-    "spark.executor.memory": replace(_HEAP, idle=_in_cluster),
+    "spark.executor.memory": replace(_HEAP, idle=_IN_CLUSTER),
     "spark.driver.memory": _HEAP,
-    "spark.executor.memoryOverhead": replace(_SIZE, idle=_overhead),
-    "spark.executor.cores": Setting(default=lambda app: "1" if cluster(app) in WITH_OVERHEAD else "", idle=_in_cluster, least=1),
-    INSTANCES: Setting(idle=_instances, least=1),
-    MOST_CORES: Setting(idle=_most_cores, least=1),
-    DYNAMIC: replace(_SWITCH, idle=_dynamic),
-    MOST_EXECUTORS: Setting(idle=_of_dynamic, least=1),
-    "spark.dynamicAllocation.initialExecutors": Setting(idle=_of_dynamic, least=1),
+    "spark.executor.memoryOverhead": replace(_SIZE, idle=_acts(WITH_OVERHEAD)),
+    "spark.executor.cores": Setting(default=lambda app: "1" if cluster(app) in WITH_OVERHEAD else "", idle=_IN_CLUSTER, least=1),
+    INSTANCES: Setting(idle=_OWN_NUMBER, least=1),
+    MOST_CORES: Setting(idle=_OWN_CORES, least=1),
+    DYNAMIC: replace(_SWITCH, idle=_SWITCHABLE),
+    MOST_EXECUTORS: Setting(idle=_OF_DYNAMIC, least=1),
+    "spark.dynamicAllocation.initialExecutors": Setting(idle=_OF_DYNAMIC, least=1),
     SHUFFLE_PARTITIONS: Setting(default=_fixed(SHUFFLE_DEFAULT), least=1),
     PARALLELISM: Setting(least=1),
     SPLIT_BYTES: replace(_BYTES, default=_fixed("128m")),
     "spark.speculation": _SWITCH,
     "spark.locality.wait": Setting(read=lambda text: float(spark_ms(text, 0)), default=_fixed("3s")),
-    "spark.reducer.maxSizeInFlight": replace(_SIZE, default=_fixed("48m"), idle=_in_cluster),
+    "spark.reducer.maxSizeInFlight": replace(_SIZE, default=_fixed("48m"), idle=_IN_CLUSTER),
     "spark.shuffle.file.buffer": replace(_SIZE, read=_mb_of("k"), default=_fixed("32k")),
     "spark.sql.autoBroadcastJoinThreshold": replace(_BYTES, default=_fixed("10m"), least=float("-inf")),
     "spark.sql.adaptive.enabled": Setting(
-        default=lambda app: str(not version(app) or version(app) >= (3, 2)).lower(), idle=_since(3, 0)
+        default=lambda app: str(not version(app) or version(app) >= (3, 2)).lower(), idle=_ADAPTIVE
     ),
-    "spark.sql.adaptive.skewJoin.enabled": Setting(default=_fixed("true"), idle=_since(3, 0)),
-    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": replace(_BYTES, default=_fixed("256m"), idle=_since(3, 0)),
-    "spark.sql.streaming.stateStore.providerClass": Setting(idle=_since(3, 2)),
+    "spark.sql.adaptive.skewJoin.enabled": Setting(default=_fixed("true"), idle=_ADAPTIVE),
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": replace(_BYTES, default=_fixed("256m"), idle=_ADAPTIVE),
+    "spark.sql.streaming.stateStore.providerClass": Setting(idle=_acts((*_CLUSTERS, LOCAL), since=(3, 2))),
     SERIALIZER: Setting(default=_fixed("org.apache.spark.serializer.JavaSerializer")),
-    SHUFFLE_SERVICE: replace(_SWITCH, idle=_shuffle_service),
+    SHUFFLE_SERVICE: replace(_SWITCH, idle=_acts((YARN, MESOS, STANDALONE, ""), databricks=False)),
 }  # fmt: skip
 """They take an ``App``."""
 
 
 def may_be_dynamic(app: App) -> bool:
     """Whether dynamic allocation could be switched on without taking back what the application asks for."""
-    return not is_dynamic(app) and not _dynamic(app)
+    return not (is_dynamic(app) or app.properties.get(INSTANCES) or _SWITCHABLE(app))
 
 
 def executors_wish(app: App, wanted: int, cores: int, had: int) -> Wish:
@@ -139,7 +121,7 @@ def executors_wish(app: App, wanted: int, cores: int, had: int) -> Wish:
     because = f"{wanted:,} of {had:,} executors"
     if is_dynamic(app):
         return Wish(MOST_EXECUTORS, str(wanted), because, -1, str(had))
-    if not _most_cores(app):
+    if not _OWN_CORES(app):
         return Wish(MOST_CORES, str(wanted * cores), because, -1, str(had * cores))
     return Wish(INSTANCES, str(wanted), because, -1, str(had))
 

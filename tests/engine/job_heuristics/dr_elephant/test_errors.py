@@ -1,0 +1,51 @@
+"""The line of an error that a person looks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.reading import clean
+from engine.job_heuristics.dr_elephant.errors import grouped, root_cause, with_cause
+
+TASK = (
+    "Job aborted due to stage failure: Task 3 in stage 1.0 failed 4 times, most recent failure: "
+    "Lost task 3.3 in stage 1.0 (TID 9) (host7 executor 2): "
+)
+PYTHON = (
+    'Traceback (most recent call last):\n  File "etl.py", line 4, in run\n    f(row)\nValueError: bad row\n\n'
+    "During handling of the above exception, another exception occurred:\n\n"
+    'Traceback (most recent call last):\n  File "etl.py", line 9, in main\n    raise\nLookupError: no such shop\n'
+)
+JAVA = "a.b.Outer: top\n\tat a.b.C(C.java:1)\nCaused by: a.b.Middle: m\n\t... 2 more\nCaused by: a.b.Inner: deep\n\tat a.b.D\n"
+
+
+LOST = "ExecutorLostFailure (executor 1 exited): Container killed"
+OFTEN = "ResultStage 2 (x) has failed the maximum allowable number of times: 4. Most recent failure reason:\n"
+BRIDGED = PYTHON.replace("LookupError: no such shop", "py4j.protocol.Py4JJavaError: An error occurred\n: " + JAVA)
+GONE = "a.b.E: Python worker exited unexpectedly (crashed)"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    (
+        (TASK + "a.b.PythonException: " + PYTHON + "\n\tat a.b(C.scala:1)", "LookupError: no such shop"),
+        (TASK + JAVA + "\nDriver stacktrace:", "a.b.Inner: deep"),
+        (TASK + LOST, LOST),
+        ("Error: java.lang.IllegalStateException: x\n\tat a.b", "java.lang.IllegalStateException: x"),
+        (OFTEN + "a.Fetch: gone", "a.Fetch: gone"),
+        (BRIDGED, "a.b.Inner: deep"),
+        (GONE + "\nCaused by: java.io.EOFException", GONE),
+        ("Traceback (most recent call last):", "Traceback (most recent call last):"),
+        ("", ""),
+    ),
+)
+def test_the_cause_stands_in_the_text_as_it_was_written_and_as_it_was_cleaned(text: str, cause: str) -> None:
+    assert root_cause(text) == root_cause(clean(text)) == cause
+    assert with_cause(text, 4000).startswith(cause) and root_cause(with_cause(text, 4000)) == cause
+
+
+def test_errors_are_grouped_by_cause_whatever_numbers_it_names() -> None:
+    assert grouped([("KeyError: 17", 2), ("a.E: x", 3), ("KeyError: 4", 2)]) == (
+        ("KeyError: 17", 4, "KeyError: 17"),
+        ("a.E: x", 3, "a.E: x"),
+    )
