@@ -34,7 +34,7 @@ class TezLevel(OpenJob):
     TezLevel #tez-head { height: 2; padding: 0 1; }
     TezLevel Drawing { padding: 0 1; }
     TezLevel .app-both > LiveTable { height: 45%; }
-    TezLevel #tez-dags { height: auto; max-height: 30%; }
+    TezLevel .app-both > #tez-dags { max-height: 40%; }
     TezLevel .app-both > Drawing { height: 1fr; border-top: hkey $panel; }
     .-ascii TezLevel .app-both > Drawing { border-top: ascii $panel; }
     TezLevel #job-runs { height: 45%; }
@@ -42,7 +42,9 @@ class TezLevel(OpenJob):
 
     def sections(self) -> tuple[Section, ...]:
         """How its DAGs ran, what is wrong, what would help."""
-        dags = TableOf(table="tez_dags", id="tez-dags", first=self._worst_dag)
+        dags = TableOf(
+            table="tez_dags", id="tez-dags", first=self._worst_dag, height=lambda rows: min(max(rows, 1), 8) + 1
+        )
         return (
             self.both("DAGs", dags, self._waves),
             self.both("verdicts", TableOf(table="explained", id="tez-verdicts", first=self.worst), self.verdict),
@@ -103,6 +105,10 @@ class TezLevel(OpenJob):
         return drawing.notes_of_job(result, self.job_id, [], width)
 
 
+LEAST_ROOM = 12
+"""Lines below a DAG from which on the tasks of its longest vertex are drawn there."""
+
+
 def waves(found: InDepth, row: Row, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     """Draw a DAG: its vertices in waves over time, each with those that it waits for, the critical path marked."""
     dag = found.dag
@@ -128,8 +134,9 @@ def waves(found: InDepth, row: Row, width: int, height: int, glyphs: Glyphs) -> 
         return [*out, *paragraph("none of its vertices is in the files", width, "dim")]
     begin = min(times)
     most = max(3, height - len(out) - 4)
-    rows = [_lane(vertex, begin, dag.state == "RUNNING", glyphs) for vertex in found.vertices[:most]]
-    more = f" (the first {most} of {len(found.vertices)})" if len(found.vertices) > most else ""
+    longest = sorted(found.vertices, key=lambda vertex: (-vertex.critical_ms, -int(vertex.took.sum())))[:most]
+    rows = [_lane(vertex, begin, dag.state == "RUNNING", glyphs) for vertex in found.vertices if vertex in longest]
+    more = f" ({most} of {len(found.vertices)}, those that take longest)" if len(found.vertices) > most else ""
     mark = "#" if glyphs.ascii else "█"
     out.append(
         [
@@ -137,7 +144,9 @@ def waves(found: InDepth, row: Row, width: int, height: int, glyphs: Glyphs) -> 
             (f"  {mark} on the critical path; behind each: tasks, and whom it waits for", "dim"),
         ]
     )
-    return out + lanes(rows, width, glyphs, span=(0, max(1, max(times) - begin)), kind="ms")
+    out += lanes(rows, width, glyphs, span=(0, max(1, max(times) - begin)), kind="ms")
+    room = height - len(out) - 1
+    return out if room < LEAST_ROOM else [*out, [], *vertex_tasks(longest[0], width, room, glyphs)]
 
 
 def _lane(vertex: Vertex, begin: int, running: bool, glyphs: Glyphs) -> Lane:

@@ -17,7 +17,9 @@ _ID = re.compile(
     r"(?:_(\d{1,18}))?(?:_(\d{1,18}))?(?:_(\d{1,18}))?(?:_(\d{1,18}))?"
 )
 _CONTAINER = re.compile(r"(?:tez_)?container_(?:e\d{1,9}_)?(\d{1,18})_(\d{1,18})_\d+_\d+")
-_MASK = 2**64 - 1
+_MASK, _LOW, _HIGH = 2**64 - 1, -(2**63), 2**63 - 1
+_ABSURD = 2**53
+"""Times from here on are none."""
 _PER_EDGE = re.compile(r"TaskCounter_(.{1,200}?)_(INPUT|OUTPUT)_(.{1,200})")
 OFFICIAL = ("org.apache.tez.common.counters.TaskCounter", "org.apache.tez.common.counters.FileSystemCounter")
 """Tez's own groups of a task's counters."""
@@ -25,6 +27,7 @@ _DAG_GROUP = "org.apache.tez.common.counters.DAGCounter"
 _INPUT = ("HDFS_BYTES_READ", "S3_BYTES_READ", "S3A_BYTES_READ", "S3N_BYTES_READ")
 _COUNTERS = ("SHUFFLE_BYTES", "OUTPUT_RECORDS", "SPILLED_RECORDS", "GC_TIME_MILLIS", "CPU_MILLISECONDS",
              "PHYSICAL_MEMORY_BYTES", "VIRTUAL_MEMORY_BYTES")  # fmt: skip
+_MORE = tuple(tables.MORE_COUNTED.values())
 _NOT_COUNTED = (None,) * (2 * len(tables.COUNTED) + len(tables.MORE_COUNTED))
 Counted = Mapping[str, Mapping[str, Any]]
 """Counters by group and name, as decoded."""
@@ -38,8 +41,8 @@ class BadCounters(ValueError):
 
 def whole(value: Any) -> int | None:
     """Return a JSON number as Java's 64 bits: fractions are cut, larger ones wrap around, what is no number counts 0."""
-    if value is None:
-        return None
+    if value is None or (type(value) is int and _LOW <= value <= _HIGH):
+        return value
     if isinstance(value, float):
         return max(-(2**63), min(int(value), 2**63 - 1)) if value == value else 0
     if not isinstance(value, int) or isinstance(value, bool):
@@ -49,8 +52,10 @@ def whole(value: Any) -> int | None:
 
 def moment(value: Any) -> int | None:
     """Return a time: as ``whole``, None for what is below 0 or absurd."""
+    if type(value) is int and 0 <= value < _ABSURD:
+        return value
     number = whole(value)
-    return number if number is not None and -(2**53) < number < 2**53 else None
+    return number if number is not None and -_ABSURD < number < _ABSURD else None
 
 
 def text(value: Any, most: int = 4096) -> str | None:
@@ -92,8 +97,8 @@ def counters_of(value: Any) -> dict[str, dict[str, Any]]:
 
 
 def _sum(counts: Mapping[str, Any], names: Iterable[str]) -> int | None:
-    values = [whole(counts[name]) or 0 for name in names if name in counts]
-    return whole(sum(values)) if values else None
+    values = [whole(counts[name]) for name in names if name in counts]
+    return whole(sum(value or 0 for value in values)) if values else None
 
 
 def counted(groups: Counted) -> tuple[int | None, ...]:
@@ -107,11 +112,11 @@ def counted(groups: Counted) -> tuple[int | None, ...]:
     own: dict[str, Any] = {}
     for name in OFFICIAL:
         own.update(groups.get(name, {}))
-    bytes_read = [name for name in own if name.endswith("_BYTES_READ") and name != "FILE_BYTES_READ"]
+    files = groups.get(OFFICIAL[1], {})
+    bytes_read = [name for name in files if name.endswith("_BYTES_READ") and name != "FILE_BYTES_READ"]
     return (
-        _sum(first, _INPUT), *(whole(first.get(name)) for name in _COUNTERS),
-        _sum(own, bytes_read), *(whole(own.get(name)) for name in _COUNTERS),
-        *(whole(own.get(name)) for name in tables.MORE_COUNTED.values()),
+        _sum(first, _INPUT), *map(whole, map(first.get, _COUNTERS)),
+        _sum(own, bytes_read), *map(whole, map(own.get, _COUNTERS)), *map(whole, map(own.get, _MORE)),
     )  # fmt: skip
 
 

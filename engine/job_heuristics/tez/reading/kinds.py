@@ -77,8 +77,8 @@ def _is_log(name: str, head: bytes) -> bool:
 
 
 def _records(to: Entities, data: bytes) -> int:
-    """Take JSON objects with anything between them. Return how many there were."""
-    taken = 0
+    """Take JSON objects with anything between them. Return where the last one ends, 0 without any."""
+    last = 0
     for begin, end in json_text.spans(data, 0):
         try:
             value = json_text.parse(to.path, data[begin:end]).value
@@ -86,9 +86,9 @@ def _records(to: Entities, data: bytes) -> int:
             to.problem("bad-record", f"{json_text.reason(error)}; the record is left out", byte=begin)
             continue
         if isinstance(value, dict):
-            taken += 1
+            last = end
             to.entity(value)
-    return taken
+    return last
 
 
 class History(Log):
@@ -113,12 +113,9 @@ class History(Log):
             state["line"] += 1
             self._line(to, line, state["line"])
         tail = data[end:]
-        if final and tail.strip(b" \t\r\x01\0"):
-            end = len(data)
-            try:
-                self._take(to, msgspec.json.decode(tail.rstrip(b"\x01 \r")), state["line"] + 1)
-            except json_text.ERRORS:
-                _records(to, tail)
+        if final or b"}{" in tail:
+            end += _records(to, tail)
+            if final and data[end:].strip(b" \t\r\x01\0"):
                 to.problem("cut-file", "the history ends inside a record", line=state["line"] + 1)
         state["seq"] = to.seq
         return to.reading(end, state)

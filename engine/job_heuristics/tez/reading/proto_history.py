@@ -143,30 +143,48 @@ def _inflated(value: bytes, bits: int, budget: Budget) -> bytes:
     return made
 
 
+_PAIR, _KEY = 10 << 3 | protobuf.BYTES, 1 << 3 | protobuf.BYTES
+"""Tags of a pair, and of the key in it."""
+
+
+def _chunk(value: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return begin and end of the content of a length-delimited field. Raises WireError."""
+    size, start = value[at + 1] if at + 1 < end else 0x80, at + 2
+    if size > 0x7F:
+        size, start = protobuf.varint(value, at + 1, end)
+    if start + size > end:
+        raise protobuf.WireError("a field is longer than the data", at)
+    return start, start + size
+
+
 def _event(to: Entities, value: bytes) -> None:
     """Take one event. Raises WireError."""
     length, at = protobuf.varint(value, 0, len(value))
     if at + length > len(value):
         raise protobuf.WireError("an event is longer than its record", at)
     found: dict[int, str] = {}
-    pairs: dict[str, str] = {}
-    moment = 0
-    for number, kind, start, end in protobuf.fields(value, at, at + length):
-        if number == 10 and kind == protobuf.BYTES:
-            pair = {n: value[a:b] for n, k, a, b in protobuf.fields(value, start, end) if k == protobuf.BYTES}
-            pairs[pair.get(1, b"").decode("utf-8", "replace")] = pair.get(2, b"").decode("utf-8", "replace")
-        elif number == 2 and kind == protobuf.VARINT:
-            moment = start
-        elif kind == protobuf.BYTES:
-            found[number] = value[start:end].decode("utf-8", "replace")
+    pairs: dict[str, bytes] = {}
+    moment, end = 0, at + length
+    while at < end:
+        tag = value[at]
+        if tag & 7 == protobuf.BYTES and tag < 0x80:
+            start, at = _chunk(value, at, end)
+            if tag == _PAIR and start < at and value[start] == _KEY:
+                begin, until = _chunk(value, start, at)
+                text = _chunk(value, until, at)[0] if until < at else at
+                pairs[value[begin:until].decode("utf-8", "replace")] = value[text:at]
+            else:
+                found[tag >> 3] = value[start:at].decode("utf-8", "replace")
+        else:
+            number, _, start, at = next(protobuf.fields(value, at, end))
+            moment = start if number == 2 else moment
     event = found.get(1, "")
     for begins, entity, field in _KINDS:
         if event.startswith(begins):
-            facts = {key: _value(key, text, entity) for key, text in pairs.items()}
-            facts = {key: fact for key, fact in facts.items() if fact is not None}
+            facts = {key: fact for key, data in pairs.items() if (fact := _value(key, data, entity)) is not None}
             if 3 in found and entity != "TEZ_TASK_ATTEMPT_ID":
                 facts.setdefault("user", found[3])
-            name = found.get(field) or pairs.get("containerId", "")
+            name = found.get(field) or str(facts.get("containerId", ""))
             name = f"tez_{name}" if entity == "TEZ_APPLICATION" else name
             to.take(entity, name, facts, {event: moment}, moment if event == "DAG_SUBMITTED" else None)
             return
@@ -174,7 +192,7 @@ def _event(to: Entities, value: bytes) -> None:
         to.problem("unknown-event", f"events of type {clean(event or '(none)', 100)} are not known")
 
 
-_PARSED: dict[str, Callable[[str], Any]] = {
+_PARSED: dict[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(("config", "dagPlan", "vertexNameIdMapping", "lastDataEvents", "counters", "tezVersion"),
                     msgspec.json.decode),
     **dict.fromkeys(("startTime", "endTime", "initTime", "creationTime", "allocationTime", "scheduledTime", "numTasks",
@@ -183,13 +201,13 @@ _PARSED: dict[str, Callable[[str], Any]] = {
 """How the text of a value is parsed; others stay texts."""
 
 
-def _value(key: str, text: str, entity: str) -> Any:
+def _value(key: str, data: bytes, entity: str) -> Any:
     if key == "counters" and entity in ("TEZ_TASK_ATTEMPT_ID", "TEZ_VERTEX_ID"):
         return None  # not used, and most of the bytes
     parse = _PARSED.get(key)
     if parse is None:
-        return text
+        return data.decode("utf-8", "replace")
     try:
-        return parse(text) if len(text) < 20 or parse is not int else None
+        return parse(data) if len(data) < 20 or parse is not int else None
     except json_text.ERRORS:
         return None

@@ -1,0 +1,163 @@
+"""Files of Tez in every form, whole and damaged: what is whole stays exact, the rest is a problem."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.reading import Source
+from engine.core.view import Context, Result
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.tez.insight import waves_of
+from engine.job_heuristics.tez.model import Dag
+from engine.job_heuristics.tez.reading.entities import hash_order, whole
+from engine.job_heuristics.view import VIEW
+from sample_data.job_heuristics import tez_history as tez
+from sample_data.job_heuristics.tez_history import DagPlan, VertexPlan
+from tests.engine.job_heuristics.helper import Store, inputs_of
+
+APP = "application_1760000000000_9700"
+PLAN = DagPlan("orders", (
+    VertexPlan("Map 1", "map", 6, 20, hot=1), VertexPlan("Map 3", "map", 2, 6, 8),
+    VertexPlan("Reducer 2", "reduce", 3, 12, 40, (("Map 1", "SCATTER_GATHER"), ("Map 3", "BROADCAST")), failing=1),
+))  # fmt: skip
+EVENTS = tez.events(APP, [PLAN, DagPlan("late", PLAN.vertices, ends="FAILED")], 1_760_400_000_000, 3)
+NAMES = ("jobs", "heuristics", "costs", "tez_dags", "tez_vertices", "tez_tasks", "insights")
+
+
+def ui_zip(kinds: Mapping[str, str] | None = None) -> bytes:
+    made, entities = io.BytesIO(), tez.entities(EVENTS)
+    parts = {"vertices_part_0": ("vertices", "TEZ_VERTEX_ID"), "tasks_part_0": ("tasks", "TEZ_TASK_ID"),
+             "task_attempts_part_0": ("task_attempts", "TEZ_TASK_ATTEMPT_ID")}  # fmt: skip
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in reversed(entities):  # the application first
+            if one["entitytype"] == "TEZ_APPLICATION":
+                archive.writestr("application.json", json.dumps({"application": one}))
+            elif one["entitytype"] == "TEZ_DAG_ID":
+                archive.writestr("dag.json" if one["entity"].endswith("_1") else "dag-2.json", json.dumps({"dag": one}))
+        for name, (key, kind) in parts.items():
+            archive.writestr(f"{name}.json", json.dumps({key: [one for one in entities if one["entitytype"] == kind]}))
+        for name, text in (kinds or {}).items():
+            archive.writestr(name, text)
+    return made.getvalue()
+
+
+def files(form: str) -> dict[str, bytes]:
+    if form == "answers":
+        return {f"/in/{name}": data for name, data in tez.answers(EVENTS).items()}
+    if form == "zip":
+        return {"/in/dag.zip": ui_zip()}
+    if form == "proto":
+        return {"/in/dag_1": tez.proto_head() + tez.proto(EVENTS)}
+    if form == "pretty":
+        return {f"/in/{n}": json.dumps(json.loads(d), indent=1).encode() for n, d in tez.answers(EVENTS).items()}
+    text = tez.simple(EVENTS)
+    return {"/in/history.txt.appattempt_1": text if form == "simple" else text.replace(b"\x01\n", b"")}
+
+
+def computed(found: Mapping[str, bytes], **options: Any) -> Result:
+    return VIEW.compute(inputs_of(found), JobParameters(job=APP, **options), Context(0))
+
+
+@pytest.mark.parametrize("form", ["answers", "pretty", "zip", "simple", "joined"])
+def test_every_form_gives_the_same(form: str) -> None:
+    ours, wanted = computed(files(form)), computed(files("proto"))
+    assert not ours.problems
+    for name in NAMES:
+        assert ours.tables[name].equals(wanted.tables[name]), name
+
+
+def test_several_forms_of_one_application_are_one() -> None:
+    both = computed(files("proto") | files("answers") | files("zip"))
+    assert both.tables["jobs"].equals(computed(files("proto")).tables["jobs"])
+
+
+def test_a_growing_history_gives_what_a_whole_one_does() -> None:
+    store, data = Store(), tez.proto_head() + tez.proto(EVENTS)
+    for end in (40, 700, len(data) // 2, len(data)):
+        store.put("/in/dag_1", data[:end], final=False)
+    last = VIEW.compute(store.inputs(), JobParameters(job=APP), Context(0))
+    assert not last.problems and last.tables["tez_tasks"].equals(computed(files("proto")).tables["tez_tasks"])
+
+
+def test_a_running_dag_is_judged_by_what_has_ended() -> None:
+    result = computed({"/in/dag_1": tez.proto_head() + tez.proto(EVENTS[:40])})
+    (job,) = result.tables["jobs"].to_dicts()
+    assert job["state"] == "RUNNING" and job["severity"] and "has no end" in job["upstream_says"]
+    assert result.tables["tez_dags"]["ms"].to_list() == [None]
+
+
+@given(form=st.sampled_from(["answers", "zip", "proto", "simple"]), share=st.floats(0, 1), tail=st.booleans())
+def test_a_cut_file_is_a_problem_and_what_is_whole_stays(form: str, share: float, tail: bool) -> None:
+    found = files(form)
+    name = "/in/TEZ_TASK_ID.json" if form == "answers" else next(iter(found))
+    at = int(share * len(found[name]))
+    kind = next(kind for kind in VIEW.kinds if kind.recognise(name.rpartition("/")[2], found[name][:8192]))
+    data = found[name][at:] if tail else found[name][:at]
+    reading = kind.read(Source(name, "x", 0, len(data)), data, None, final=True)
+    rows = reading.rows.get("tez_task_facts", {})
+    assert reading.problems or not data or share in (0, 1) or reading.rows or not reading.complete
+    whole_rows = kind.read(Source(name, "x", 0, len(found[name])), found[name], None, final=True).rows["tez_task_facts"]
+    assert isinstance(rows, dict) and isinstance(whole_rows, dict)
+    known = set(zip(*(whole_rows[c] for c in ("dag", "vertex", "task", "status", "cpu_ms")), strict=True))
+    assert (
+        set(zip(*(rows[c] for c in ("dag", "vertex", "task", "status", "cpu_ms")), strict=True) if rows else ())
+        <= known
+    )
+
+
+def test_damage_in_a_proto_history_costs_only_the_records_around_it() -> None:
+    data = bytearray(tez.proto_head() + tez.proto(EVENTS))
+    middle = data.find(tez.SYNC, len(data) // 2) + 16
+    data[middle : middle + 4] = b"\x7f\xff\xff\xff"
+    result = computed({"/in/dag_1": bytes(data)})
+    assert [problem.kind for problem in result.problems] == ["bad-record"]
+    assert result.tables["tez_tasks"].height >= computed(files("proto")).tables["tez_tasks"].height - 1
+
+
+def test_archives_say_what_they_lack_and_open_no_archive_within() -> None:
+    result = computed({"/in/dag.zip": ui_zip({"error.hive_query_id.json": "404", "more.zip": "PK\x03\x04x"})})
+    assert {problem.kind for problem in result.problems} == {"partial-archive", "nested-archive"}
+    assert result.tables["jobs"].height == 1
+
+
+def test_answers_of_others_and_wrong_types_are_problems() -> None:
+    bad = b'{"entities":[{"entitytype":"TEZ_TASK_ID","entity":5},{"entitytype":"MAPREDUCE_JOB","entity":"job_1_1"},7,null]}'
+    error = (
+        b'{"exception":"NotFoundException","message":"Timeline entity { id: dag_1, type: TEZ_DAG_ID } is not found"}'
+    )
+    result = computed(files("answers") | {"/in/a.json": bad, "/in/b.json": error})
+    assert {problem.kind for problem in result.problems} == {"bad-record", "unknown-entity", "error-answer"}
+    assert result.tables["jobs"].equals(computed(files("answers")).tables["jobs"])
+
+
+def test_a_circle_among_vertices_ends_and_is_named() -> None:
+    edges = (("A", "B", ""), ("B", "C", ""), ("C", "B", ""), ("C", "D", ""))
+    waves, circle = waves_of(Dag("dag_1_1_1", 1, {}, edges), ["A", "B", "C", "D"])
+    assert waves["A"] == 0 and circle == ("B", "C", "D") and {waves[v] for v in circle} == {1}
+
+
+def test_numbers_are_javas() -> None:
+    assert [whole(v) for v in (3.9, -3.9, "7", True, None, 2**63, 2**64 + 5, 1e300)] == [
+        3,
+        -3,
+        0,
+        0,
+        None,
+        -(2**63),
+        5,
+        2**63 - 1,
+    ]
+    names = ("TaskCounter_Reducer_2_INPUT_Map_1", "org.apache.tez.common.counters.TaskCounter", "HIVE", "Aa", "BB")
+    assert sorted(hash_order(names)) == sorted(names)
+    assert [name for name in hash_order(names) if len(name) == 2] == [
+        "Aa",
+        "BB",
+    ]  # equal hashes stay in order of arrival
