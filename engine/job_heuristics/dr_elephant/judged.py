@@ -42,6 +42,11 @@ FAILURES = ("Error", "Spark failed jobs count", "Spark failed stages count")
 """Labels of verdicts that judge a failure: of a failed job they are one finding."""
 _FACTS = (
     ("Used", "{Used} of {Requested Container Memory} used on average", "ask for smaller containers"),
+    ("Average Physical Memory (MB)",
+     "{Average Physical Memory (MB):,.0f} of {Requested Container Memory (MB):,.0f} MB used on average, "
+     "{Maximum Physical Memory (MB):,.0f} at most", "ask for smaller containers"),
+    ("Requested Container Memory (MB)",
+     "no memory was measured in containers of {Requested Container Memory (MB):,.0f} MB", "do not act on this verdict"),
     ("Avg task GC time (ms)",
      "{Avg task GC time (ms):,.0f} ms of garbage collection in {Avg task CPU time (ms):,.0f} ms of CPU per task",
      "give tasks more heap, or create fewer objects"),

@@ -16,7 +16,7 @@ from engine.core import units
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import MB, Array
 from engine.job_heuristics.dr_elephant.insight import CERTAIN, PROVISIONAL, Insight, level
-from engine.job_heuristics.tez.model import MAP, REDUCE, App, Dag
+from engine.job_heuristics.tez.model import MAP, REDUCE, App, Dag, waves_of
 
 LEAST_MS = 1000
 """Median of a vertex's tasks below which their spread says nothing: starting them takes as long."""
@@ -106,20 +106,6 @@ def in_depth(app: App, dag: Dag) -> InDepth:
     found = InDepth(dag, tuple(vertices), path, circle, ())
     insights = sorted(_insights(app, found), key=lambda one: -one.level)
     return InDepth(dag, found.vertices, path, circle, tuple(insights))
-
-
-def waves_of(dag: Dag, names: list[str]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Return the wave of each vertex of a plan, and the vertices that wait for each other in a circle."""
-    inputs: dict[str, set[str]] = {name: set() for name in names}
-    for a, b, _ in dag.edges:
-        inputs.setdefault(a, set())
-        inputs.setdefault(b, set()).add(a)
-    waves: dict[str, int] = {}
-    left = dict(inputs)
-    while ready := [name for name, of in left.items() if of <= waves.keys()]:
-        for name in ready:
-            waves[name] = max((waves[a] + 1 for a in left.pop(name)), default=0)
-    return waves | dict.fromkeys(left, max(waves.values(), default=-1) + 1), tuple(sorted(left))
 
 
 def critical_path(app: App, dag: Dag, names: Mapping[int, str]) -> tuple[Step, ...]:

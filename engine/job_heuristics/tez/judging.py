@@ -14,7 +14,7 @@ from engine.job_heuristics.dr_elephant.display import cut
 from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
 from engine.job_heuristics.dr_elephant.sides import Jobs, totals
 from engine.job_heuristics.tables import JOBS, SEVERITIES
-from engine.job_heuristics.tez.model import MAP, REDUCE, SCOPE, SIDES, App, Apps, Dag
+from engine.job_heuristics.tez.model import MAP, OTHER, REDUCE, SCOPE, SIDES, App, Apps, Dag, waves_of
 from engine.job_heuristics.tez.rules import (
     HIVE_KEY,
     OWN_KEYS,
@@ -127,18 +127,23 @@ MOST_FAILURES = 20
 
 def _failures(app: App) -> list[Finding]:
     """Return a finding for each DAG that failed or was killed: Dr. Elephant says nothing about them."""
-    bad = [dag for dag in app.dags if dag.state in ("FAILED", "KILLED", "ERROR")][:MOST_FAILURES]
     found = []
-    for dag in bad:
-        of = app.attempts.filter((pl.col("dag") == dag.number) & (pl.col("status") == "FAILED")).sort("end_ms")
-        first = next(iter(of["diagnostics"].drop_nulls().to_list()), "")
-        text = (
-            " ".join(part for part in (dag.facts["diagnostics"], first) if part) or "no reason is given: see the logs"
-        )
+    for dag in [dag for dag in app.dags if dag.state in ("FAILED", "KILLED", "ERROR")][:MOST_FAILURES]:
         level: Level = "low" if dag.state == "KILLED" else "moderate"
-        name = dag.name or f"DAG {dag.number}"
-        found.append(Finding(level, f"{app.app_id} {name}", f"{dag.state}. {cut(text, 400)}", ("jobs", (app.app_id,))))
+        name = dag.name or str(dag.number)
+        of = "" if app.facts["name"] in (None, name) else f" of {app.facts['name']}"
+        text = f"{dag.state}: {failure_of(app, dag) or 'no reason is given'}; open the job for its vertices"
+        found.append(Finding(level, f"DAG {name}{of}", text, ("jobs", (app.app_id,))))
     return found
+
+
+def failure_of(app: App, dag: Dag) -> str:
+    """Return why a DAG did not succeed: its diagnostics, those of its first vertex that failed, and of the first attempt."""
+    of, failed = pl.col("dag") == dag.number, pl.col("status") == "FAILED"
+    parts = [dag.facts["diagnostics"]]
+    for frame in (app.vertices.filter(of & failed), app.attempts.filter(of & failed).sort("end_ms")):
+        parts += [text for text in frame["diagnostics"].to_list() if text][:1]
+    return cut("; ".join(dict.fromkeys(part.rstrip("; ") for part in parts if part)), 400)
 
 
 def _before_rules(unit: Unit, error: str, jobs: Jobs, k: int) -> str:
@@ -181,6 +186,9 @@ def _jobs(
                 "score": points if level is not None or (ended and not error) else None,
                 "runtime_ms": finish - start if start is not None and finish is not None else None,
                 "upstream_says": error,
+                "error": failure_of(app, newest)
+                if newest is not None and app.state in ("FAILED", "KILLED", "ERROR")
+                else "",
                 "source": TEZ,
                 "notes": "; ".join(notes(unit)),
             }
@@ -212,34 +220,50 @@ def notes(unit: Unit) -> list[str]:
             )
         elif any(container_mb(app.conf, side) < 0 for side in SIDES[:2]):
             words.append(f"{OWN_KEYS['map']} is negative: Dr. Elephant's used memory is, too, and it finds no waste")
-    tasks = unit.tasks
-    if tasks.height:
-        edges = sum(
-            int((tasks[f"first_{name}"] != tasks[name]).fill_null(value=False).any())
-            for name in COUNTED
-            if name != "input_bytes"
+    words += _of_tasks(unit)
+    other = app.tasks.filter(pl.col("side") == OTHER).height
+    if other and not unit.own:
+        words.append(
+            f"{other:,} task(s) of processors that Dr. Elephant does not know do not count: mode=corrected judges them"
         )
-        if edges and not unit.own:
-            words.append(
-                f"{edges} of {len(COUNTED)} counters that Dr. Elephant reads are those of single edges, not of tasks"
-            )
-        if not tasks["physical_bytes"].is_not_null().any():
-            words.append("memory was not measured: all of it would count as wasted")
-        instant = tasks.filter(pl.col("total_ms") == 0).height
-        if instant:
-            words.append(f"{instant:,} task(s) of 0 ms are left out of speeds")
-        failed = tasks.filter(pl.col("failed")).height
-        if failed:
-            words.append(f"{failed:,} task(s) did not succeed: their first attempt that ended counts")
     if app.state == "RUNNING":
         words.append("still running: verdicts and metrics are over the tasks that have ended so far")
     words += missing(app)
     return words
 
 
+def _of_tasks(unit: Unit) -> list[str]:
+    """Return what is assumed about the tasks that count."""
+    tasks, words = unit.tasks, []
+    if not tasks.height:
+        return []
+    edges = sum(
+        int((tasks[f"first_{name}"] != tasks[name]).fill_null(value=False).any())
+        for name in COUNTED
+        if name != "input_bytes"
+    )
+    if edges and not unit.own:
+        words.append(
+            f"{edges} of {len(COUNTED)} counters that Dr. Elephant reads are those of single edges, not of tasks"
+        )
+    if not tasks["physical_bytes"].is_not_null().any():
+        words.append("memory was not measured: all of it would count as wasted")
+    instant = tasks.filter(pl.col("total_ms") == 0).height
+    if instant:
+        words.append(f"{instant:,} task(s) of 0 ms are left out of speeds")
+    failed = tasks.filter(pl.col("failed")).height
+    if failed:
+        words.append(f"{failed:,} task(s) did not succeed: their first attempt that ended counts")
+    return words
+
+
 def missing(app: App) -> list[str]:
-    """Return which entities of an application the files do not hold though others name them."""
-    words = []
+    """Return circles among vertices, and which entities of an application the files do not hold though others name them."""
+    words = [
+        f"the plan of DAG {dag.number} has a circle, these wait for each other: {', '.join(circle[:5])}"
+        for dag in app.dags
+        if (circle := waves_of(dag, [])[1])
+    ]
     for dag in app.dags:
         have = app.vertices.filter(pl.col("dag") == dag.number)
         named = set(json.loads(dag.facts["vertices"] or "[]"))

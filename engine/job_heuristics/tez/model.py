@@ -149,6 +149,20 @@ def _until(name: str, rows: pl.DataFrame, at_ms: int) -> pl.DataFrame:
     )
 
 
+def waves_of(dag: Dag, names: list[str]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return the wave of each vertex of a plan, and the vertices that wait for each other in a circle."""
+    inputs: dict[str, set[str]] = {name: set() for name in names}
+    for a, b, _ in dag.edges:
+        inputs.setdefault(a, set())
+        inputs.setdefault(b, set()).add(a)
+    waves: dict[str, int] = {}
+    left = dict(inputs)
+    while ready := [name for name, of in left.items() if of <= waves.keys()]:
+        for name in ready:
+            waves[name] = max((waves[a] + 1 for a in left.pop(name)), default=0)
+    return waves | dict.fromkeys(left, max(waves.values(), default=-1) + 1), tuple(sorted(left))
+
+
 @dataclass(frozen=True)
 class Apps:
     """All applications by id. ``revisions``: number per application that changes when it is reassembled."""

@@ -22,7 +22,7 @@ from engine.job_heuristics.tables import INSIGHTS, SEVERITIES, of_rows
 from engine.job_heuristics.tez import tables
 from engine.job_heuristics.tez.advice import SETTINGS
 from engine.job_heuristics.tez.insight import InDepth, Vertex, in_depth
-from engine.job_heuristics.tez.judging import fetch_error, unit_of
+from engine.job_heuristics.tez.judging import failure_of, fetch_error, unit_of
 from engine.job_heuristics.tez.model import App, Apps
 from engine.job_heuristics.tez.rules import TezRules, Unit, judge_units, true_mb
 
@@ -118,7 +118,7 @@ def _dags(app: App, found: Sequence[InDepth], rules: TezRules) -> pl.DataFrame:
         facts, of = dag.facts, pl.col("dag") == dag.number
         start, end, sent = facts["start_ms"], facts["end_ms"], facts["order_ms"]
         failed = bad.filter(of)
-        why = facts["diagnostics"] or next(iter(failed.sort("end_ms")["diagnostics"].drop_nulls().to_list()), "")
+        why = failure_of(app, dag)
         level = worst[k] if unit.tasks.height else None
         names: list[str] = []
         for step in found[k].path if k < len(found) else ():

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from engine.core.reading import Source
 from engine.core.view import Context, Result
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tez.insight import waves_of
-from engine.job_heuristics.tez.model import Dag
+from engine.job_heuristics.tez.model import Dag, waves_of
 from engine.job_heuristics.tez.reading.entities import hash_order, whole
 from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import tez_history as tez
