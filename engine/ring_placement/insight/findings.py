@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -76,15 +77,12 @@ def overloads(s: Scenario[Any], kind: Kind) -> list[Finding]:
         return []
     findings, now = [], dict(zip(s.planned.ring.ids, s.planned.loads.tolist(), strict=True))
     for name, after in zip(s.outcome.nodes, s.outcome.after.tolist(), strict=True):
-        limit, load = s.capacity.get(name), now.get(name, 0)
-        if limit is None:
-            continue
-        if load > limit:
-            text = f"carries {units.text(kind, load)} before anything fails, its capacity is {units.text(kind, limit)}"
-            findings.append(Finding("severe", name, text, ("nodes", (name,))))
-        elif s.down and after > limit:
-            text = f"carries {units.text(kind, after)} in the scenario, its capacity is {units.text(kind, limit)}"
-            findings.append(Finding("moderate", name, text, ("nodes", (name,))))
+        limit, load = s.capacity.get(name, inf), now.get(name, 0)
+        level: Level = "severe" if load > limit else "moderate"
+        when, carried = ("before anything fails", load) if load > limit else ("in the scenario", after)
+        if load > limit or (s.down and after > limit):
+            text = f"carries {units.text(kind, carried)} {when}, its capacity is {units.text(kind, limit)}"
+            findings.append(Finding(level, name, text, ("nodes", (name,))))
     return findings
 
 

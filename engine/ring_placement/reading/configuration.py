@@ -74,7 +74,7 @@ class _Parts(Found):
         super().__init__(path)
         self.parts: list[_Part] = []
         self._seen: set[Node] = set()
-        """Mappings that were visited: aliases share them."""
+        """Nodes that were visited: aliases share them."""
 
     def read_text(self, text: str, base: int = 0, key: str = "", system: str = "", depth: int = 0) -> None:
         """Read all documents of a YAML text that begins ``base`` lines into the file."""
@@ -103,7 +103,8 @@ class _Parts(Found):
             for each in value.items if value.kind == "list" else (value,):
                 if each.kind == "mapping":
                     self._visit(_Part(each, part.base, key, system), depth + 1)
-                elif each.kind == "scalar" and "\n" in each.text and (is_file or ":" in each.text):
+                elif each not in self._seen and "\n" in each.text and (is_file or ":" in each.text):
+                    self._seen.add(each)
                     self.read_text(each.text, part.base + line, key, system, depth + 1)
 
 

@@ -429,9 +429,7 @@ def _disagreements(
         for name in sorted(here.keys() | there.keys()) if abs(apart) < _ONE_MOMENT_S else sorted(behind):
             states = [ring[name].state if name in ring else "not listed" for ring in (here, there)]
             if states[0] != states[1] or name in behind:
-                words = (
-                    f"{states[0]} in one, {states[1]} in the other" if states[0] != states[1] else "older heartbeats"
-                )
+                words = " in one, ".join(states) + " in the other" if states[0] != states[1] else "older heartbeats"
                 differing.setdefault(words, []).append(name)
         if differing:
             what = "; ".join(

@@ -199,6 +199,10 @@ SLOW = {
     "brackets": ("overrides", b"overrides: " + b"[" * LONG),
     "brackets again and again": ("overrides", b"x: [" + (b"[" * 200 + b"]" * 200 + b",") * (LONG // 400) + b"]\noverrides: {}\n"),
     "blank lines": ("overrides", b"data:\n  o.yaml: |\n" + b"\n" * LONG),
+    "one text under many names": (
+        "overrides",
+        b"data:\n  t: &t |\n" + b"    k: v\n" * (LONG // 20) + b"".join(b"  a%d.yaml: *t\n" % i for i in range(LONG // 40)),
+    ),
     "a merged mapping": (
         "overrides",
         b"a: &a {" + b",".join(b"k%d: 1" % i for i in range(LONG // 20)) + b"}\noverrides:\n"
