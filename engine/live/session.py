@@ -45,6 +45,10 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+ENDINGS = (".json", ".txt", ".csv", ".tsv", ".xml", ".jtl")
+"""Endings of files that are to hold data: an empty one is worth a word."""
+
+
 class Session:
     """What is below some roots, as the inputs of some views, kept up to date.
 
@@ -330,8 +334,11 @@ class Session:
 
     @property
     def unread(self) -> tuple[Problem, ...]:
-        """A problem for each of the first files that no reader takes."""
-        ignored = [item for item in self.status.ignored if item.reason.startswith(UNKNOWN)]
+        """A problem for each of the first files that no reader takes, or that are empty though they have a format's ending."""
+        ignored = [
+            item for item in self.status.ignored
+            if item.reason.startswith(UNKNOWN) or (item.reason == "empty" and item.path.endswith(ENDINGS))
+        ]  # fmt: skip
         return tuple(Problem.at(item.path, "not-read", item.reason) for item in ignored)
 
     @property

@@ -26,7 +26,7 @@ RUN_FACTS = Table(
         Column(
             "fact",
             pl.String,
-            "started, finished, report or direction; what perf-tests' benchmark tool reads (upstream-start, "
+            "started, finished, report, direction or note; what perf-tests' benchmark tool reads (upstream-start, "
             "upstream-success) and why it does not (refused-started, refused-finished); no-values: a report of its without any",
         ),
         Column("time_ms", pl.Int64, "start, end or report time", "ms", "time_ms"),

@@ -28,7 +28,8 @@ from engine.run_comparison.result.comparison_rows import (
     published_comparison,
     statistical_comparison,
 )
-from engine.run_comparison.result.result_tables import GAUGES, build_result, junit_suite
+from engine.run_comparison.result.junit_cases import junit_suite
+from engine.run_comparison.result.result_tables import GAUGES, build_result
 from engine.run_comparison.runs.measurements import Measurements, read_measurements
 from engine.run_comparison.runs.runs import Runs, argument_of_runs, find_runs, name_problems, unread_by_upstream
 from engine.run_comparison.runs.samples import pool_by_unit

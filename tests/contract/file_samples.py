@@ -238,9 +238,130 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'[{"quantileName":"Ready","uuid":"u","P99":5,"P50":2,"metricName":"podLatencyQuantilesMeasurement",'
             b'"jobName":"j","timestamp":"2026-01-05T10:00:00Z"}]',
         ),
+        "google-benchmark": (
+            "bench.json",
+            b'{"context":{"date":"2026-01-05T10:00:00+00:00","num_cpus":4,"caches":[]},"benchmarks":[{"name":"Sum/8",'
+            b'"run_name":"Sum/8","run_type":"iteration","iterations":9,"real_time":5.5,"cpu_time":5.25,"time_unit":"us"}]}',
+        ),
+        "google-benchmark-csv": (
+            "bench.csv",
+            b"name,iterations,real_time,cpu_time,time_unit,bytes_per_second,items_per_second,label,error_occurred,error_message\n"
+            b'"Sum/8",9,5.5,5.25,us,,,,,\n',
+        ),
+        "criterion": ("sample.json", b'{"sampling_mode":"Flat","iters":[2.0,4.0],"times":[20.0,44.0]}'),
+        "benchmarkdotnet": (
+            "Cart-report-full.json",
+            b'{"HostEnvironmentInfo":{"BenchmarkDotNetVersion":"0.13"},"Benchmarks":[{"FullName":"Cart.Sum",'
+            b'"Statistics":{"OriginalValues":[5.5,5.25]}}]}',
+        ),
+        "asv": (
+            "0a1b-env.json",
+            b'{"commit_hash":"0a1b","date":1760000000000,"result_columns":["result","params"],'
+            b'"results":{"cart.time_sum":[[0.5,0.25],[["1","2"]]]}}',
+        ),
+        "github-action-benchmark": ("output.json", b'[{"name":"Start","unit":"ms","value":50.5}]'),
+        "github-action-history": (
+            "data.js",
+            b'window.BENCHMARK_DATA = {"entries":{"Cart":[{"commit":{"id":"0a1b"},"date":1760000000000,"tool":"go",'
+            b'"benches":[{"name":"Sum","value":5.5,"unit":"ns/op"}]}]}}\n',
+        ),
+        "bencher": ("results.json", b'{"cart::sum":{"latency":{"value":50.5,"lower_value":49.5}}}'),
+        "criterion-text": ("bench.txt", b"Gnuplot not found\nsum/8                   time:   [5.1 us 5.5 us 5.9 us]\n"),
+        "libtest": ("bench.txt", b"\nrunning 1 test\ntest cart::sum ... bench:       1,234 ns/iter (+/- 56)\n"),
+        "gungraun": (
+            "bench.txt",
+            b"     Running benches/cart.rs\ncart::group::sum small:8\n  Instructions:                1734|N/A             (*)\n"
+            b"  Estimated Cycles:            2464|N/A             (*)\n",
+        ),
+        "catch2-text": (
+            "tests.txt",
+            b"-------\nbenchmark name                       samples       iterations    estimated\n"
+            b"                                     mean          low mean      high mean\n"
+            b"sum 8                                          100             2     6.6254 ms \n"
+            b"                                        33.2 us     32.9 us    33.5 us \n",
+        ),
+        "vegeta": (
+            "vegeta.json",
+            b'{"latencies":{"mean":2371194,"50th":2854306,"99th":3530000},"bytes_in":{"total":606700},'
+            b'"earliest":"2026-01-05T10:00:00.645818631+02:00","throughput":101.5,"success":0.99}',
+        ),
+        "oha": (
+            "oha.json",
+            b'{"summary":{"successRate":1.0,"average":0.25,"requestsPerSec":100.5},"latencyPercentiles":{"p99":0.5},'
+            b'"statusCodeDistribution":{"200":50}}',
+        ),
+        "ghz": (
+            "ghz.json",
+            b'{"date":"2026-01-05T10:00:00Z","average":500,"fastest":250,"slowest":1000,"rps":100.5,'
+            b'"statusCodeDistribution":{"OK":50},"latencyDistribution":[{"percentage":99,"latency":900}]}',
+        ),
+        "autocannon": (
+            "autocannon.json",
+            b'{"start":"2026-01-05T10:00:00.000Z","errors":0,"non2xx":0,"2xx":50,"latency":{"mean":4.5,"p97_5":9,"p99":13},'
+            b'"requests":{"mean":100.5}}',
+        ),
+        "jmeter-statistics": (
+            "statistics.json",
+            b'{"login":{"transaction":"login","sampleCount":50,"errorCount":1,"meanResTime":41.5,"pct1ResTime":63.0,'
+            b'"throughput":20.5}}',
+        ),
+        "wrk": (
+            "wrk.txt",
+            b"Running 2s test @ http://shop.example/\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n"
+            b"    Latency     4.33ms    2.14ms  27.42ms   97.49%\n  1917 requests in 2.00s, 655.22KB read\n"
+            b"Requests/sec:    956.71\n",
+        ),
+        "hey": (
+            "hey.txt",
+            b"Summary:\n  Total:\t0.3294 secs\n  Slowest:\t0.0085 secs\n  Fastest:\t0.0023 secs\n  Average:\t0.0043 secs\n"
+            b"  Requests/sec:\t910.7358\n",
+        ),
+        "ab": (
+            "ab.txt",
+            b"This is ApacheBench, Version 2.3 <$Revision$>\nComplete requests:      300\n"
+            b"Requests per second:    718.42 [#/sec] (mean)\nTime per request:       5.568 [ms] (mean)\n",
+        ),
+        "pgbench": (
+            "pgbench.txt",
+            b"transaction type: cart.sql\nlatency average = 0.193 ms\ntps = 10098.453532 (without initial connection time)\n",
+        ),
+        "mlperf": (
+            "mlperf_log_summary.txt",
+            b"====\nMLPerf Results Summary\n====\nSUT name : shop\nSamples per second: 1210.5\nResult is : VALID\n",
+        ),
+        "jmeter-jtl": ("results.jtl", b"timeStamp,elapsed,label,success\n1760000000000,50,login,true\n"),
+        "jmeter-jtl-xml": (
+            "results.jtl",
+            b'<?xml version="1.0"?>\n<testResults version="1.2">\n<httpSample t="50" lb="login" ts="1760000000000" s="true"/>\n'
+            b"</testResults>\n",
+        ),
+        "hey-csv": (
+            "hey.csv",
+            b"response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n"
+            b"0.0052,0.0002,0.0000,0.0000,0.0048,0.0001,200,0.0001\n",
+        ),
+        "locust": (
+            "shop_stats.csv",
+            b"Type,Name,Request Count,Failure Count,Median Response Time,Average Response Time,Requests/s\n"
+            b"GET,/login,468,0,7,7.98,93.5\n",
+        ),
+        "k6-csv": (
+            "results.csv",
+            b"metric_name,timestamp,metric_value,status\nhttp_req_duration,1760000000,39.5,200\n",
+        ),
+        "k6-json": (
+            "results.json",
+            b'{"metric":"http_req_duration","type":"Metric","data":{"type":"trend","contains":"time"}}\n'
+            b'{"metric":"http_req_duration","type":"Point","data":{"time":"2026-01-05T10:00:00Z","value":39.5}}\n',
+        ),
+        "catch2": (
+            "bench.xml",
+            b'<?xml version="1.0"?>\n<Catch name="cart"><TestCase name="sum"><BenchmarkResults name="sum 8" samples="20">\n'
+            b'<mean value="3251.5"/></BenchmarkResults></TestCase></Catch>\n',
+        ),
         "sysbench": (
             "sysbench.txt",
-            b"sysbench 1.0.20 (using system LuaJIT 2.1.0)\nCPU speed:\n    events per second:  3150.00\n"
+            b"sysbench 1.0.20 (using system LuaJIT 2.1.0)\n"
             b"General statistics:\n    total time:      10.0003s\nLatency (ms):\n         min:      0.50\n"
             b"         avg:      1.00\n         max:      2.00\n         95th percentile:      1.50\n         sum:      9.00\n",
         ),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.core.reading import FileKind, Reading, Source
-from engine.run_comparison.reading.json_tools import JsonTool
+from engine.run_comparison.reading.frames import JsonReport
 from engine.run_comparison.reading.kinds import READERS
 from tests.contract.file_samples import SAMPLES
 
@@ -17,13 +17,18 @@ OWN = {
     "csv-series": ("history.csv", b"time,build,latency [ms]\n2026-01-05T10:00:00,b1,1.5\n2026-01-06T10:00:00,b2,12.25\n"),
 }  # fmt: skip
 """Samples of kinds of which the view's sample data have files."""
+LOGS = {"jmeter-jtl", "jmeter-jtl-xml", "hey-csv", "k6-csv", "k6-json", "catch2"}
+"""Kinds whose lines are joined into statistics: half a run gives other ones, and documents that close themselves."""
 TEXTS = {
     kind.id: (kind, *(OWN.get(kind.id) or SAMPLES["run-comparison"][kind.id]))
     for kind in READERS
-    if not isinstance(kind, JsonTool) and not getattr(kind, "closes", False)
+    if not isinstance(kind, JsonReport) and not getattr(kind, "closes", False) and kind.id not in LOGS
     if kind.id in OWN or kind.id in SAMPLES["run-comparison"]
 }
-LINES_ARE_RECORDS = {"go-benchmark", "csv-series"}
+LINES_ARE_RECORDS = {
+    "go-benchmark", "csv-series", "google-benchmark-csv", "locust", "libtest", "criterion-text", "gungraun", "catch2-text",
+    "mlperf",
+}  # fmt: skip
 """Kinds whose lines stand each for itself: nothing in the file says that one is missing."""
 
 

@@ -21,6 +21,8 @@ NOT_AN_INTEGER = -(2**63)
 """Count of an item whose ``Count`` label is no integer; the benchmark tool drops such items."""
 
 
+REQUEST = "request"
+"""Bucket of single requests: values inside a run, which are compared only where a side has one run."""
 MOST_CHARACTERS, PER_BYTE = 32 << 20, 50
 """Limit on packed series per file: a fixed allowance plus a factor per input byte."""
 
@@ -86,6 +88,8 @@ class Collected:
         self.no_values = False
         """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
+        self.note = ""
+        """What was decided about the file, for the notes of the result."""
         self.result: str | None = None
         """How the run ended, where the file says it: SUCCESS or FAILURE."""
         self.directions: dict[Direction, None] = {}
@@ -164,6 +168,8 @@ class Collected:
             rows["measurements"] = columns
         facts: list[tuple[str, int | None, str | None]]
         facts = [("direction", None, direction.pack()) for direction in self.directions]
+        if self.note:
+            facts.append(("note", None, self.note))
         if self.no_values:
             facts.append(("no-values", None, None))
         if self.report_ms is not None:

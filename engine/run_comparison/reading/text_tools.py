@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from engine.core import units
 from engine.core.reading import Document, Problem, Reading, Source, clean, decode, whole_lines
 from engine.core.tables import Table
 from engine.formats.delimited import rows
@@ -77,79 +78,13 @@ class GoBenchmark(Document):
                 out.add(series, measured, line=number)
 
 
-_SYSBENCH = re.compile(r"sysbench \d[\d.]*")
-_SYSBENCH_STATISTICS = {"min": "min", "avg": "avg", "max": "max"}
-_SYSBENCH_PERCENTILE = re.compile(r"(\d{1,2})th percentile")
-_LATENCIES_END = re.compile(r"^ *sum:.*\n", re.MULTILINE)
-
-
-class Sysbench(Document):
-    """sysbench: events per second, latency and total time of each run in the file."""
-
-    id = "sysbench"
-    title = "sysbench text"
-    tables: tuple[Table, ...] = (MEASUREMENTS,)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the banner in the first line."""
-        return head.startswith(b"sysbench ")
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read each run that has printed its latencies up to their sum, so that no earlier line is cut."""
-        out = Collected(source)
-        text = decode(whole_lines(data, final=False))
-        # A killed run may end anywhere, and the next one begins there.
-        begins = [match.start() for match in _SYSBENCH.finditer(text)]
-        complete = False
-        line = 1 + text.count("\n", 0, begins[0] if begins else 0)
-        for begin, end in pairwise([*begins, len(text)]):
-            run = text[begin:end]
-            if _LATENCIES_END.search(run.partition("Latency (ms):")[2]):
-                self._run(out, run, line)
-                complete = True
-            elif final or end < len(text):
-                out.problem("cut-file", "the run has not printed its latencies up to their sum", line=line)
-            line += run.count("\n")
-        if not begins and final:
-            out.problem("cut-file", "no run has printed its first line")
-        return out.reading(len(data), complete=complete)
-
-    def _run(self, out: Collected, run: str, first: int) -> None:
-        section, sections, seen = "", set(), set()
-        for number, line in enumerate(run.split("\n"), start=first):
-            title, colon, rest = (part.strip() for part in line.partition(":"))
-            if colon and not rest and line[:1].isalpha():
-                section = title
-                sections.add(title)
-                continue
-            series = _sysbench_series(section, title.lower())
-            if colon and series is not None:
-                seen.add(series.bucket if series.verb == "latency" else series.verb)
-                value = plain_number(rest.partition("(")[0].strip().removesuffix("s"))
-                if value is None or value < 0:
-                    out.problem("bad-value", f"{title}: {rest[:40]} is no number from 0 on", line=number)
-                else:
-                    out.add(series, value, line=number)
-        wanted = {"total time", "min", "avg", "max"} | ({"events"} if "CPU speed" in sections else set())
-        for name in sorted(wanted - seen):
-            out.problem("bad-record", f"the run has no {name}", line=first)
-        if "percentile stats" not in run and not any(name.startswith("Perc") for name in seen):
-            out.problem("bad-record", "the run has no percentile", line=first)
-
-
-def _sysbench_series(section: str, title: str) -> Series | None:
-    """Return the series of a line of sysbench (1.0 or 1.1) by its title, None if it is not read."""
-    if title in ("events per second", "events/s (eps)"):
-        return Series("sysbench", "", "events", bucket="rate", unit="events/s")
-    if title in ("total time", "time elapsed"):
-        return Series("sysbench", "", "total time", bucket="value", unit="s")
-    if not section.startswith("Latency"):
-        return None
-    percentile = _SYSBENCH_PERCENTILE.fullmatch(title)
-    bucket = f"Perc{percentile[1]}" if percentile else _SYSBENCH_STATISTICS.get(title)
-    return Series("sysbench", "", "latency", bucket=bucket, unit="ms") if bucket else None
-
-
+FEWEST_SECONDS = 60
+"""Rows whose median gap is smaller are a log of one run, not a history."""
+KNOWN_LOGS = (
+    {"timestamp", "elapsed"}, {"metric_name", "metric_value"}, {"response-time", "status-code"}, {"timestamp", "user count"},
+    {"starttime", "ctime"}, {"user_host", "query_time"},
+)  # fmt: skip
+"""Columns of logs and streams of known tools, whose rows are never runs."""
 _TIMES = frozenset({"time", "timestamp", "date", "datetime", "start_time", "started"})
 _RUNS = ("run", "build", "commit", "revision", "version", "sha")
 _FORMATS = ("%Y.%m.%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%Y.%m.%d %H:%M:%S", "%d.%m.%Y %H:%M:%S")
@@ -181,9 +116,10 @@ class CsvSeries(Document):
     """A history of runs in one table."""
 
     id = "csv-series"
-    title = "CSV with a time column (one run per row)"
+    title = "CSV with a time column (a history: one run per row)"
     marks = ("time|date", ",")
-    tables: tuple[Table, ...] = (MEASUREMENTS,)
+    version = 2
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise ``.csv`` or ``.tsv`` whose header begins with a time column.
@@ -193,7 +129,7 @@ class CsvSeries(Document):
         header, _, rest = head.decode("utf-8", errors="replace").lstrip("\ufeff").partition("\n")
         cells = _cells(header)
         at = _time_column(cells)
-        if len(cells) < 2 or at is None or "user_host" in cells:  # a row of mysql.slow_log is a statement
+        if len(cells) < 2 or at is None or any(log <= {cell.lower() for cell in cells} for log in KNOWN_LOGS):
             return False
         if at == 0 and name.endswith((".csv", ".tsv")):
             return True
@@ -221,7 +157,23 @@ class CsvSeries(Document):
             if 0 < columns.widest < max((at for at, name in enumerate(header, 1) if name), default=0):
                 out.problem("bad-header", "it names more columns than any row has: two headers in one line?", line=1)
                 return out.reading(len(data))
+            gap = columns.gap_s()
+            if columns.run is None and gap is not None and gap < FEWEST_SECONDS:
+                reason = f'rows are {gap:g} s apart: a log, not a history; a column "run" would name its runs'
+                out.problem("log-not-history", reason)
+                return out.reading(len(data))
             _read_rows(out, columns)
+            runs = len(set(out.run or ()))
+            by = (
+                f"by column {header[columns.run]}"
+                if columns.run is not None
+                else "one a row"
+                if gap
+                else "all rows have one time"
+            )
+            apart = f", {units.duration(1000 * gap)} apart" if gap else ""
+            rows_of = f", {len(out.series)} values" if columns.run is not None else ""
+            out.note = f"{runs} run{'' if runs == 1 else 's'} from {source.name}, {by}{apart}{rows_of}"
         return out.reading(len(data))
 
 
@@ -230,7 +182,7 @@ class _Columns:
     """A table: access to its rows, and the roles of its columns (places in a row).
 
     ``when``: the time; ``run``: what names the run, None without; ``numbers``: name and unit of each column that has a
-    number anywhere; ``attributes``: the others; ``widest``: fields of the longest row.
+    number anywhere; ``attributes``: the others; ``widest``: fields of the longest row; ``times``: the different times in ms.
     """
 
     source: Source
@@ -242,23 +194,38 @@ class _Columns:
     numbers: dict[int, tuple[str, str]]
     attributes: list[int]
     widest: int
+    times: tuple[int, ...] = ()
+
+    def gap_s(self) -> float | None:
+        """Return the median gap between the rows' different times in seconds; None with one time."""
+        gaps = sorted(after - before for before, after in pairwise(self.times))
+        return gaps[len(gaps) // 2] / 1000 if gaps else None
 
     @classmethod
     def of(cls, source: Source, text: str, separator: str, header: list[str]) -> _Columns:
         """Find the columns that hold numbers in any row."""
         place = {name.lower(): at for at, name in reversed(list(enumerate(header)))}
         when = _time_column(header) or 0
-        run = next((place[name] for name in _RUNS if name in place), None)
-        others = [at for at in range(len(header)) if at not in (when, run)]
-        made, widest = cls(source, text, separator, header, when, run, {}, others, 0), 0
+        others = [at for at in range(len(header)) if at != when]
+        made, widest = cls(source, text, separator, header, when, None, {}, others, 0), 0
+        names: dict[int, set[str]] = {place[name]: set() for name in _RUNS if name in place}
+        times = set()
         for _, row in made.rows([]):
             widest = max(widest, len(row))
+            times.add(parse_time(row[when]) if when < len(row) else None)
+            for at, found_names in names.items():
+                if at < len(row) and len(found_names) < 2:
+                    found_names.add(row[at].strip())
             # Skip columns already known to hold numbers, and those beyond the end of a short row.
             fitting = others[: bisect_left(others, len(row))]
             found = [at for at in fitting if at not in made.numbers and plain_number(row[at]) is not None]
             made.numbers.update((at, _column(header[at])) for at in found)
-        made.attributes[:] = [at for at in others if at not in made.numbers]
-        return replace(made, widest=widest)
+        run = next((at for at, found_names in names.items() if len(found_names) > 1), None)
+        made.numbers.pop(-1 if run is None else run, None)
+        made.attributes[:] = [at for at in others if at not in made.numbers and at != run]
+        return replace(
+            made, widest=widest, run=run, times=tuple(sorted(moment for moment in times if moment is not None))
+        )
 
     def rows(self, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
         """Yield line and cells of each row below the header that is not blank."""

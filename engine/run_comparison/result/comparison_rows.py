@@ -20,7 +20,7 @@ from engine.run_comparison.insight.statistical import Evidence, as_ratio, gather
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import benchmark_tool, published
 from engine.run_comparison.perf_tests.benchmark_tool import BenchmarkKey
-from engine.run_comparison.reading.series import Direction, Series
+from engine.run_comparison.reading.series import REQUEST, Direction, Series
 from engine.run_comparison.runs.measurements import Floats, Ints, Measurements, MetricKey, directions_of, own_name
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Pool, Samples, UnitAwarePool
@@ -328,7 +328,14 @@ def statistical_comparison(
     progress: Callable[[float, str], None],
 ) -> Comparison:
     """Compare by tests, intervals, resampling of whole runs and change points."""
-    part = np.array([not parameters.kinds or key.kind in parameters.kinds for key in pooled.keys], dtype=bool)
+    several = min(len(sides.left), len(sides.right)) > 1
+    part = np.array(
+        [
+            (not parameters.kinds or key.kind in parameters.kinds) and not (several and key.bucket == REQUEST)
+            for key in pooled.keys
+        ],
+        dtype=bool,
+    )
     progress(0.2, "tests and intervals")
     evidence = memo.value(
         "evidence", (pooled, parameters.alpha), lambda: gather(pooled.samples, parameters.alpha, check)

@@ -1,4 +1,4 @@
-"""Build the result: tables, summary, headline, notes, findings and their JUnit test cases, gauges for Prometheus."""
+"""Build the result: tables, summary, headline, notes, findings, gauges for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import polars as pl
 
 from engine.core.reading import Problem
 from engine.core.view import LEVELS, Finding, Headline, Inputs, Level, Result, Trend
-from engine.output.export import at_least
 from engine.output.exposition import Gauge
-from engine.output.junit import Case, Suite
 from engine.run_comparison.insight import change_points, statistical
 from engine.run_comparison.insight.statistical import (
     DIFFERENT_METRICS,
@@ -34,6 +32,8 @@ from engine.run_comparison.runs.selection import Sides, counts_as_finished, in_w
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
 from engine.run_comparison.words import change_text, side_names, size_text, title_of
 
+MOST_NOTES = 5
+"""Most notes of single files that are shown."""
 MAX_FINDINGS = 200
 """Most regressions, and most improvements, with a finding of their own; the rest share one."""
 
@@ -184,45 +184,6 @@ def _sentence(row: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     return f"{text} ({summary['left_name']} → {summary['right_name']}{tested})"
 
 
-def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
-    """Return one case for the comparison and one per metric.
-
-    The overall verdict and regressions fail exactly if they make ``check`` fail at level ``failing``. Missing and undecided
-    metrics are skipped; improvements pass.
-    """
-    summary = result.summary
-    failed = at_least(result.findings, failing)
-    gates = {finding.row[1]: finding for finding in failed if finding.row is not None}
-    overall = next(finding for finding in result.findings if finding.subject == "comparison")
-    group, name = "run-comparison", "whole comparison"
-    if overall in failed:
-        cases = [Case(group, name, "failure", overall.text, overall.level)]
-    else:
-        cases = [Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)]
-    level = level_of(summary, parameters)
-    worse_fails = bool(at_least((overall.__class__(level, "", ""),), failing))
-    for row in (
-        result.tables["metrics"].select(*METRICS.key, "verdict", "pooled", "regression", "muted").iter_rows(named=True)
-    ):
-        if row["pooled"]:
-            continue
-        group, finding = (
-            f"run-comparison.{row['test'] or 'metrics'}",
-            gates.get(tuple(row[name] for name in METRICS.key)),
-        )
-        name = title_of(row)
-        if finding is not None or (row["regression"] and worse_fails):
-            cases.append(
-                Case(group, name, "failure", finding.text if finding else "worse", finding.level if finding else level)
-            )
-        elif row["muted"] or row["verdict"] in ("missing", "undecided"):
-            cases.append(Case(group, name, "skipped", "muted" if row["muted"] else row["verdict"]))
-        else:
-            cases.append(Case(group, name))
-    properties = {key: str(value) for key, value in summary.items() if value is not None}
-    return Suite("run-comparison", tuple(cases), properties, " ".join(result.notes))
-
-
 def build_result(
     inputs: Inputs,
     parameters: ComparisonParameters,
@@ -248,7 +209,7 @@ def build_result(
     summary = _summary(tables, parameters, sides, runs, comparison)
     summary["review"] = review_line(summary, metrics, parameters)
     begun = [(run.started_ms, run.name) for run in (*sides.left, *sides.right) if run.started_ms is not None]
-    notes = [note for note in (sides.note, runs.left_out) if note]
+    notes = [note for note in (sides.note, runs.left_out, *runs.notes[:MOST_NOTES]) if note]
     notes += [
         _selection_note(parameters, sides, runs, (summary["left_name"], summary["right_name"])),
         *comparison.notes,

@@ -16,8 +16,9 @@ GENERIC = frozenset(
 
 _ENDING = re.compile(r"\.(?:json|txt|csv|tsv|log|out|stdout|bench|xml)$", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
+_CRITERION = re.compile(r"(?:/target)?/criterion/")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_FOLDER_KINDS = frozenset({"clusterloader-report", "run-metadata", "build-log"})
+_FOLDER_KINDS = frozenset({"clusterloader-report", "run-metadata", "build-log", "criterion"})
 """Kinds of file of which a run has several; a file of another kind can itself be a run."""
 
 
@@ -63,11 +64,15 @@ def place_files(files: Mapping[int, FileInfo]) -> dict[int, Place]:
     """
     by_folder: dict[tuple[str, int], list[int]] = defaultdict(list)
     for file, info in files.items():
-        by_folder[info.path.rpartition("/")[0], info.label.count("/")].append(file)
+        above, depth = info.path.rpartition("/")[0], info.label.count("/")
+        if info.kind == "criterion" and (begin := _CRITERION.search(above)):
+            depth -= above.count("/", begin.start())  # its folders are named by benchmarks and their parameters
+            above = above[: begin.start()]
+        by_folder[above, depth].append(file)
     folders: dict[_Folder, list[int]] = {}
     marked: set[tuple[str, ...]] = set()
-    for (_, depth), inside in by_folder.items():
-        parts = path_parts(files[inside[0]].path)[:-1]
+    for (whole, depth), inside in by_folder.items():
+        parts = path_parts(whole)
         folders[_Folder(parts, len(parts) - depth)] = inside
         if any(files[file].kind == "run-metadata" for file in inside):
             marked.add(parts)

@@ -112,13 +112,14 @@ class Run:
 @dataclass(frozen=True, eq=False)
 class Runs:
     """All runs by job, newest first. ``directions``: statements of their files; ``left_out``: number of older runs that were
-    left out, and why."""
+    left out, and why; ``notes``: what readers decided about their files."""
 
     runs: tuple[Run, ...]
     directions: tuple[Direction, ...]
     bad_names: tuple[Problem, ...]
     places: Mapping[int, Place]
     left_out: str = ""
+    notes: tuple[str, ...] = ()
     jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)
     """Runs by job path."""
 
@@ -193,7 +194,8 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo, most: int,
     runs = sorted(newest, key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
     stated = {fact.result for of_file in facts.values() for fact in of_file if fact.name == "direction" and fact.result}
     directions = tuple(Direction.unpack(text) for text in sorted(stated))
-    return Runs(tuple(runs), directions, _bad_names(runs), places, left_out)
+    notes = tuple(sorted(fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "note"))
+    return Runs(tuple(runs), directions, _bad_names(runs), places, left_out, notes)
 
 
 def _ages(runs: Iterable[Run]) -> dict[RunKey, int]:
@@ -244,7 +246,7 @@ def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact,
 def _runs_of_file(place: Place, chunks: tuple[Chunk, ...], facts: tuple[Fact, ...]) -> dict[RunKey, None]:
     """Return the runs that a file belongs to: the run of its folder, or those named in the file."""
     keys = {_run_of_chunk(place, chunk): None for chunk in chunks}
-    about_run = any(fact.name != "direction" for fact in facts)
+    about_run = any(fact.name not in ("direction", "note") for fact in facts)
     if about_run or not any(chunk.run is not None for chunk in chunks):
         keys[place.job, place.run] = None
     return keys

@@ -1,0 +1,335 @@
+"""Declare benchmark frameworks: Google Benchmark, criterion, libtest, BenchmarkDotNet, Catch2, asv, gungraun, and the formats of
+github-action-benchmark and Bencher."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import product
+from pathlib import PurePosixPath
+from typing import Any
+
+from engine.core.reading import Document, FileKind, Reading, Source, from_first_character
+from engine.core.tables import Table
+from engine.formats.delimited import records
+from engine.run_comparison.reading.frames import JsonReport, Line, TextReport, at, each
+from engine.run_comparison.reading.series import (
+    BadShape,
+    Collected,
+    Series,
+    as_list,
+    as_object,
+    as_text,
+    epoch_ms,
+    float_or_none,
+    time_ms,
+)
+from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+
+# -- Google Benchmark --------------------------------------------------------------------------------------------------
+
+_GOOGLE = frozenset(
+    {
+        "family_index",
+        "per_family_instance_index",
+        "repetitions",
+        "repetition_index",
+        "threads",
+        "iterations",
+        "real_time",
+    }
+    | {"cpu_time", "bytes_per_second", "items_per_second", "big_o", "rms", "cpu_coefficient", "real_coefficient"}
+)
+"""Numbers of an entry that are no counters of the user."""
+_UNITS = ("ns", "us", "ms", "s")
+_AGGREGATES = ("mean", "median")
+_OTHERS = ("stddev", "cv", "BigO", "RMS", "min", "max")
+
+
+def _google_entries(out: Collected, kind: str, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Take repetitions; their mean and median only where the repetitions are not there."""
+    listed = [entry for entry in entries if not _google_failed(out, entry)]
+    repeated = {
+        as_text(entry.get("run_name") or entry.get("name")) for entry in listed if not entry.get("aggregate_name")
+    }
+    for entry in listed:
+        name, aggregate = as_text(entry.get("run_name") or entry.get("name")), as_text(entry.get("aggregate_name"))
+        if aggregate and (name in repeated or aggregate not in _AGGREGATES):
+            continue
+        base = Series(kind, "", name, bucket=aggregate or "value")
+        for quantity in ("real_time", "cpu_time"):
+            if quantity in entry:
+                unit = as_text(entry.get("time_unit")) or "ns"
+                out.add(base._replace(resource=quantity, unit=unit), entry[quantity])
+        for quantity, unit in (("items_per_second", "items/s"), ("bytes_per_second", "bytes/s")):
+            if entry.get(quantity):
+                out.add(base._replace(resource=quantity, unit=unit), entry[quantity])
+        for quantity, value in entry.items():
+            # A whole number is a parameter more often than a measurement.
+            if quantity not in _GOOGLE and isinstance(value, float) and not value.is_integer():
+                unit = "1/s" if re.search("per_?sec|/s$|rate", quantity, re.IGNORECASE) else ""
+                out.add(base._replace(resource=quantity, unit=unit), value)
+
+
+def _google_failed(out: Collected, entry: Mapping[str, Any]) -> bool:
+    failed = entry.get("error_occurred") in (True, "true") or bool(entry.get("skipped"))
+    if failed:
+        why = as_text(entry.get("error_message") or entry.get("skip_message"))
+        out.problem("failed-benchmark", f"{as_text(entry.get('name'))}: {why or 'it did not run'}")
+    return failed
+
+
+def _google(out: Collected, document: Any) -> None:
+    report = as_object(document, "the document")
+    out.report_ms = time_ms(at(report, "context.date"))
+    entries = as_list(report.get("benchmarks"), "benchmarks")
+    _google_entries(out, "google-benchmark", (as_object(entry, "a benchmark") for entry in entries))
+
+
+class GoogleCsv(Document):
+    """Google Benchmark's table, also below the context that it prints to the terminal."""
+
+    id = "google-benchmark-csv"
+    title = "Google Benchmark --benchmark_format=csv"
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    _header = re.compile(rb"^name,iterations,real_time,cpu_time,time_unit,", re.MULTILINE)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the header within the first 8 KB."""
+        return bool(self._header.search(head))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read every complete row."""
+        out, begin = Collected(source), self._header.search(data)
+        rows = records(source, data[begin.start() if begin else len(data) :], out.problems, False)
+        listed = (row for _, row in rows if row is not None and row["time_unit"] in _UNITS)
+        whole = (row for row in listed if "\n" not in row["name"])  # a quote that a killed run left open
+        _google_entries(out, "google-benchmark", _google_rows(whole))
+        if final and data.rpartition(b"\n")[2].strip():
+            out.problem("cut-file", "the last line has no end and is left out", line=data.count(b"\n") + 1)
+        if final and not out.series and not out.problems:
+            out.problem("no-values", "the table holds no result")
+        return out.reading(len(data))
+
+
+def _google_rows(rows: Iterable[dict[str, str]]) -> Iterable[dict[str, Any]]:
+    """Return rows in the shape of the JSON entries: numbers, and the aggregate apart from the name."""
+    for row in rows:
+        entry: dict[str, Any] = {key: value for key, value in row.items() if value}
+        for key in ("real_time", "cpu_time", "bytes_per_second", "items_per_second"):
+            if key in entry:
+                entry[key] = float_or_none(entry[key])
+        base, _, end = as_text(entry.get("name")).rpartition("_")
+        if base and end in (*_AGGREGATES, *_OTHERS):
+            entry |= {"run_name": base, "aggregate_name": end}
+        yield entry
+
+
+# -- criterion ---------------------------------------------------------------------------------------------------------
+
+
+class CriterionFolder(JsonReport):
+    """criterion's folder of a benchmark: ``new`` is the run; ``base`` is an earlier one, and other names are saved ones."""
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the samples of the run itself, or its estimate where they are missing."""
+        parts = PurePosixPath(source.path).parts
+        if ("criterion" in parts and parts[-2] != "new") or (parts[-1] != "sample.json" and _has_samples(source.path)):
+            return Collected(source).reading(len(data))
+        return super().read(source, data, state, final)
+
+
+def _criterion(out: Collected, document: Any) -> None:
+    """Take times per iteration in ns."""
+    parts = PurePosixPath(out.source.path).parts
+    begin = max((place for place, part in enumerate(parts) if part == "criterion"), default=-1)
+    base = Series("criterion", "", "/".join(parts[begin + 1 : -2] if begin >= 0 else parts[-3:-2]), "time", unit="ns")
+    report = as_object(document, "the document")
+    if "times" not in report:
+        bucket = "slope" if report.get("slope") else "mean"
+        out.add(base._replace(bucket=bucket), at(report, f"{bucket}.point_estimate"))
+        return
+    for time, count in zip(as_list(report["times"], "times"), as_list(report.get("iters"), "iters"), strict=False):
+        if isinstance(time, (int, float)) and isinstance(count, (int, float)) and count > 0:
+            out.add(base._replace(bucket="sample"), time / count)
+        else:
+            out.problem("bad-value", f"{base.verb}: a time or count is no number above 0")
+
+
+def _has_samples(path: str) -> bool:
+    from pathlib import Path
+
+    return Path(path).with_name("sample.json").exists()
+
+
+# -- JSON of other frameworks ------------------------------------------------------------------------------------------
+
+
+def _dotnet(out: Collected, document: Any) -> None:
+    for entry in as_list(as_object(document, "the document").get("Benchmarks"), "Benchmarks"):
+        benchmark = as_object(entry, "a benchmark")
+        name = (
+            as_text(benchmark.get("FullName")) or f"{as_text(benchmark.get('Type'))}.{as_text(benchmark.get('Method'))}"
+        )
+        labels = as_text(benchmark.get("Parameters"))
+        base = Series("benchmarkdotnet", "", name, "time", metric="" if labels in name else labels, unit="ns")
+        values = at(benchmark, "Statistics.OriginalValues")
+        if isinstance(values, list) and values:
+            for value in values:
+                out.add(base._replace(bucket="value"), value)
+        else:
+            bucket = "Median" if at(benchmark, "Statistics.Median") is not None else "Mean"
+            value = at(benchmark, f"Statistics.{bucket}")
+            if value is None:
+                out.problem("failed-benchmark", f"{name}: it has no statistics")
+                continue
+            out.add(base._replace(bucket=bucket.lower()), value)
+        allocated = at(benchmark, "Memory.BytesAllocatedPerOperation")
+        if allocated is not None:
+            out.add(base._replace(resource="allocated memory", bucket="value", unit="bytes"), allocated)
+
+
+_ASV = {
+    "time": ("time", "s"), "timeraw": ("time", "s"), "mem": ("memory", "bytes"), "peakmem": ("peak memory", "bytes"),
+}  # fmt: skip
+"""Quantity and unit by the first word of a benchmark's function."""
+
+
+def _asv(out: Collected, document: Any) -> None:
+    report = as_object(document, "the document")
+    out.report_ms = epoch_ms(report.get("date"), 1.0)
+    columns = as_list(report.get("result_columns"), "result_columns")
+    for name, row in as_object(report.get("results"), "results").items():
+        fields = dict(zip(map(as_text, columns), row, strict=False)) if isinstance(row, list) else {"result": row}
+        values, params = fields.get("result"), fields.get("params") or []
+        quantity, unit = _ASV.get(name.rpartition(".")[2].partition("_")[0], ("", ""))
+        every = product(*params) if all(isinstance(each, list) for each in params) else ()
+        for value, chosen in zip(values if isinstance(values, list) else (), every, strict=False):
+            label = f"({', '.join(map(as_text, chosen))})" if chosen else ""
+            if isinstance(value, (int, float)) and value == value:  # null and NaN: it failed or was skipped
+                out.add(Series("asv", "", f"{name}{label}", quantity, bucket="value", unit=unit), value)
+
+
+def _smaller_or_bigger(out: Collected, document: Any) -> None:
+    for entry in as_list(document, "the document"):
+        benchmark = as_object(entry, "a benchmark")
+        value = benchmark.get("value")
+        value = float_or_none(value) if isinstance(value, str) else value
+        unit = as_text(benchmark.get("unit"))
+        out.add(Series("github-action-benchmark", "", as_text(benchmark.get("name")), bucket="value", unit=unit), value)
+
+
+_MEASURES = {"latency": "ns", "throughput": "operations/s", "build-time": "s", "file-size": "bytes"}
+
+
+def _bencher(out: Collected, document: Any) -> None:
+    for name, measures in as_object(document, "the document").items():
+        for measure, metric in as_object(measures, name).items():
+            value = as_object(metric, measure).get("value")
+            out.add(Series("bencher", "", name, measure, bucket="value", unit=_MEASURES.get(measure, "")), value)
+
+
+class BencherMetrics(JsonReport):
+    """Bencher's metric format: benchmark, measure, value."""
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the nesting of the first benchmark."""
+        return bool(_BENCHER.match(from_first_character(head)))
+
+
+_BENCHER = re.compile(
+    rb'\{\s{0,40}"[^"\\]{1,400}":\s{0,40}\{\s{0,40}"[^"\\]{1,200}":\s{0,40}\{\s{0,40}"(?:lower_|upper_)?value":'
+)
+
+
+class ActionHistory(JsonReport):
+    """github-action-benchmark's data.js: a JSON document behind an assignment."""
+
+    closes = False
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the assignment."""
+        return head.lstrip().startswith(b"window.BENCHMARK_DATA")
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the object between the outer braces."""
+        begin, end = data.find(b"{"), data.rfind(b"}") + 1
+        reading = super().read(source, data[begin:end] if 0 <= begin < end else data, state, final)
+        reading.consumed = len(data)
+        return reading
+
+
+def _history(out: Collected, document: Any) -> None:
+    """Take the values of each commit: a run each."""
+    for suite, entries in as_object(as_object(document, "the document").get("entries"), "entries").items():
+        each(out, "github-action-history", as_list(entries, suite), partial(_commit, out, suite))
+
+
+def _commit(out: Collected, suite: str, entry: Any) -> None:
+    moment, run = epoch_ms(at(entry, "date"), 1.0), as_text(at(entry, "commit.id"))
+    if moment is None or not run:
+        raise BadShape(f"{suite}: an entry has no commit or date")
+    for bench in as_list(at(entry, "benches"), "benches"):
+        value, unit, name = float_or_none(at(bench, "value")), as_text(at(bench, "unit")), as_text(at(bench, "name"))
+        if at(entry, "tool") == "customBiggerIsBetter":
+            out.direct("github-action-history", "verb", name, "higher")
+        if value is None:
+            out.problem("bad-value", f"{name}: no finite number")
+        else:
+            series = Series("github-action-history", suite, name, bucket="value", unit=unit)
+            out.add_of_run(series.pack(), value, run, moment)
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+_T = r"(?P<value>[0-9][0-9.,]{0,30}) (?P<unit>ps|ns|us|µs|μs|ms|s)"
+_BENCH = r"test (?P<name>.{1,300}?) {1,8}\.\.\. bench: {1,20}(?P<value>[0-9][0-9.,]{0,30})"
+_COUNT = r": {1,60}(?P<value>[0-9]{1,18})(?:[|]| {1,3}\(|$)"
+_NAME = r"(?P<name>[^\s].{0,300}?)"
+TEXTS = (
+    TextReport("criterion-text", "criterion's text (cargo bench)", re.compile(
+        r".{0,300}time: {3}\[[0-9.]{1,30} [^ ]{1,3} [0-9.]"
+    ), (
+        Line(re.compile(r" {0,60}change:")),
+        Line(re.compile(rf"{_NAME} {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
+        Line(re.compile(rf" {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
+        Line(re.compile(r"(?P<name>[^\s:\[\]]{1,300}(?: [^\s:\[\]]{1,100}){0,20})$")),
+    ), repeat=True),
+    TextReport("libtest", "libtest's lines (cargo bench)", re.compile(r"test .{1,300} \.\.\. bench: "), (
+        Line(re.compile(rf"{_BENCH} (?P<unit>ns|us|ms|s)/iter"), "time", "value"),
+        Line(re.compile(rf"{_BENCH} cycles/iter"), "cycles", "value", "cycles"),
+        Line(re.compile(rf"{_BENCH} MS/s"), "rate", "value", "MS/s"),
+    ), repeat=True),
+    TextReport("gungraun", "gungraun and iai-callgrind", re.compile(r" {2}Instructions: {1,40}[0-9]"), (
+        Line(re.compile(r"(?P<name>[A-Za-z_]\w{0,99}::.{1,300})$")),
+        Line(re.compile(rf" {{1,8}}Instructions{_COUNT}"), "instructions", "value", "count"),
+        Line(re.compile(rf" {{1,8}}RAM (?:Hits|Accesses){_COUNT}"), "RAM hits", "value", "count"),
+        Line(re.compile(rf" {{1,8}}Estimated Cycles{_COUNT}"), "estimated cycles", "value", "count"),
+    )),
+    TextReport("catch2-text", "Catch2's console", re.compile(r"benchmark name {1,60}samples "), (
+        Line(re.compile(r"(?P<name>[^\s].{0,200}?) {2,80}[0-9]{1,12} {1,40}[0-9]{1,15} {1,40}[0-9.]{1,20} [nmuµμ]?s ?$")),
+        Line(re.compile(rf" {{8,80}}{_T} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} ?$"),
+             "time", "mean"),
+    )),
+)  # fmt: skip
+
+READERS: tuple[FileKind, ...] = (
+    JsonReport("google-benchmark", "Google Benchmark JSON", ((b'"context"', b'"num_cpus"', b'"caches"'),), _google),
+    GoogleCsv(),
+    CriterionFolder(
+        "criterion", "criterion's target/criterion/BENCHMARK/new/sample.json",
+        ((b'"sampling_mode"', b'"iters"'), (b'"confidence_interval"', b'"median_abs_dev"')), _criterion,
+    ),
+    JsonReport("benchmarkdotnet", "BenchmarkDotNet JSON", ((b'"HostEnvironmentInfo"', b'"BenchmarkDotNetVersion"'),), _dotnet),
+    JsonReport("asv", "airspeed velocity: results/MACHINE/COMMIT-ENV.json", ((b'"result_columns"', b'"commit_hash"'),), _asv),
+    JsonReport(
+        "github-action-benchmark", "github-action-benchmark: list of name, unit, value",
+        ((b'"name":', b'"unit":', b'"value":'),), _smaller_or_bigger,
+    ),
+    BencherMetrics("bencher", "Bencher metric format (JSON)", (), _bencher),
+    ActionHistory("github-action-history", "github-action-benchmark's data.js (one run per commit)", (), _history),
+    *TEXTS,
+)  # fmt: skip
+"""Every reader of this module."""

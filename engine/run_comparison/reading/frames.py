@@ -1,0 +1,298 @@
+"""The frames on which formats are declared: a JSON report, a text report, and a log of requests."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from engine.core.reading import Document, Reading, Source, decode, from_first_character, whole_lines
+from engine.core.tables import Table
+from engine.run_comparison.reading.series import REQUEST, BadShape, Collected, Series, float_or_none, load_document
+from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+
+T = TypeVar("T")
+
+PERCENTILES = {"50": "Perc50", "75": "Perc75", "90": "Perc90", "95": "Perc95", "99": "Perc99", "99.9": "Perc99.9"}
+"""Percentiles that are taken, and their buckets."""
+_MS = {
+    "ps": 1e-9,
+    "ns": 1e-6,
+    "us": 1e-3,
+    "µs": 1e-3,
+    "μs": 1e-3,
+    "ms": 1.0,
+    "s": 1e3,
+    "secs": 1e3,
+    "m": 6e4,
+    "h": 3.6e6,
+}
+_MANY = {"k": 1e3, "M": 1e6, "G": 1e9}
+
+
+class JsonReport(Document):
+    """A declared tool that writes one JSON document: its head holds all marks of one of ``marks``, written without blanks;
+    ``take`` adds the values of a parsed document, and may raise BadShape. Cut files and wrong shapes become problems."""
+
+    closes = True
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def __init__(
+        self, id: str, title: str, marks: Sequence[Sequence[bytes]], take: Callable[[Collected, Any], None]
+    ) -> None:
+        self.id = id
+        self.title = title
+        self.marks = tuple(mark.decode().lower() for mark in marks[0]) if marks else ()
+        self._marks = marks
+        self._take = take
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise a JSON object or list with the tool's marks, but no page or source that quotes one."""
+        dense = b"".join(from_first_character(head).split())
+        return dense[:1] in (b"{", b"[") and any(all(mark in dense for mark in marks) for marks in self._marks)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the whole document; parts of another shape become problems."""
+        out = Collected(source)
+        document, parsed = load_document(out, data)
+        if not parsed:
+            return out.reading(len(data), complete=False)
+        try:
+            self._take(out, document)
+        except BadShape as error:
+            out.problem("bad-shape", f"{self.id}: {error}")
+        if not out.series and not out.problems:
+            out.problem("no-values", "the document holds no values")
+        return out.reading(len(data))
+
+
+def each(out: Collected, kind: str, entries: Iterable[T], take: Callable[[T], None]) -> None:
+    """Call ``take`` for each entry; entries of another shape become problems."""
+    for entry in entries:
+        try:
+            take(entry)
+        except BadShape as error:
+            out.problem("bad-shape", f"{kind}: {error}")
+
+
+class Taken(NamedTuple):
+    """A number to take: where it stands (keys joined by dots), the quantity, the statistic and the unit as written."""
+
+    path: str
+    quantity: str
+    bucket: str
+    unit: str
+
+
+def at(entry: Any, path: str) -> Any:
+    """Return what stands at ``path`` in nested objects, None if nothing does."""
+    for key in path.split("."):
+        entry = entry.get(key) if isinstance(entry, dict) else None
+    return entry
+
+
+def take_all(out: Collected, base: Series, entry: Any, wanted: Iterable[Taken]) -> None:
+    """Add each number of ``wanted`` that ``entry`` has. A missing key belongs to another version of the tool."""
+    for path, quantity, bucket, unit in wanted:
+        value = at(entry, path)
+        if value is not None:
+            out.add(base._replace(resource=quantity, bucket=bucket, unit=unit), value)
+
+
+def take_success(out: Collected, base: Series, good: float, of: float) -> bool:
+    """Add the share of successes, if anything was asked. Returns whether any succeeded: a refused request is no fast one."""
+    if of > 0:
+        out.direct(base.kind, "unit", "share", "higher")
+        out.add(base._replace(resource="success", bucket="value", unit="share"), max(min(good / of, 1.0), 0.0))
+    return good > 0 or of <= 0
+
+
+class Line(NamedTuple):
+    """A kind of line of a text report. Groups of ``pattern``: ``value`` (with ``unit`` if the tool chooses it), ``p`` (the
+    percentile), ``name`` (of what follows, or what is measured); ``code`` counts answers by status.
+
+    ``bucket`` "requests" and "failed" are counts behind the share of successes, "passed" is VALID or not. ``always``: no
+    whole report lacks it.
+    """
+
+    pattern: re.Pattern[str]
+    quantity: str = ""
+    bucket: str = ""
+    unit: str = ""
+    always: bool = False
+
+
+class TextReport(Document):
+    """A declared text tool: its reports begin with ``begin``, and ``lines`` say what to take.
+
+    If some lines are ``always`` there, a file may hold several reports, one behind the other; each that is whole counts. The
+    first value of a series counts (wrk2 prints a second, uncorrected distribution), all of them if names ``repeat``.
+    ``work``: what is measured until a line names it.
+    """
+
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def __init__(
+        self,
+        id: str,
+        title: str,
+        begin: re.Pattern[str],
+        lines: Sequence[Line],
+        work: str = "request",
+        repeat: bool = False,
+    ) -> None:
+        self.id = id
+        self.title = title
+        self._begin = begin
+        self._lines = lines
+        self._always = [line for line in lines if line.always]
+        self._work = work
+        self._repeat = repeat
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the tool's own words at the beginning of a line."""
+        if name.endswith((".json", ".csv", ".xml", ".py", ".md", ".rs", ".go")) or name == "build-log.txt":
+            return False
+        text = decode(head)
+        begins = (match.start() for match in self._begin.finditer(text))
+        return any(begin == 0 or text[begin - 1] == "\n" for begin in begins)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read every complete line; half a line may hold half a number."""
+        out = Collected(source)
+        text = decode(whole_lines(data, final=False))
+        if final and data.rpartition(b"\n")[2].strip():
+            out.problem("cut-file", "the last line has no end and is left out", line=text.count("\n") + 1)
+        text = _COLOUR.sub("", text)
+        begins = [match.start() for match in self._begin.finditer(text)] if self._always else [0]
+        line = 1 + text.count("\n", 0, begins[0] if begins else 0)
+        for begin, end in pairwise([*begins, len(text)]):
+            report = text[begin : text.rfind("\n", begin, end) + 1]  # a killed run ends where the next one begins
+            found = _Found(self.id, self._work, self._repeat)
+            seen = [
+                rule
+                for number, each in enumerate(report.split("\n"), line)
+                if (rule := self._line(out, found, each, number))
+            ]
+            missing = [rule for rule in self._always if rule not in seen]
+            if not missing:
+                found.finish(out)
+            elif final or end < len(text):
+                lacks = " or ".join(f"{rule.quantity} {rule.bucket}".strip() for rule in missing)
+                out.problem("cut-file", f"the run has no {lacks} and is left out", line=line)
+            line += text.count("\n", begin, end)
+        if final and not out.series and not out.problems:
+            out.problem("no-values", "the file holds no result")
+        return out.reading(len(data), complete=bool(out.series))
+
+    def _line(self, out: Collected, found: _Found, text: str, number: int) -> Line | None:
+        """Take one line. Returns the rule that it matched."""
+        for rule in self._lines:
+            match = rule.pattern.match(text)
+            if match is not None:
+                found.take(out, rule, match.groupdict(), number)
+                return rule
+        return None
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the lines of a text report gave: the work of the lines that follow, values by series, requests and failures."""
+
+    kind: str
+    work: str
+    repeat: bool
+    values: dict[Series, list[tuple[float, int]]] = field(default_factory=dict)
+    counts: dict[str, float] = field(default_factory=lambda: {"requests": 0.0, "failed": 0.0})
+
+    def take(self, out: Collected, rule: Line, groups: Mapping[str, str | None], line: int) -> None:
+        """Take one line that matched ``rule``."""
+        self.work = (groups.get("name") or self.work).strip()
+        text = (groups.get("value") or "").replace(",", "")
+        if rule.bucket == "passed":
+            out.end(text == "VALID")
+            return
+        value = float_or_none(text.rstrip("kMG"))
+        if value is None:
+            if text:
+                out.problem("bad-value", f"{text[:40]} is not a number", line=line)
+            return
+        if groups.get("code"):
+            self.counts["failed"] += value if (groups["code"] or "")[0] not in "23" else 0.0
+            self.counts["requests"] += value
+        elif rule.bucket in self.counts:
+            self.counts[rule.bucket] += value
+        else:
+            value *= _MANY.get(text[-1], 1.0)
+            unit = groups.get("unit") or rule.unit
+            if unit in _MS:
+                value *= _MS[unit]
+                unit = "ms"
+            bucket = f"Perc{groups['p']}" if groups.get("p") else rule.bucket
+            values = self.values.setdefault(
+                Series(self.kind, "", self.work, rule.quantity, bucket=bucket, unit=unit), []
+            )
+            if self.repeat or not values:
+                values.append((value, line))
+
+    def finish(self, out: Collected) -> None:
+        """Add the values; only the share of successes if nothing succeeded."""
+        asked = self.counts["requests"]
+        good = take_success(out, Series(self.kind, "", self.work), asked - self.counts["failed"], asked)
+        for series, values in self.values.items() if good else ():
+            for value, line in values:
+                out.add(series, value, line=line)
+
+
+MOST_REQUESTS = 500
+"""Most requests of a label that are values of their own, too."""
+_STATISTICS = (("Perc50", 50), ("Perc90", 90), ("Perc95", 95), ("Perc99", 99), ("max", 100))
+
+
+@dataclass(slots=True)
+class Requests:
+    """Requests of one label: times of the successful ones in ms, all and failed ones, first start and last end in ms."""
+
+    times: array[float] = field(default_factory=lambda: array("d"))
+    count: int = 0
+    failed: int = 0
+    first_ms: float = float("inf")
+    last_ms: float = float("-inf")
+
+    def add(self, took_ms: float, start_ms: float | None, *, good: bool, count: int = 1, failed: int = 0) -> None:
+        """Add one row of a log; a row of several requests is one time."""
+        self.count += count
+        self.failed += failed if count > 1 else not good
+        if good:
+            self.times.append(took_ms)
+        if start_ms is not None:
+            self.first_ms = min(self.first_ms, start_ms)
+            self.last_ms = max(self.last_ms, start_ms + took_ms)
+
+
+def take_log(out: Collected, kind: str, labels: Mapping[str, Requests]) -> None:
+    """Add the statistics of a log of requests, one run: per label the share of successes, the times of the successful
+    requests, and requests per second over the span of the log (10 s and 100 requests at least: less is noise)."""
+    for label, requests in labels.items():
+        base = Series(kind, "", label, "latency", unit="ms")
+        good = take_success(out, base, requests.count - requests.failed, requests.count)
+        times = np.frombuffer(requests.times, dtype=np.float64)
+        if not good or not times.size:
+            continue
+        out.add(base._replace(bucket="mean"), float(times.mean()))
+        for bucket, share in _STATISTICS:
+            out.add(base._replace(bucket=bucket), float(np.percentile(times, share)))
+        span = (requests.last_ms - requests.first_ms) / 1000
+        if span >= 10 and requests.count >= 100:
+            rate = base._replace(resource="throughput", bucket="rate", unit="requests/s")
+            out.add(rate, requests.count / span)
+        for time in requests.times if times.size <= MOST_REQUESTS else ():
+            out.add(base._replace(bucket=REQUEST), time)

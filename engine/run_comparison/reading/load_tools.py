@@ -1,0 +1,464 @@
+"""Declare load generators: their JSON and text reports, tables of statistics and logs of requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError
+
+import msgspec
+import numpy as np
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import iterparse
+
+from engine.core.reading import HEAD, Document, FileKind, Reading, Source, whole_lines
+from engine.core.tables import Table
+from engine.formats.delimited import header_fields, records
+from engine.run_comparison.reading.frames import (
+    PERCENTILES,
+    JsonReport,
+    Line,
+    Requests,
+    Taken,
+    TextReport,
+    at,
+    take_all,
+    take_log,
+    take_success,
+)
+from engine.run_comparison.reading.series import (
+    Collected,
+    Series,
+    as_object,
+    as_text,
+    float_or_none,
+    time_ms,
+)
+from engine.run_comparison.reading.text_tools import parse_time
+from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+
+# -- JSON reports ------------------------------------------------------------------------------------------------------
+
+_VEGETA = (
+    *(Taken(f"latencies.{key}", "latency", key, "ns") for key in ("min", "mean", "max")),
+    *(Taken(f"latencies.{key}th", "latency", f"Perc{key}", "ns") for key in ("50", "90", "95", "99")),
+    Taken("throughput", "throughput", "rate", "requests/s"),
+)
+_OHA = (
+    Taken("summary.average", "latency", "mean", "s"), Taken("summary.fastest", "latency", "min", "s"),
+    Taken("summary.slowest", "latency", "max", "s"), Taken("summary.requestsPerSec", "throughput", "rate", "requests/s"),
+)  # fmt: skip
+_GHZ = (
+    Taken("average", "latency", "mean", "ns"), Taken("fastest", "latency", "min", "ns"),
+    Taken("slowest", "latency", "max", "ns"), Taken("rps", "throughput", "rate", "requests/s"),
+)  # fmt: skip
+_AUTOCANNON = (
+    *(Taken(f"latency.{key}", "latency", key, "ms") for key in ("mean", "min", "max")),
+    *(Taken(f"latency.p{key.replace('.', '_')}", "latency", bucket, "ms") for key, bucket in PERCENTILES.items()),
+    Taken("requests.mean", "throughput", "rate", "requests/s"),
+)
+_JMETER = (
+    *(Taken(f"{key}ResTime", "latency", key, "ms") for key in ("mean", "median", "min", "max")),
+    *(Taken(f"pct{at}ResTime", "latency", f"Perc{share}", "ms") for at, share in ((1, 90), (2, 95), (3, 99))),
+    Taken("throughput", "throughput", "rate", "requests/s"),
+)
+
+
+def _sum(counts: Any, keep: Callable[[str], bool] = lambda key: True) -> float:
+    """Return the sum of the counts in an object whose keys are to be kept."""
+    counts = counts if isinstance(counts, dict) else {}
+    return sum(value for key, value in counts.items() if keep(key) and isinstance(value, (int, float)))
+
+
+def _vegeta(out: Collected, document: Any) -> None:
+    report, base = as_object(document, "the document"), Series("vegeta", "", "request")
+    out.report_ms = time_ms(report.get("earliest"))
+    share, asked = report.get("success"), report.get("requests", 1)
+    if asked and (not isinstance(share, (int, float)) or take_success(out, base, share, 1)):
+        take_all(out, base, report, _VEGETA)
+
+
+def _oha(out: Collected, document: Any) -> None:
+    report, base = as_object(document, "the document"), Series("oha", "", "request")
+    codes = report.get("statusCodeDistribution")
+    errors = _sum(report.get("errorDistribution"), lambda key: key != "aborted due to deadline")
+    if not take_success(out, base, _sum(codes, lambda key: key[:1] in "23"), _sum(codes) + errors):
+        return
+    take_all(out, base, report, _OHA)
+    percentiles = report.get("latencyPercentilesSuccessful") or report.get("latencyPercentiles")
+    for key, bucket in PERCENTILES.items():
+        value = percentiles.get(f"p{key}") if isinstance(percentiles, dict) else None
+        if value is not None:
+            out.add(base._replace(resource="latency", bucket=bucket, unit="s"), value)
+
+
+def _ghz(out: Collected, document: Any) -> None:
+    report = as_object(document, "the document")
+    base = Series("ghz", "", as_text(at(report, "options.call")) or "request")
+    out.report_ms = time_ms(report.get("date"))
+    codes = report.get("statusCodeDistribution")
+    if not take_success(out, base, _sum(codes, lambda key: key == "OK"), _sum(codes)):
+        return
+    take_all(out, base, report, _GHZ)
+    for part in report.get("latencyDistribution") or ():
+        bucket = PERCENTILES.get(f"{float_or_none(at(part, 'percentage')) or 0:g}")
+        if bucket is not None:
+            out.add(base._replace(resource="latency", bucket=bucket, unit="ns"), at(part, "latency"))
+
+
+def _autocannon(out: Collected, document: Any) -> None:
+    report, base = as_object(document, "the document"), Series("autocannon", "", "request")
+    out.report_ms = time_ms(report.get("start"))
+    good = _sum(report, lambda key: key in ("2xx", "3xx"))
+    if take_success(out, base, good, good + _sum(report, lambda key: key in ("1xx", "4xx", "5xx", "errors"))):
+        take_all(out, base, report, _AUTOCANNON)
+
+
+def _jmeter(out: Collected, document: Any) -> None:
+    for label, entry in as_object(document, "the document").items():
+        base, asked = Series("jmeter-statistics", "", label), float_or_none(at(entry, "sampleCount")) or 0.0
+        if take_success(out, base, asked - (float_or_none(at(entry, "errorCount")) or 0.0), asked):
+            take_all(out, base, as_object(entry, label), _JMETER)
+
+
+REPORTS = (
+    JsonReport("vegeta", "vegeta report -type=json", ((b'"latencies"', b'"bytes_in"'),), _vegeta),
+    JsonReport("oha", "oha --output-format json", ((b'"successRate"', b'"requestsPerSec"'),), _oha),
+    JsonReport("ghz", "ghz --format json", ((b'"fastest"', b'"slowest"', b'"rps"', b'"average"'),), _ghz),
+    JsonReport("autocannon", "autocannon -j", ((b'"latency"', b'"p97_5"', b'"non2xx"'),), _autocannon),
+    JsonReport("jmeter-statistics", "JMeter's statistics.json", ((b'"transaction"', b'"pct1ResTime"'),), _jmeter),
+)
+
+# -- text reports ------------------------------------------------------------------------------------------------------
+
+_N = r"(?P<value>[0-9][0-9.,]{0,30}[kMG]?)"
+_T = r"(?P<value>[0-9][0-9.]{0,30}) ?(?P<unit>us|ms|secs|s|m|h)"
+_P = r"(?P<p>50|75|90|95|99|99\.9)"
+TEXTS = (
+    TextReport("wrk", "wrk and wrk2", re.compile(r"Running [0-9.]{1,9}[smh] test @ "), (
+        Line(re.compile(rf" {{1,8}}Latency {{1,12}}{_T} "), "latency", "mean", always=True),
+        Line(re.compile(rf" {{1,8}}{_P}(?:\.?0{{1,3}})?% {{1,12}}{_T}$"), "latency"),
+        Line(re.compile(rf" {{1,8}}{_N} requests in [0-9.]{{1,9}}[smh], "), "", "requests", always=True),
+        Line(re.compile(rf" {{1,8}}Non-2xx or 3xx responses: {_N}$"), "", "failed"),
+        Line(re.compile(rf"Requests/sec: {{1,12}}{_N}$"), "throughput", "rate", "requests/s", always=True),
+    )),
+    TextReport("hey", "hey", re.compile(r"Summary:\n {0,4}Total:[ \t]"), (
+        Line(re.compile(rf"\s{{1,8}}Average:\s{{1,8}}{_T}$"), "latency", "mean", always=True),
+        Line(re.compile(rf"\s{{1,8}}Fastest:\s{{1,8}}{_T}$"), "latency", "min", always=True),
+        Line(re.compile(rf"\s{{1,8}}Slowest:\s{{1,8}}{_T}$"), "latency", "max", always=True),
+        Line(re.compile(rf"\s{{1,8}}Requests/sec:\s{{1,8}}{_N}$"), "throughput", "rate", "requests/s", always=True),
+        Line(re.compile(rf"\s{{1,8}}{_P}% in {_T}$"), "latency"),
+        Line(re.compile(r"\s{1,8}\[(?P<code>[1-5][0-9]{2})\]\s{1,8}(?P<value>[0-9]{1,15}) responses")),
+        Line(re.compile(r"\s{1,8}\[(?P<value>[0-9]{1,15})\]\t(?P<code>[A-Z])")),
+    )),
+    TextReport("ab", "ab (ApacheBench)", re.compile(r"This is ApacheBench"), (
+        Line(re.compile(rf"Requests per second: {{1,8}}{_N} \["), "requests", "rate", "requests/s", always=True),
+        Line(re.compile(r"Time per request: {1,8}(?P<value>[0-9.]{1,30}) \[(?P<unit>ms)\] \(mean\)"),
+             "latency", "mean", always=True),
+        Line(re.compile(r" {1,4}(?P<p>50|75|90|95|99)% {1,12}(?P<value>[0-9]{1,15})$"), "latency", unit="ms"),
+        Line(re.compile(rf"Complete requests: {{1,12}}{_N}$"), "", "requests", always=True),
+        Line(re.compile(rf"Non-2xx responses: {{1,12}}{_N}$"), "", "failed"),
+    )),
+    TextReport("pgbench", "pgbench", re.compile(r"transaction type: "), (
+        Line(re.compile(rf"latency average = {_T}$"), "latency", "mean", always=True),
+        Line(re.compile(rf"tps = {_N} \((?:without initial|excluding)"), "transactions", "rate", "transactions/s", always=True),
+        Line(re.compile(r"(?P<name>SQL script [0-9]{1,4}: .{1,200})$")),
+        Line(re.compile(rf" - latency average = {_T}$"), "latency", "mean"),
+    ), work="transaction"),
+    TextReport("sysbench", "sysbench text", re.compile(r"sysbench [0-9]"), (
+        Line(re.compile(rf"\s{{1,8}}events(?: per second|/s \(eps\)):\s{{1,20}}{_N}$"), "events", "rate", "events/s"),
+        Line(re.compile(rf"\s{{1,8}}(?:total time|time elapsed):\s{{1,20}}{_T}$"), "total time", "value", always=True),
+        Line(re.compile(rf"\s{{1,20}}min:\s{{1,20}}{_N}$"), "latency", "min", "ms", always=True),
+        Line(re.compile(rf"\s{{1,20}}avg:\s{{1,20}}{_N}$"), "latency", "mean", "ms", always=True),
+        Line(re.compile(rf"\s{{1,20}}max:\s{{1,20}}{_N}$"), "latency", "max", "ms", always=True),
+        Line(re.compile(rf"\s{{1,20}}(?:(?P<p>[0-9]{{2}})th percentile:\s{{1,20}}{_N}$|percentile stats)"),
+             "latency", "", "ms", always=True),
+        Line(re.compile(r"\s{1,20}sum:\s"), "latency", "sum", always=True),
+    ), work="test"),
+    TextReport("mlperf", "MLPerf summary of LoadGen", re.compile(r"MLPerf Results Summary"), (
+        Line(re.compile(rf"Samples per second *: {_N}$"), "samples", "rate", "samples/s"),
+        Line(re.compile(rf"{_P}(?:\.?0{{1,2}})?(?:th)? percentile latency \(ns\) *: {_N}$"), "latency", unit="ns"),
+        Line(re.compile(rf"Mean latency \(ns\) *: {_N}$"), "latency", "mean", "ns"),
+        Line(re.compile(r"Result is : (?P<value>VALID|INVALID)$"), "result", "passed", always=True),
+    ), work="query"),
+)  # fmt: skip
+
+# -- tables and logs of requests ---------------------------------------------------------------------------------------
+
+_Rows = Iterator[tuple[int, dict[str, str] | None]]
+
+
+class DelimitedTool(Document):
+    """A declared table of another tool: ``columns`` that its header has, and what takes its rows as one run."""
+
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def __init__(
+        self, id: str, title: str, columns: tuple[set[str], ...], take: Callable[[Collected, str, _Rows], None]
+    ) -> None:
+        self.id = id
+        self.title = title
+        self._columns = columns
+        self._take = take
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the columns of the first line."""
+        found = set(header_fields(head))
+        return any(columns <= found for columns in self._columns)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read every complete row."""
+        out = Collected(source)
+        if final and data.rpartition(b"\n")[2].strip():
+            out.problem("cut-file", "the last line has no end and is left out", line=data.count(b"\n") + 1)
+        if self.recognise(source.name, data[:HEAD]):
+            self._take(out, self.id, records(source, data, out.problems, False))
+        if final and not out.series and not out.problems:
+            out.problem("no-values", "the table holds no result")
+        return out.reading(len(data))
+
+
+def _number(out: Collected, row: Mapping[str, str], name: str, line: int) -> float | None:
+    """Return a number of a row; a bad one is a problem."""
+    value = float_or_none(row.get(name, ""))
+    if value is None or value < 0:
+        out.problem("bad-value", f"{name}: {row.get(name, '')[:40]!r} is no number from 0 on", line=line)
+        return None
+    return value
+
+
+def _jtl(out: Collected, kind: str, rows: _Rows) -> None:
+    labels: dict[str, Requests] = {}
+    for line, row in rows:
+        took = _number(out, row, "elapsed", line) if row is not None else None
+        if row is None or took is None:
+            continue
+        label = row.get("label") or "request"
+        if row.get("responsemessage", "").startswith("Number of samples in transaction"):
+            label += " (transaction)"
+        good = row.get("success", "true").lower() == "true"
+        count, failed = (
+            int(float_or_none(row.get(name, "")) or least) for name, least in (("samplecount", 1), ("errorcount", 0))
+        )
+        start = parse_time(row.get("timestamp", ""))
+        labels.setdefault(label, Requests()).add(took, start, good=good, count=count, failed=failed)
+    take_log(out, kind, labels)
+
+
+def _hey(out: Collected, kind: str, rows: _Rows) -> None:
+    requests = Requests()
+    for line, row in rows:
+        took = _number(out, row, "response-time", line) if row is not None else None
+        if row is not None and took is not None:
+            start = float_or_none(row.get("offset", ""))
+            good = row.get("status-code", "")[:1] in ("2", "3")
+            requests.add(1000 * took, None if start is None else 1000 * start, good=good)
+    take_log(out, kind, {"request": requests} if requests.count else {})
+
+
+_LOCUST = {
+    "average response time": "mean", "median response time": "median", "min response time": "min",
+    "max response time": "max", **{f"{share}%": bucket for share, bucket in PERCENTILES.items() if share != "50"},
+}  # fmt: skip
+
+
+def _locust(out: Collected, kind: str, rows: _Rows) -> None:
+    for line, row in rows:
+        if row is None:
+            continue
+        asked = float_or_none(row.get("request count", row.get("# requests", ""))) or 0.0
+        failed = float_or_none(row.get("failure count", row.get("# failures", ""))) or 0.0
+        name = " ".join(word for word in (row.get("type", row.get("method", "")), row.get("name", "")) if word)
+        base = Series(kind, "", name)
+        if not asked or not take_success(out, base, asked - failed, asked):
+            continue
+        for column, bucket in _LOCUST.items():
+            if row.get(column, "N/A") not in ("N/A", ""):
+                value = _number(out, row, column, line)
+                out.add(
+                    base._replace(resource="latency", bucket=bucket, unit="ms"), value
+                ) if value is not None else None
+        if row.get("requests/s"):
+            rate = _number(out, row, "requests/s", line)
+            if rate is not None:
+                out.add(base._replace(resource="throughput", bucket="rate", unit="requests/s"), rate)
+
+
+_K6_RATES = re.compile(r"checks|http_req_failed|.{0,200}_failed|.{0,200}_rate")
+_K6_COUNTERS = re.compile(
+    r"http_reqs|iterations|data_(?:sent|received)|dropped_iterations|.{0,200}(?:_msgs_.{0,20}|_count)"
+)
+_K6_GAUGES = frozenset({"vus", "vus_max"})
+_K6_TIMES = re.compile(r".{0,200}(?:duration|blocked|connecting|handshaking|sending|waiting|receiving|_time|ping)")
+_K6_STATISTICS = (("avg", None), ("min", 0), ("med", 50), ("max", 100), ("p(90)", 90), ("p(95)", 95))
+
+
+class _K6:
+    """Points of k6's metrics, and what the stream says of their types and units."""
+
+    def __init__(self) -> None:
+        self.points: dict[str, Requests] = {}
+        self.types: dict[str, tuple[str, str]] = {}
+
+    def add(self, name: str, value: float) -> None:
+        """Add one point."""
+        self.points.setdefault(name, Requests()).times.append(value)
+
+    def finish(self, out: Collected) -> None:
+        """Add what k6's summary would give."""
+        for name, points in self.points.items():
+            known = "rate" if _K6_RATES.fullmatch(name) else "counter" if _K6_COUNTERS.fullmatch(name) else "trend"
+            guess = ("gauge" if name in _K6_GAUGES else known, "time" if _K6_TIMES.fullmatch(name) else "")
+            kind, contains = self.types.get(name, guess)
+            unit = {"time": "ms", "data": "bytes"}.get(contains, "bytes" if name.startswith("data_") else "")
+            values = np.frombuffer(points.times, dtype=np.float64)
+            base = Series("k6", "", name, unit=unit)
+            if kind == "rate":
+                out.add(base._replace(bucket="rate"), float(values.mean()))
+            elif kind == "counter":
+                worse = re.search("fail|error|drop|reject|timeout|retr", name, re.IGNORECASE)
+                out.direct("k6", "verb", name, "lower" if worse else "higher")
+                out.add(base._replace(bucket="count"), float(values.sum()))
+            elif kind == "trend":
+                for bucket, share in _K6_STATISTICS:
+                    value = values.mean() if share is None else np.percentile(values, share)
+                    out.add(base._replace(bucket=bucket), float(value))
+
+
+def _k6_csv(out: Collected, kind: str, rows: _Rows) -> None:
+    metrics = _K6()
+    for line, row in rows:
+        value = float_or_none(row.get("metric_value", "")) if row is not None else None
+        if row is not None and value is None:
+            out.problem("bad-value", f"{row.get('metric_value', '')[:40]!r} is no number", line=line)
+        elif row is not None and value is not None:
+            metrics.add(row["metric_name"], value)
+    metrics.finish(out)
+
+
+DELIMITED = (
+    DelimitedTool("jmeter-jtl", "JMeter's JTL (CSV)", ({"timestamp", "elapsed"},), _jtl),
+    DelimitedTool("hey-csv", "hey -o csv", ({"response-time", "status-code"},), _hey),
+    DelimitedTool("locust", "locust --csv: statistics", (
+        {"type", "name", "request count", "failure count"}, {"method", "name", "# requests", "# failures"},
+    ), _locust),
+    DelimitedTool("k6-csv", "k6 run --out csv", ({"metric_name", "timestamp", "metric_value"},), _k6_csv),
+)  # fmt: skip
+
+
+class _Point(msgspec.Struct):
+    metric: str = ""
+    type: str = ""
+    data: dict[str, Any] = {}
+
+
+class K6Stream(Document):
+    """k6's stream of points: its statistics as the summary has them."""
+
+    id = "k6-json"
+    title = "k6 run --out json (NDJSON)"
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise a first line with a metric, its type and data."""
+        line = head.partition(b"\n")[0].replace(b" ", b"")
+        return line[:1] == b"{" and b'"metric":' in line and (b'"type":"Metric"' in line or b'"type":"Point"' in line)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read every complete line; one that is no point becomes a problem."""
+        out, metrics, decoder = Collected(source), _K6(), msgspec.json.Decoder(_Point)
+        for number, line in enumerate(whole_lines(data, final).split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                point = decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                out.problem("bad-record", "no point of k6", line=number)
+                continue
+            if point.type == "Metric":
+                metrics.types[point.metric] = (as_text(point.data.get("type")), as_text(point.data.get("contains")))
+            elif point.type == "Point":
+                value = point.data.get("value")
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    metrics.add(point.metric, float(value))
+                else:
+                    out.problem("bad-value", f"{point.metric}: {value!r:.40} is no number", line=number)
+        metrics.finish(out)
+        return out.reading(len(data))
+
+
+class XmlTool(Document):
+    """A declared XML tool: its root's beginning, and what takes the elements right below ``parents``."""
+
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def __init__(
+        self, id: str, title: str, mark: bytes, take: Callable[[Collected, str, Iterator[tuple[int, Element]]], None]
+    ) -> None:
+        self.id = id
+        self.title = title
+        self._mark = mark
+        self._take = take
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the root's beginning."""
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and self._mark in head
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the elements that are whole; a cut file keeps what stands before the cut."""
+        out = Collected(source)
+        self._take(out, self.id, _elements(out, data))
+        return out.reading(len(data))
+
+
+def _elements(out: Collected, data: bytes) -> Iterator[tuple[int, Element]]:
+    """Yield each element that ends, with its depth (1 below the root); outer ones are emptied to bound memory."""
+    from io import BytesIO
+
+    depth = 0
+    try:
+        for event, element in iterparse(BytesIO(data), ("start", "end"), forbid_dtd=True):
+            depth += 1 if event == "start" else -1
+            if event == "end":
+                yield depth, element
+                if depth == 1:
+                    element.clear()
+    except ParseError as error:
+        out.problem("cut-file", f"no whole XML: {error}", line=error.position[0])
+    except (DefusedXmlException, ValueError, LookupError) as error:
+        out.problem("refused-file", f"entities and document types are not read ({type(error).__name__})")
+
+
+def _jtl_xml(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -> None:
+    labels: dict[str, Requests] = {}
+    for depth, element in elements:
+        if depth != 1 or element.tag not in ("httpSample", "sample"):
+            continue  # a sample inside another one is a part of it
+        took = float_or_none(element.get("t", ""))
+        if took is None or took < 0:
+            out.problem("bad-value", f"t: {element.get('t', '')[:40]!r} is no time")
+            continue
+        start = float_or_none(element.get("ts", ""))
+        labels.setdefault(element.get("lb") or "request", Requests()).add(
+            took, start, good=element.get("s", "true") == "true"
+        )
+    take_log(out, kind, labels)
+
+
+def _catch(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -> None:
+    for _, element in elements:
+        mean = element.find("mean") if element.tag == "BenchmarkResults" else None
+        if mean is not None and element.find("failed") is None:
+            base = Series(kind, "", element.get("name", ""), "time", bucket="mean", unit="ns")
+            out.add(base, float_or_none(mean.get("value", "")))
+
+
+XMLS = (
+    XmlTool("jmeter-jtl-xml", "JMeter's JTL (XML)", b"<testResults", _jtl_xml),
+    XmlTool("catch2", "Catch2 -r xml", b"<Catch", _catch),
+)
+
+READERS: tuple[FileKind, ...] = tuple(chain(REPORTS, TEXTS, DELIMITED, (K6Stream(),), XMLS))
+"""Every reader of this module."""
