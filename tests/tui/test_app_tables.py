@@ -81,6 +81,19 @@ def test_a_table_that_grows_above_the_cursor_stays_at_its_top_until_a_key_moves_
     play(story)
 
 
+def test_a_table_says_in_its_frame_what_it_is_how_many_rows_and_how_sorted(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.see("node-000")
+            await s.see("━Nodes 40, by name")
+            s.app.set_focus(None)
+            await s.until(lambda: "─Nodes 40, by name" in s.text() and "Tab─" in s.text())
+            nodes(s.app).choose(filter="node-00", sort="cpu", descending=True)
+            await s.see("Nodes 10 of 40, by cpu ▼")
+
+    play(story)
+
+
 def test_sort_keys(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:

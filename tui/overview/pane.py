@@ -97,7 +97,8 @@ def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) 
         head = f" {fit('' if place or brief.answer else count, TITLE)} "
         mark = f"{new}{glyphs.severity[finding.level]} "
         named = f"{finding.subject}{and_more(finding.count - 1)}: "
-        line: Line = [(head, "dim"), (mark, finding.level), (named, finding.level), (finding.text, "")]
+        quiet = "severe" if finding.level == "critical" else finding.level  # the mark is loud enough
+        line: Line = [(head, "dim"), (mark, finding.level), (named, quiet), (finding.text, "")]
         lines.append((line, (row.name, finding.row)))
     return lines
 

@@ -238,9 +238,10 @@ class Grid(ScrollView, Painter):
     def _titles(self, window: Window) -> Line:
         """Return the header line, the chosen column marked while the table has the focus; name the table above it."""
         named = f"{windows.heading(window, self.glyphs)}{'' if self.has_focus else '  Tab'}"
+        named = self.spell(cut(named, self._width - 4, self.glyphs.ellipsis))
         if named != self._named:
             self._named = named
-            self.border_title = Content(self.spell(cut(named, self._width - 4, self.glyphs.ellipsis)))
+            self.border_title = Content(named)
         return windows.header(window, self._layout, self._width, self.glyphs, self.current if self.has_focus else "")
 
     def _resize(self) -> bool:
