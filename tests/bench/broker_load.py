@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import gc
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -190,7 +191,7 @@ def run() -> list[Line]:
             note="1 µs per series",
         )
     )
-    return [*lines, *after_history()]
+    return [*lines, *after_history(), *plans()]
 
 
 def grown(ticks: int) -> Iterator[tuple[int, Callable[[], Inputs]]]:
@@ -235,4 +236,20 @@ def after_history() -> list[Line]:
             first = lines[0].measured if lines else min(took)
             name = f"one more scrape ({rows:,} series) after {length} scrapes, store and every table"
             lines.append(Line(name, min(took), "s", first, note="after 10 scrapes: the history should not matter"))
+    return lines
+
+
+def plans() -> list[Line]:
+    """Plans at the sizes they must stay quick at; every broker carries uneven loads, and replicas share racks by chance."""
+    lines = []
+    for brokers, partitions, ask, budget in (
+        (50, 10_000, "survive", 3.0), (50, 10_000, "mend", 20.0), (200, 200_000, "survive", 60.0),
+    ):  # fmt: skip
+        inputs, memo = inputs_of(synthetic(brokers, partitions, 50)), Memo()
+        compute(inputs, memo)  # the loads are there when a plan is asked for
+        start = time.process_time()
+        result = compute(inputs, memo, ("plan", ask))
+        took = time.process_time() - start
+        name = f"{brokers} × {partitions:,} × RF 3: plan={ask}"
+        lines.append(Line(name, took, "s", budget, note=str(result.summary.get("plan"))))
     return lines

@@ -51,8 +51,9 @@ def by_host(problem: Problem, value: Floats) -> Floats:
     return np.stack([tally(machine, row, int(machine.max()) + 1)[machine] for row in value])
 
 
-def limits(problem: Problem, sums: Floats, slack: float = 0.0) -> Limits:
-    """Return the limits under ``sums`` [8, B], drawn in by the share ``slack``."""
+def limits(problem: Problem, sums: Floats, slack: float = 0.0, rescued: bool = False) -> Limits:
+    """Return the limits under ``sums`` [8, B], drawn in by the share ``slack``; ``rescued``: as if living brokers led what dead
+    ones lead now."""
     parameters, alive = problem.parameters, problem.alive
     count, brokers = max(int(alive.sum()), 1), len(alive)
     low, high = np.full((13, brokers), -np.inf), np.full((13, brokers), np.inf)
@@ -71,7 +72,7 @@ def limits(problem: Problem, sums: Floats, slack: float = 0.0) -> Limits:
             low[place], high[place] = lower * room[row], upper * room[row]
             host_low[place], host_high[place] = lower * host_room[row], upper * host_room[row]
     low[11], high[11] = counted_band(sums[LEADERS].sum() / count, parameters.leader_replica_count_balance_threshold)
-    mean = np.maximum(sums[LEADER_IN], 0.0)[alive].sum() / count
+    mean = np.maximum(sums[LEADER_IN], 0.0)[alive | rescued].sum() / count
     least = parameters.low_utilization_threshold * np.where(np.isinf(room[NW_IN]), 0.0, room[NW_IN])
     high[12] = np.maximum(mean * parameters.balance_threshold("NW_IN"), least)
     # Counts are exact, loads are drawn in. A dead broker has no limits: what is on it must move in any case.

@@ -244,7 +244,7 @@ def sentence(made: Plan) -> str:
 
 def _singular(words: str) -> str:
     """Return what one step does."""
-    return words.replace("mend ", "mends ", 1) if words.startswith("mend ") else words.replace("make ", "makes ", 1)
+    return ", ".join(f"{verb}s {rest}" for verb, _, rest in (part.partition(" ") for part in words.split(", ")))
 
 
 def _survived(made: Plan, now: Standing) -> str:
@@ -263,7 +263,8 @@ def _survived(made: Plan, now: Standing) -> str:
 def settled(made: Plan, before: Standing, after: Standing) -> str:
     """Return in words what is settled between two standings: ``mend both hard goals, make 2 broker losses survivable``."""
     hard = np.array([verdict.hard for verdict in made.verdicts])
-    gone, parts, brokers = before.violated & ~after.violated, [], len(made.problem.alive)
+    gone = before.violated & ~after.violated & (before.offenders > 0)  # not only for the sake of offline replicas
+    parts, brokers = list[str](), len(made.problem.alive)
     if before.offline > after.offline:
         parts.append(f"move {plural(before.offline - after.offline, 'replica')} that cannot stay")
     firm, soft = int((gone & hard).sum()), int((gone & ~hard).sum())

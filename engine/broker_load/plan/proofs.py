@@ -21,7 +21,7 @@ UNITS = {
 
 def cannot(problem: Problem, state: State) -> dict[int, str]:
     """Return why goals (by place of the 16) cannot be met by any placement of the replicas; the others may be."""
-    topology, bounds = problem.cluster.topology, limits.limits(problem, state.sums)
+    topology, bounds = problem.cluster.topology, limits.limits(problem, state.sums, rescued=True)
     why: dict[int, str] = {}
     widest = int(topology.count[topology.leader >= 0].max(initial=0))
     if widest > problem.live_racks:
@@ -81,7 +81,7 @@ def _in_one_rack(problem: Problem, place: int, bounds: limits.Limits) -> str:
             side = f"at most {high:,.0f}" if load > high else f"at least {low:,.0f}"
             return (
                 f"every rack holds one replica of each partition, {load:,.0f} {UNITS[column]}; "
-                f"the {int(here.sum())} brokers of rack {names[rack]} must have {side}"
+                f"the {plural(int(here.sum()), 'broker')} of rack {names[rack]} must have {side}"
             )
     return ""
 

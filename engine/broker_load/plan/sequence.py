@@ -87,8 +87,7 @@ def split(problem: Problem, before: Placed, after: Placed, reason: str) -> Itera
         leader = last
         yield Step("lead", row, before, now, leader, reason)
     gone.sort(key=lambda broker: bool(codes[broker] & LIVING))  # offline replicas first
-    if leader in gone and last in new:
-        new = _paired(gone, new, leader, last)
+    new = _paired(problem, gone, new, (leader, last))
     size = max(float(problem.as_follower[row, DISK]), 0.0)
     for number, (source, destination) in enumerate(zip(gone, new, strict=True)):
         now = [destination if broker == source else broker for broker in now]
@@ -104,10 +103,16 @@ def split(problem: Problem, before: Placed, after: Placed, reason: str) -> Itera
         yield Step("order", row, before, target, last, reason)
 
 
-def _paired(gone: list[int], new: list[int], leader: int, last: int) -> list[int]:
-    """Return the new brokers in the order of those that they replace: the next leader takes the leader's place."""
-    rest = iter(broker for broker in new if broker != last)
-    return [last if broker == leader else next(rest) for broker in gone]
+def _paired(problem: Problem, gone: list[int], new: list[int], leads: tuple[int, int]) -> list[int]:
+    """Return the new brokers in the order of those that they replace: in the same rack if possible, so that no rack holds two
+    replicas meanwhile; else the next leader takes the leader's place (``leads``)."""
+    left, pairs = list(new), dict[int, int]()
+    same = {old: [one for one in new if problem.racks[one] == problem.racks[old]] for old in gone}
+    for old in sorted(gone, key=lambda old: (not same[old], old != leads[0])):
+        wanted = [one for one in same[old] if one in left] or [one for one in left if (old, one) == leads] or left
+        pairs[old] = leads[1] if old == leads[0] and leads[1] in wanted else wanted[0]
+        left.remove(pairs[old])
+    return [pairs[old] for old in gone]
 
 
 def _rank(step: Step) -> tuple[int, float, int]:

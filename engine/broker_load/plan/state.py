@@ -68,7 +68,7 @@ class State:
         self.broken = broken_racks(problem, self.lists) & (self.leader >= 0)
         self._add_up(topology.topic)
         self._inherit()
-        self.bounds: Limits = limits.limits(problem, self.sums, slack)
+        self.bounds: Limits = limits.limits(problem, self.sums, slack, rescued=True)
 
     def _add_up(self, topic: Ints) -> None:
         problem, brokers = self.problem, len(self.problem.alive)
