@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -22,7 +23,7 @@ LINE_COLUMNS = ("r2", "slope", "slope_stderr", "intercept", "intercept_stderr", 
 
 def classes(parameters: QueryProfileParameters, profile: Profile) -> pl.DataFrame:
     """Build the ``classes`` table by rank, filtered, grouped and cut off as ``parameters`` ask."""
-    work, measured = profile.work, profile.measured
+    work, measured = profile.work, profile.measured if profile.attributable else math.nan
     frame = tables.CLASSES.frame(_class_columns(profile))
     keep = np.ones(len(work.classes), bool)
     if parameters.filter:
