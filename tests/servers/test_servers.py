@@ -168,13 +168,13 @@ def cpu_s(stat: Path) -> float:
     return (int(fields[11]) + int(fields[12])) / HZ
 
 
-def patiently(ready: Callable[[], bool], what: str) -> None:
-    for _ in range(150):
+def patiently(servers: Servers, ready: Callable[[], bool]) -> None:
+    for _ in range(100):
         with contextlib.suppress(Exception):
             if ready():
                 return
         time.sleep(0.2)
-    pytest.fail(f"{what} does not answer")
+    pytest.fail(f"no answer: {(servers.folder / 'log').read_text()[-1000:]}")
 
 
 def watch(steps: list[Callable[[], None]], seconds: float = MINUTE) -> None:
@@ -216,7 +216,7 @@ def test_postgresql(servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixt
     )
     servers.environment |= {"PGHOST": "127.0.0.1", "PGPORT": port, "PGUSER": "postgres", "PGDATABASE": "postgres"}
     psql = program("psql")
-    patiently(lambda: servers.run(psql, "-qAtc", "select 1").strip() == "1", "PostgreSQL")
+    patiently(servers, lambda: servers.run(psql, "-qAtc", "select 1").strip() == "1")
     servers.run(program("pgbench"), "-i", "-s", "2", "-q", "postgres")
     servers.run(psql, "-qc", "create extension pg_stat_statements")
     own = servers.control_group(leader.pid)
@@ -295,8 +295,8 @@ def test_mariadb(servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture
         f'#!/bin/sh\nexec {client} --no-defaults -h 127.0.0.1 -P {port} -u root "$@"\n'
     )
     (tmp_path / "bin" / "mariadb").chmod(0o755)
-    patiently(lambda: servers.run("mariadb", "-Nse", "select 1").strip() == "1", "MariaDB")
-    servers.run("mariadb", "-e", "create database shop; create table shop.t (id int primary key, v double);"
+    patiently(servers, lambda: servers.run("mariadb", "-Nse", "select 1").strip() == "1")
+    servers.run("mariadb", "-e", "create database shop; use shop; create table shop.t (id int primary key, v double);"
                 "insert into shop.t select seq, sqrt(seq) from seq_1_to_20000")  # fmt: skip
     own = servers.control_group(leader.pid)
     kinds = (
@@ -338,7 +338,7 @@ def test_prometheus(servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixt
                   f"--web.listen-address=127.0.0.1:{port}")  # fmt: skip
     base, folder = f"http://127.0.0.1:{port}", servers.own(tmp_path / "metrics")
     query = f"{base}/api/v1/query?query=count(node_cpu_seconds_total)"
-    patiently(lambda: b'"result":[{' in urllib.request.urlopen(query).read(), "Prometheus")
+    patiently(servers, lambda: b'"result":[{' in urllib.request.urlopen(query).read())
     begin = time.time()
     calls = 0
     for step in range(int(MINUTE / STEP_S)):

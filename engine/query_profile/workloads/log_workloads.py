@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from engine.core import units
 from engine.core.view import FILE
 from engine.query_profile.reading.statements import SECOND
 from engine.query_profile.tables import METRICS
@@ -16,6 +17,11 @@ from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_
 
 BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 """Interval lengths in seconds for a log without a CPU series."""
+
+LIMITS_US = tuple(step * 10**power for power in range(3, 8) for step in (1, 2, 5))
+"""Usual thresholds of logs in microseconds: 1 ms to 50 s."""
+MANY, NEAR_LIMIT = 20, 1.5
+"""Rows of a log from which on its shortest statement tells the threshold, if that is at most so many times as long."""
 
 MOST_BUCKETS = 720
 """Approximate limit on intervals of a log without a CPU series."""
@@ -52,7 +58,7 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
     classes would take more than ``memory`` bytes."""
     part = part if edges is None else _split(part, edges)
     interval, inside, start_ms, end_ms = _by_file(part) if edges is None or len(edges) < 2 else _between(part, edges)
-    notes = _not_counted(part, inside)
+    notes = _not_counted(part, inside) + _threshold(part)
     tables = max(1, sum(part[metric].count() > 0 for metric, _ in METRICS))
     most = max(FEWEST, memory // (max(1, part["key"].n_unique()) * tables * 8))
     if (gone := len(start_ms) - most) > 0:
@@ -111,6 +117,18 @@ def _split(part: pl.DataFrame, edges: np.ndarray) -> pl.DataFrame:
     rest = np.ones(part.height, bool)
     rest[across] = False
     return pl.concat([part.filter(rest), split])
+
+
+def _threshold(part: pl.DataFrame) -> tuple[str, ...]:
+    """Word from which length on a log has statements, where it seems to leave out shorter ones."""
+    per_call = part.filter(pl.col("calls") > 0).select((pl.col("time_us") / pl.col("calls")).min()).item()
+    limit = max((each for each in LIMITS_US if each <= (per_call or 0)), default=0)
+    if part.height < MANY or not limit or per_call > NEAR_LIMIT * limit:
+        return ()
+    least = units.text("ms", limit / 1000)
+    return (
+        f"only statements of {least} and more are in the log: the CPU of shorter ones is nobody's here, or blamed on these",
+    )
 
 
 def left_out(gone: int, count: int, why: str) -> str:
