@@ -119,9 +119,9 @@ class SlowLog(Log):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its ``# Query_time:`` and ``# User@Host:`` lines or the server's banner."""
-        return re.search(rb"(?m)^(?:20[\dT:.Z+-]{8,30}[ \t](?:\S{1,80} )?)?# (?:Query_time|User@Host): ", head) is not None or (
-            b"Version:" in head and b"started with:" in head and b"Time" in head and b"Command" in head
-        )
+        return re.search(
+            rb"(?m)^(?:20[\dT:.Z+-]{8,30}[ \t](?:\S{1,80} )?)?# (?:Query_time|User@Host): ", head
+        ) is not None or (b"Version:" in head and b"started with:" in head and b"Time" in head and b"Command" in head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new complete statements, summed per second and class."""
