@@ -122,10 +122,13 @@ class SparkLevel(OpenJob):
             return [[(f"{self.job_id}: {text}", "title")]]
         row, app = result.detail.listed(self.job_id), shown.app
         version = f" {app.attempts[0].version}" if app.attempts and app.attempts[0].version else ""
+        numbers = (("job", len(app.jobs)), ("stage", len(app.stages)), ("executor", shown.held.count))
+        counts = ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for word, number in numbers)
+        cores = max((h.cores for h in shown.held.held), default=0)
         text = (
-            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, Spark{version}, {len(app.jobs):,} jobs, "
-            f"{len(app.stages):,} stages, {shown.held.count:,} executors of {max((h.cores for h in shown.held.held), default=0)} "
-            f"cores, started {units.text('time_ms', app.start_ms, 16)}, ran {units.text('ms', app.runtime_ms)}"
+            f"{row.get('user') or '?'} in {row.get('queue') or '?'}, Spark{version}, {counts} of {cores} "
+            f"core{'' if cores == 1 else 's'}, "
+            f"started {units.text('time_ms', app.start_ms, 16)}, ran {units.text('ms', app.runtime_ms)}"
         )
         return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
 

@@ -22,6 +22,8 @@ _GIVEN_BACK = re.compile(
     r"explicit termination request|killed by driver|\bidle\b|decommission|shut ?down", re.IGNORECASE
 )
 """Reasons of a removal that the driver asked for."""
+_UNCLEAR = re.compile(r"deleted by|code:? (?:0|143)\b|^$")
+"""Reasons of a removal that the driver may have asked for: of an idle executor it did."""
 IDLE_TIMEOUT, IDLE_MS, IDLE_SHARE = "spark.dynamicAllocation.executorIdleTimeout", 60_000, 0.95
 """Idle time, by default, after which dynamic allocation gives an executor back; and the part of it that tells."""
 
@@ -64,19 +66,19 @@ class Resources:
 
     @cached_property
     def given_back(self) -> frozenset[str]:
-        """Executors that Spark gave back: by the reason in the log, or idle for as long as dynamic allocation waits. All
-        others that were removed are lost."""
-        wait = spark_ms(self.app.properties.get(IDLE_TIMEOUT), IDLE_MS) if is_dynamic(self.app) else None
+        """Executors that Spark gave back: by the reason in the log, or, where that tells nothing, idle for as long as dynamic
+        allocation waits. All others that were removed are lost."""
+        wait = (self.app.properties.get(IDLE_TIMEOUT) or "").strip()
+        least = IDLE_SHARE * spark_ms(f"{wait}s" if wait.isdecimal() else wait, IDLE_MS)
         last = dict(self.app.tasks.group_by("executor").agg(pl.col("finish_ms").max()).iter_rows())
-        return frozenset(
-            name
-            for name, one in ((each.executor.name, each) for each in self.held)
-            if not one.executor.active
-            and (
-                _GIVEN_BACK.search(one.executor.reason or "")
-                or (wait is not None and one.end_ms - max(one.begin_ms, last.get(name, 0)) >= IDLE_SHARE * wait)
-            )
-        )
+        found = set()
+        for one in self.held:
+            reason, name = one.executor.reason or "", one.executor.name
+            idle = one.end_ms - max(one.begin_ms, last.get(name, 0))
+            unclear = is_dynamic(self.app) and idle >= least and _UNCLEAR.search(reason)
+            if not one.executor.active and (unclear or _GIVEN_BACK.search(reason)):
+                found.add(name)
+        return frozenset(found)
 
     @cached_property
     def core_ms(self) -> int:

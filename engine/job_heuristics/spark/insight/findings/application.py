@@ -290,7 +290,7 @@ def core_split(app: App, held: Resources, tasks: Mapping[tuple[int, int], StageT
     ):
         parts[what] = min(left, int(ms * each))
         left -= parts[what]
-    return parts | {"idle for other reasons while a job ran": left, "outside of jobs (driver)": held.core_ms - inside}
+    return parts | {"idle for other reasons while a job ran": left, "outside of jobs": held.core_ms - inside}
 
 
 def _executors(app: App, held: Resources, predicted: bool) -> Iterator[Insight]:
