@@ -88,13 +88,14 @@ class BrokerLoad:
                 if parameters.plan:
                     base = after if parameters.mode == "upstream" else standing.model.cluster
                     outcome.add(standing.model, base, inputs, parameters, context, builder)
+        findings = sorted(builder.findings, key=lambda one: -LEVELS.index(one.level))
         order = {table.name: place for place, table in enumerate(self.tables)}
         return Result(
             view=self.name,
             summary=builder.summary,
             tables=dict(sorted(builder.frames.items(), key=lambda item: order[item[0]])),
             headline=tuple(builder.headline),
-            findings=tuple(sorted(builder.findings, key=lambda one: -LEVELS.index(one.level))),
+            findings=tuple(findings),
             notes=(*builder.notes, *left_out),
             problems=tuple(builder.problems),
             newest_ms=inputs.newest_ms,
@@ -102,7 +103,7 @@ class BrokerLoad:
             detail=standing.detail,
             outcome=builder.outcome,
             trend=_trend(builder.frames.get(BROKERS.name)),
-            answer=summary.answer(builder.frames.get(BROKERS.name, BROKERS.empty())),
+            answer=summary.answer(builder.frames.get(BROKERS.name, BROKERS.empty()), findings),
         )
 
     def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:

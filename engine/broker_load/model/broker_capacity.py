@@ -36,7 +36,7 @@ class Capacities:
             return "the cores are unknown: name num.cores in capacity.json"
         if self.file:
             return "capacity.json has no entry for some brokers and no default entry (-1)"
-        return "no capacities are known: give a capacity.json with num.cores, DISK, NW_IN and NW_OUT"
+        return "no capacity.json: give one with num.cores, DISK, NW_IN and NW_OUT"
 
 
 def resolve(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -84,11 +85,9 @@ def add(
 
 def _unknown(cluster: Cluster) -> str:
     """Return what is unknown, in words."""
-    names = {"CPU": "CPU", "NW_IN": "network in", "NW_OUT": "network out", "DISK": "disk"}
-    load = [names[name] for name in cluster.unknown]
-    if load:
-        return f"load of {', '.join(load[:-1])} and {load[-1]} unknown"
-    return "load of some brokers unknown" if cluster.lacking else "capacities unknown"
+    if cluster.unknown:
+        return "loads unknown" if len(cluster.unknown) == len(RESOURCES) else "CPU and network unknown"
+    return "loads of some brokers unknown" if cluster.lacking else "capacities unknown"
 
 
 def _of_goal(verdict: Verdict) -> str:
@@ -154,8 +153,12 @@ def failed_directories(directories: pl.DataFrame) -> list[Finding]:
     ]  # fmt: skip
 
 
-def answer(brokers: pl.DataFrame) -> str:
-    """Return which broker of rows of ``BROKERS`` uses most of its CPU, as a sentence; empty if no load is known."""
+def answer(brokers: pl.DataFrame, findings: Sequence[Finding]) -> str:
+    """Return what to know first, as a sentence: the worst of ``findings`` if it is critical, else what keeps loads unknown, else
+    which broker of rows of ``BROKERS`` uses most of its CPU; empty if none of it is known."""
+    first = next((one for one in findings if one.level == "critical" or one.subject.endswith("unknown")), None)
+    if first is not None:
+        return f"{first.subject}: {first.text}"
     known = brokers.filter(pl.col("cpu_pct").is_finite()).sort("cpu_pct", descending=True)
     if known.is_empty():
         return ""

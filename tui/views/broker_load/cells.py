@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,13 @@ def meanwhile(over: str, kind: Kind) -> Renderer:
     return render
 
 
+@lru_cache(maxsize=4)
+def in_cores(spec: Table) -> Table:
+    """Return the table of brokers with CPU in % of one core in front, for brokers whose cores are unknown."""
+    shown = tuple(replace(c, priority=0, width=14) if c.name == "cpu_pct_cores" else c for c in spec.columns)
+    return replace(spec, columns=shown)
+
+
 HEADROOM = number(
     "{:+.1f}%", lambda cell: "severe" if cell.value < 0 else "moderate" if cell.value < 10 else "", none="-"
 )
@@ -148,6 +156,7 @@ COUNT = number("{}", lambda cell: "severe" if cell.value else "dim", none="-")
 BROKER_CELLS: dict[str, Any] = {
     "headroom_pct": HEADROOM,
     "cpu_pct": load_bar("percent", over="over CPU"),
+    "cpu_pct_cores": load_bar("number"),
     "disk_pct": load_bar("percent", over="over DISK"),
     "leader_nw_in_kbs": load_bar("number", "nw_in_cap_kbs", "follower_nw_in_kbs", over="over NW_IN"),
     "nw_out_kbs": load_bar("number", "nw_out_cap_kbs", over="over NW_OUT"),

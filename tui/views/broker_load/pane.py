@@ -153,7 +153,8 @@ class Root(Level):
         rows = frame.sort(*by, nulls_last=True, maintain_order=True)
         name = drawing.after_name(result)
         if not name:
-            return rows, self.pane.spec("brokers")
+            cores_unknown = rows["cpu_pct"].null_count() == rows.height > rows["cpu_pct_cores"].null_count()
+            return rows, cells.in_cores(self.pane.spec("brokers")) if cores_unknown else self.pane.spec("brokers")
         # Where it stands, each broker shows what the what-if makes of it.
         places = rows.select("broker", place=pl.int_range(pl.len())).unique("broker", keep="first")
         after = result.tables[name].join(places, on="broker", how="left").sort("place", "broker", nulls_last=True)
