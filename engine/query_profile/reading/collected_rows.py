@@ -242,10 +242,10 @@ class SnapshotRows:
 
     def _is_twin(self, place: tuple[str, str], query: str) -> bool:
         """Whether a row whose key was seen belongs to the same snapshot as the first one: the server lists a class twice, or
-        hides whose row it is. In a file with one moment only a row like the very first one begins another snapshot."""
-        if query == HIDDEN or place == self._last:
+        hides whose row it is. Where rows have one moment only one like the very first begins another snapshot."""
+        if query == HIDDEN or place == self._last or self._named_ms is not None:
             return True
-        return self._named_ms is not None if self.timed is None else place != self._first
+        return self.timed is not None and place != self._first
 
     def _text(self, text: str) -> str:
         """Clean a text; equal texts share one object."""

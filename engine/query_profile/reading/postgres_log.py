@@ -25,6 +25,7 @@ SYSTEM = "postgresql-log"
 _DURATION = re.compile(
     r"duration: ([\d.]+) ms(?:  (statement|parse|bind|execute fetch from|execute|plan)\b[^:]*:\s?(.*))?", re.DOTALL
 )
+_PLAN = re.compile(r"\n[^\n(]*\([^\n]*\b(?:cost|rows|actual)\b")
 _STATEMENT = re.compile(r"(?:statement|execute [^:]*): (.*)", re.DOTALL)
 _OTHER_WORDS = re.compile(r"(\w+) ?: ?[\d.,]+ ms\b")
 _SEVERITY = re.compile(
@@ -138,7 +139,7 @@ class _PostgresLog(Log):
             return
         end_ms, owner = _moment(rows, entry.stamp, line), (entry.user, entry.database)
         if what == "plan":
-            plans.append((end_ms, seconds, sql.partition("Query Text: ")[2].partition("\n")[0], owner))
+            plans.append((end_ms, seconds, _PLAN.split(sql.partition("Query Text: ")[2], maxsplit=1)[0], owner))
             return
         state["timed"] = True
         sql = last.get(entry.pid) if what is None else sql
