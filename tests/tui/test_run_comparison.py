@@ -122,7 +122,7 @@ def test_the_worst_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
             assert evidence == sorted(evidence, reverse=True)
             assert sum(worse) == summary(s)["worse"] > 0
             assert f"{summary(s)['worse']} worse, {summary(s)['better']} better" in s.text()
-            assert "Mann-Whitney" in s.text()
+            assert "simulated/cluster" in s.text()
             await s.press("down")
             await s.until(
                 lambda: s.app.pane.root.facts(s.app.pane.result, metrics(s).row)[0][0] in s.text().replace("…", "")
