@@ -295,7 +295,7 @@ TEXTS = (
         Line(re.compile(r" {0,60}change:")),
         Line(re.compile(rf"{_NAME} {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
         Line(re.compile(rf" {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
-        Line(re.compile(r"(?P<name>[^\s:\[\]]{1,300}(?: [^\s:\[\]]{1,100}){0,20})$")),
+        Line(re.compile(r"(?P<name>[^\s].{0,300})$")),
     ), repeat=True),
     TextReport("libtest", "libtest's lines (cargo bench)", re.compile(r"test .{1,300} \.\.\. bench: "), (
         Line(re.compile(rf"{_BENCH} (?P<unit>ns|us|ms|s)/iter"), "time", "value"),
@@ -316,7 +316,8 @@ TEXTS = (
 )  # fmt: skip
 
 READERS: tuple[FileKind, ...] = (
-    JsonReport("google-benchmark", "Google Benchmark JSON", ((b'"context"', b'"num_cpus"', b'"caches"'),), _google),
+    JsonReport("google-benchmark", "Google Benchmark JSON", ((b'"context"', b'"num_cpus"', b'"real_time"'),
+        (b'"context"', b'"library_build_type"', b'"real_time"'),), _google),
     GoogleCsv(),
     CriterionFolder(
         "criterion", "criterion's target/criterion/BENCHMARK/new/sample.json",

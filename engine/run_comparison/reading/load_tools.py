@@ -77,7 +77,7 @@ def _vegeta(out: Collected, document: Any) -> None:
     out.report_ms = time_ms(report.get("earliest"))
     share, asked = report.get("success"), report.get("requests", 1)
     if asked and (not isinstance(share, (int, float)) or take_success(out, base, share, 1)):
-        take_all(out, base, report, _VEGETA)
+        take_all(out, base, report, (each for each in _VEGETA if at(report, each.path)))  # 0: it was not ended
 
 
 def _oha(out: Collected, document: Any) -> None:
@@ -162,8 +162,9 @@ TEXTS = (
         Line(re.compile(rf"Non-2xx responses: {{1,12}}{_N}$"), "", "failed"),
     )),
     TextReport("pgbench", "pgbench", re.compile(r"transaction type: "), (
-        Line(re.compile(rf"latency average = {_T}$"), "latency", "mean", always=True),
-        Line(re.compile(rf"tps = {_N} \((?:without initial|excluding)"), "transactions", "rate", "transactions/s", always=True),
+        Line(re.compile(rf"latency average(?: =|:) {_T}(?:$| \()"), "latency", "mean", always=True),
+        Line(re.compile(rf"tps = {_N} \((?:without initial|excluding|including reconnection)"),
+             "transactions", "rate", "transactions/s", always=True),
         Line(re.compile(r"(?P<name>SQL script [0-9]{1,4}: .{1,200})$")),
         Line(re.compile(rf" - latency average = {_T}$"), "latency", "mean"),
     ), work="transaction"),

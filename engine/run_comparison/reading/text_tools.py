@@ -87,7 +87,13 @@ KNOWN_LOGS = (
 """Columns of logs and streams of known tools, whose rows are never runs."""
 _TIMES = frozenset({"time", "timestamp", "date", "datetime", "start_time", "started"})
 _RUNS = ("run", "build", "commit", "revision", "version", "sha")
-_FORMATS = ("%Y.%m.%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%Y.%m.%d %H:%M:%S", "%d.%m.%Y %H:%M:%S")
+_FORMATS = (
+    "%Y.%m.%d %H:%M:%S %z",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M:%S.%f",
+    "%Y.%m.%d %H:%M:%S",
+    "%d.%m.%Y %H:%M:%S",
+)
 
 
 _LIKE_FORMATS = re.compile(r"\s*\d{1,4}[./]\d{1,2}[./]\d{1,4} .{5,30}$")
