@@ -21,7 +21,7 @@ BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1440
 LIMITS_US = tuple(step * 10**power for power in range(3, 8) for step in (1, 2, 5))
 """Usual thresholds of logs in microseconds: 1 ms to 50 s."""
 MANY, NEAR_LIMIT = 20, 1.5
-"""A log of at least so many rows has a threshold if its shortest statement is at most so many times as long."""
+"""Fewest rows of a log whose shortest statement tells the threshold, and that statement's largest ratio to it."""
 
 MOST_BUCKETS = 720
 """Approximate limit on intervals of a log without a CPU series."""
