@@ -120,7 +120,11 @@ def merged(rows: pl.DataFrame, keys: Iterable[str]) -> pl.DataFrame:
     if count == rows.height:
         return made
     for name in columns:
+        if not made[name].null_count():
+            continue
         known = rows[name].is_not_null().to_numpy()
+        if not known.any():
+            continue
         best = np.full(count, -1)
         np.maximum.at(best, code[known], place[known])
         at = pl.Series(np.where(best >= 0, best, 0)).cast(pl.UInt32)

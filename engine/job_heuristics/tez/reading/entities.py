@@ -27,6 +27,7 @@ _DAG_GROUP = "org.apache.tez.common.counters.DAGCounter"
 _INPUT = ("HDFS_BYTES_READ", "S3_BYTES_READ", "S3A_BYTES_READ", "S3N_BYTES_READ")
 _COUNTERS = ("SHUFFLE_BYTES", "OUTPUT_RECORDS", "SPILLED_RECORDS", "GC_TIME_MILLIS", "CPU_MILLISECONDS",
              "PHYSICAL_MEMORY_BYTES", "VIRTUAL_MEMORY_BYTES")  # fmt: skip
+_WANTED = frozenset((*_INPUT, *_COUNTERS))
 _MORE = tuple(tables.MORE_COUNTED.values())
 _NOT_COUNTED = (None,) * (2 * len(tables.COUNTED) + len(tables.MORE_COUNTED))
 Counted = Mapping[str, Mapping[str, Any]]
@@ -106,17 +107,20 @@ def counted(groups: Counted) -> tuple[int | None, ...]:
     those of Tez's own groups, then ``MORE_COUNTED``."""
     if not groups:
         return _NOT_COUNTED
-    first: dict[str, Any] = {}
-    for name in reversed(hash_order(tuple(groups))):
-        first.update(groups[name])
     own: dict[str, Any] = {}
     for name in OFFICIAL:
         own.update(groups.get(name, {}))
+    first = own
+    if any(name not in OFFICIAL and not counts.keys().isdisjoint(_WANTED) for name, counts in groups.items()):
+        first = {}
+        for name in reversed(hash_order(tuple(groups))):
+            first.update(groups[name])
     files = groups.get(OFFICIAL[1], {})
     bytes_read = [name for name in files if name.endswith("_BYTES_READ") and name != "FILE_BYTES_READ"]
+    counts = tuple(map(whole, map(own.get, _COUNTERS)))
     return (
-        _sum(first, _INPUT), *map(whole, map(first.get, _COUNTERS)),
-        _sum(own, bytes_read), *map(whole, map(own.get, _COUNTERS)), *map(whole, map(own.get, _MORE)),
+        _sum(first, _INPUT), *(counts if first is own else map(whole, map(first.get, _COUNTERS))),
+        _sum(own, bytes_read), *counts, *map(whole, map(own.get, _MORE)),
     )  # fmt: skip
 
 
@@ -205,11 +209,15 @@ class Entities:
                     events[word] = at
                 if isinstance(more := event.get("eventinfo", event.get("eventInfo")), dict) and more:
                     info = {**more, **(info if isinstance(info, dict) else {})}
-        facts = dict(info) if isinstance(info, dict) else {}
-        filters = value.get("primaryfilters", value.get("primaryFilters"))
-        for key, values in filters.items() if isinstance(filters, dict) else ():
-            if isinstance(values, list) and values and key != "status":  # a filter keeps every state that it ever had
-                facts.setdefault(key, values[-1])
+        facts = info if isinstance(info, dict) else {}
+        filters = value.get("primaryfilters", value.get("primaryFilters")) if kind == "TEZ_DAG_ID" else None
+        if isinstance(filters, dict):
+            facts = dict(facts)
+            for key, values in filters.items():
+                if (
+                    isinstance(values, list) and values and key != "status"
+                ):  # a filter keeps every state that it ever had
+                    facts.setdefault(key, values[-1])
         related = value.get("relatedEntities")
         for each in related if isinstance(related, list) else ():
             if isinstance(each, dict):
