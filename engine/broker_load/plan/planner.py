@@ -211,10 +211,17 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
     if not want.survive and not free and problem.cluster.topology.size <= SMALL:
         ways += [replace(ways[0], goals_first=True), replace(ways[0], goals_first=True, careful=True)]
     report(0.1, "looking for moves")
-    found = [way.search(problem, check) for way in ways]
-    best = min(found, key=lambda search: _worth(search, undecided, can))
-    report(0.6, "putting the steps in order")
-    today, steps, left_out = sequence.in_order(problem, best, names, undecided, check)
+    ends = []
+    for number, way in enumerate(ways):
+        found = way.search(problem, check)
+        report((number + 0.7) / len(ways), "putting the steps in order")
+        today, steps, left_out = sequence.in_order(problem, found, names, undecided, check)
+        if left_out and _worth(problem, today, steps, can)[:4] > _worth(problem, today, [], can)[:4]:
+            # What is left is worse than today: a part of it may be better.
+            best = min(range(len(steps) + 1), key=lambda end: _worth(problem, today, steps[:end], can))
+            steps = steps[:best]
+        ends.append((today, steps, left_out))
+    today, steps, left_out = min(ends, key=lambda end: _worth(problem, end[0], end[1], can))
     least = proofs.least_mb(problem, first, undecided)
     must = proofs.must_copy(problem, first, least, chased & (HARD if want.survive else True))
     return Plan(problem, verdicts, today, steps, [], why, lost, least, must, first, left_out)
@@ -259,13 +266,12 @@ class _Way:
         return search
 
 
-def _worth(search: Search, undecided: Flags, can: Flags) -> tuple[float, ...]:
-    """Return how bad an end is: what is offline, hard goals, goals, losses, and MB."""
-    state = search.state
-    missed = state.offenders(undecided) > 0
-    lost = int((can & ~state.survival().survived)[: len(search.problem.alive)].sum())
-    copied = sum(search.copied(placed) for placed in search.before.values())
-    return float(state.offline.sum()), int(missed[HARD].sum()), int(missed.sum()), lost, copied
+def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> tuple[float, ...]:
+    """Return how bad the end of ``steps`` is: what is offline, hard goals, goals, losses, and MB."""
+    last = (steps[-1].after if steps else None) or today
+    lost = int((can & ~last.survived)[: len(problem.alive)].sum())
+    copied = sum(step.mb for step in steps)
+    return float(last.offline), int(last.violated[HARD].sum()), int(last.violated.sum()), lost, copied
 
 
 def unplanned(parameters: BrokerLoadParameters) -> BrokerLoadParameters:

@@ -154,6 +154,7 @@ class Search:
         problem, state = self.problem, self.state
         targets = np.flatnonzero(problem.places).astype(np.int32)
         fit = np.flatnonzero(state.broken & problem.movable & problem.rack_wide & (state.offline == 0))
+        fit = fit[: len(fit) * self.chased[RACK]]
         while len(fit):
             self.check()
             rows, later = fit[: self.at_once], fit[self.at_once :]

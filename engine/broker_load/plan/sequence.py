@@ -71,7 +71,7 @@ def standing(state: State, undecided: Flags) -> Standing:
     survival = state.survival()
     alive = survival.headroom[: len(state.problem.alive)].ravel()
     least = float(np.min(alive[np.isfinite(alive)], initial=np.inf))
-    survived = survival.survived & state.problem.counted
+    survived = survival.survived & state.problem.counted & (not state.problem.cluster.missing)
     return Standing(offline, offenders, violated, survived, least if np.isfinite(least) else None)
 
 
