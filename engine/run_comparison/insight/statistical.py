@@ -262,8 +262,6 @@ class Arithmetic(NamedTuple):
     ratio_low: float
     ratio_high: float
     brown_forsythe_p: float
-    deviation_left: float
-    deviation_right: float
 
 
 def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: float) -> Arithmetic:
@@ -289,8 +287,6 @@ def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: f
         float(as_ratio(evidence, evidence.low)[0]),
         float(as_ratio(evidence, evidence.high)[0]),
         brown_forsythe_p(a[0], b[0]),
-        float(np.std(left, ddof=1)) if left.size > 1 else float("nan"),
-        float(np.std(right, ddof=1)) if right.size > 1 else float("nan"),
     )
 
 

@@ -16,7 +16,7 @@ from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples
-from engine.run_comparison.words import title_of
+from engine.run_comparison.words import change_text, scaled, title_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +96,19 @@ def _counted(count: int, noun: str) -> str:
 def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonParameters) -> tuple[Fact, ...]:
     """Explain a metrics ``row`` in the mode of ``parameters``."""
     left, right = detail.sample(row["row"])
-    unit = f" {row['unit']}" if row["unit"] else ""
     facts = [Fact(title_of(row), "")]
     for word, values, runs in ((detail.names[0], left, row["runs_left"]), (detail.names[1], right, row["runs_right"])):
         if not values.size:
             facts.append(Fact(word, "no values", "low"))
             continue
-        spread = f" ± {_number(float(np.std(values, ddof=1)))}" if values.size > 1 else ""
+        deviation = float(np.std(values, ddof=1)) if values.size > 1 else 0.0
+        (mean, median, deviation), written = scaled(
+            (float(values.mean()), float(np.median(values)), deviation), row["unit"]
+        )
+        spread = f" ± {_number(deviation)}" if values.size > 1 else ""
+        counted = f"{_counted(values.size, 'value')} of {_counted(runs, 'run')}"
         facts.append(
-            Fact(
-                word,
-                f"mean {_number(float(values.mean()))}{spread}{unit}, median {_number(float(np.median(values)))}, "
-                f"{_counted(values.size, 'value')} of {_counted(runs, 'run')}",
-            )
+            Fact(word, f"mean {_number(mean)}{spread}, median {_number(median)} {written}".rstrip() + f", {counted}")
         )
     with np.errstate(all="ignore"):
         if parameters.mode == "statistical":
@@ -164,8 +164,7 @@ def _statistical(
         ),
         Fact(
             "spread",
-            f"KS p {_p(numbers.spread_p)}, q {_p(row['spread_q'])}; Brown-Forsythe p {_p(numbers.brown_forsythe_p)}; "
-            f"deviations {_number(numbers.deviation_left)} and {_number(numbers.deviation_right)}",
+            f"KS p {_p(numbers.spread_p)}, q {_p(row['spread_q'])}; Brown-Forsythe p {_p(numbers.brown_forsythe_p)}",
         ),
     ]
     verdict = str(row["verdict"])
@@ -191,7 +190,6 @@ def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
     if changes is None:
         return []
     facts = []
-    unit = f" {row['unit']}" if row["unit"] else ""
     for point, position in zip(changes.points, changes.positions, strict=True):
         run = detail.axis.runs[position]
         side = detail.axis.inside(position)
@@ -199,7 +197,7 @@ def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
         where = "where the side changes" if side == "between" else f"inside {named[side]}"
         change = point.relative_change
         share = f" ({change:+.1%})" if math.isfinite(change) else ""
-        text = f"from {run.job}/{run.name} on: {_number(point.mean_before)} to {_number(point.mean_after)}{unit}{share}"
+        text = f"from {run.job}/{run.name} on: {change_text(point.mean_before, point.mean_after, row['unit'])}{share}"
         facts.append(Fact("change", f"{text}, p {_p(point.p_value)}, {where}", "moderate"))
     return facts
 
