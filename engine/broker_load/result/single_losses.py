@@ -42,10 +42,6 @@ class Losses:
         """Return the rows on losses of one ``kind``: ``broker``, ``rack`` or ``host``."""
         return [row for row in self.rows if row["failure"].startswith(kind + " ")]
 
-    def survived(self, kind: str) -> int:
-        """Return how many losses of one ``kind`` are survived for certain."""
-        return sum(row["survivable"] is True for row in self.of(kind))
-
 
 def find(cluster: Cluster, parameters: BrokerLoadParameters) -> Losses | None:
     """Return what every single loss leaves behind; None if there are too many brokers."""
