@@ -68,7 +68,7 @@ def plan(inputs: Inputs, ask: str, *more: tuple[str, Any]) -> Result:
 KINDS = st.sampled_from(["mend", "survive", "drain"])
 
 
-@settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=6, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(
     st.integers(3, 6),
     st.integers(1, 3),
@@ -147,7 +147,7 @@ def test_what_is_asked_wrongly_is_named_and_the_rest_stays(tmp_path: Path, optio
 
 
 def test_options_hold_back_partitions_brokers_and_cut_the_end(tmp_path: Path) -> None:
-    inputs = made(tmp_path, 6, 3, 24, 3)
+    inputs = made(tmp_path, 6, 3, 12, 6)
     whole = plan(inputs, "mend").tables["plan_steps"]
     first = whole.row(0, named=True)
     target = next(row["to_broker"] for row in whole.to_dicts() if row["to_broker"])
