@@ -117,7 +117,7 @@ def why_failed(app: App) -> str:
     told = root_cause(failed[0]) if failed else ""
     if told.rstrip(".") not in ("", "Job aborted"):
         return told
-    errors = app.tasks.filter(~pl.col("reason").is_in(["Success", "TaskKilled"]))["error"].drop_nulls()
+    errors = app.tasks.filter(~pl.col("reason").is_in(["Success", "TaskKilled", "Resubmitted"]))["error"].drop_nulls()
     return next((cause for cause, *_ in grouped(errors.value_counts(sort=True).iter_rows(), 1)), told)
 
 
