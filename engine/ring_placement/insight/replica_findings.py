@@ -87,17 +87,28 @@ def _queries_lost(s: ReplicatedScenario, hit: np.ndarray, whole: bool) -> str:
 
 
 def _missing(s: ReplicatedScenario) -> str:
-    """Say what would bring back what is lost: the members that do not answer."""
-    away = [m.id for m, takes in zip(s.planned.ring.members, s.planned.ring.active, strict=True) if not takes]
-    return f"; bring back or forget {some(away)}" if away else ""
+    """Say what would bring back what is lost: the members that do not answer, and those that are starting or stopping."""
+    late = {m.id for m in s.members if m.state == "UNHEALTHY"}
+    away = [m for m, takes in zip(s.planned.ring.members, s.planned.ring.active, strict=True) if not takes]
+    gone, busy = [m.id for m in away if m.id in late], [f"{m.id} ({m.state})" for m in away if m.id not in late]
+    parts = [f"; bring back or forget {some(gone)}"] if gone else []
+    if busy:
+        parts.append(f"; wait until {some(busy)} {'are' if busy[1:] else 'is'} ACTIVE or gone")
+    return "".join(parts)
+
+
+def _holders(s: ReplicatedScenario) -> tuple[int, str]:
+    """Count what can hold one replica each: zones, or members where these are not limited to one per zone; and name it."""
+    ring = s.planned.ring
+    zones = {m.zone for m in ring.members if m.tokens}
+    by_zone = replicated_ring(s.live).settings.zone_aware and "" not in zones
+    return (len(zones), "zone") if by_zone else (len(ring.members), "member")
 
 
 def _too_few(s: ReplicatedScenario) -> list[Finding]:
     """Tell of a token ring that has fewer members, or zones, than a write needs."""
-    strategy, ring = replicated_ring(s.live), s.planned.ring
-    zones = {m.zone for m in ring.members if m.tokens}
-    by_zone = strategy.settings.zone_aware and "" not in zones  # members without a zone are not limited to one replica
-    have, unit = (len(zones), "zone") if by_zone else (len(ring.members), "member")
+    strategy = replicated_ring(s.live)
+    have, unit = _holders(s)
     needs = strategy.settings.replication // 2 + 1
     if s.planned.partitions is not None or have >= needs:
         return []
@@ -190,10 +201,14 @@ def _remedy(s: ReplicatedScenario) -> str:
     strategy = replicated_ring(s.live)
     if s.planned.partitions is not None:
         return "; give each partition a second owner"
+    have, unit = _holders(s)
+    lacking = 3 - have
+    verb = "add" if unit == "zone" else "start"
+    start = f"{verb} {lacking} more {unit}{'s' if lacking > 1 else ''}" if lacking > 0 else ""
     if strategy.settings.replication < 3:
         needs = "keeps one copy" if strategy.settings.replication == 1 else "needs both copies"
-        return f"; {strategy.settings.factor} {needs}: set replication_factor: 3"
-    return _missing(s)
+        return f"; {strategy.settings.factor} {needs}: {f'{start} and ' if start else ''}set replication_factor: 3"
+    return f"; {start}" if start else _missing(s)
 
 
 def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
@@ -227,7 +242,7 @@ def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
     findings = _aligned(s, context)
     replication = strategy.settings.replication
     zones = [zone for zone in ring.tokens.zones if zone]
-    if strategy.settings.zone_aware and 0 < len(zones) < min(replication, 3):
+    if strategy.settings.zone_aware and 1 < len(zones) < min(replication, 3):
         text = f"{len(zones)} hold {len(zones)} replicas of factor {replication}: no failure is tolerated; add a third zone"
         findings.append(Finding("moderate", "zones", text))
     if not strategy.settings.zone_aware and len(ring.members) > 3 and replication >= 2 and planned.reads_ok[0]:

@@ -4,6 +4,7 @@ ConfigMap or Helm values, and the runtime configuration with the limits of tenan
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _BLOCKS = frozenset(
     memberlist commonConfig segment_writer ingester_client metrics_generator pyroscopedb""".split()  # noqa: SIM905
 )
 """Top keys of a configuration."""
+_COMMON_WORDS = frozenset(("target", "server", "common"))
+"""Those of them that documents of other tools have as well."""
 _ONLY = {"blocks_storage": "mimir", "schema_config": "loki", "limits_config": "loki", "commonConfig": "loki",
          "metrics_generator": "tempo", "pyroscopedb": "pyroscope", "segment_writer": "pyroscope"}  # fmt: skip
 """Top keys that one system alone has."""
@@ -47,6 +50,7 @@ _LIMITS = (
 """Paths of the default limits: in Mimir, Loki, and Tempo's newer and older form."""
 _TOKENS = ("random", "spread-minimizing")
 _KEY = re.compile(rb"(?m)^[\"']?([A-Za-z_]+)[\"']?[ \t]*:")
+_JOINED_KEY = re.compile(rb"(?m)^ *([A-Za-z_]+)[ \t]*:")
 _SETTING = re.compile(
     rb"(?m)^[ \t-]+(?:replication_factor|zone_awareness_enabled|excluded_zones|heartbeat_timeout"
     rb"|shuffle_sharding_ingesters_enabled|query_ingesters_within|retention_period)[ \t]*:"
@@ -103,9 +107,11 @@ class _Parts(Found):
             for each in value.items if value.kind == "list" else (value,):
                 if each.kind == "mapping":
                     self._visit(_Part(each, part.base, key, system), depth + 1)
-                elif each not in self._seen and "\n" in each.text and (is_file or ":" in each.text):
+                elif each not in self._seen:
                     self._seen.add(each)
-                    self.read_text(each.text, part.base + line, key, system, depth + 1)
+                    text = _decoded(each.text) if is_file and ":" not in each.text else each.text
+                    if "\n" in text and (is_file or ":" in text):
+                        self.read_text(text, part.base + line, key, system, depth + 1)
 
 
 class Configuration(Document):
@@ -126,15 +132,20 @@ class Configuration(Document):
             return False
         if re.match(rb'\s*\{\s*"overrides"\s*:', head):
             return True
-        top = {match.decode() for match in _KEY.findall(head)} if head.lstrip()[:1] not in (b"{", b"[") else set()
+        if head.lstrip()[:1] in (b"{", b"["):
+            # A configuration as JSON, or one inside a Kubernetes object, where its lines are joined.
+            lines = re.sub(rb'\\n|[{,"]', b"\n ", head).replace(b"\n :", b":")
+            blocks = {match.decode() for match in _JOINED_KEY.findall(lines)} & (_BLOCKS - _COMMON_WORDS)
+            return bool(blocks) and (_SETTING.search(lines) is not None or _LIMIT.search(lines) is not None)
+        top = {match.decode() for match in _KEY.findall(head)}
         lowered, is_set = name.lower(), _SETTING.search(head) is not None
-        blocks = len(top & _BLOCKS)
+        count = len(top & _BLOCKS)
         if lowered.endswith((".yaml", ".yml")):
             leads = bool(top & {*_INTO}) or any(word in key.lower() for key in top for word in SYSTEMS)
             found = _names_overrides(head) or "overrides" in lowered or (leads and (is_set or b"onfig" in head))
         else:
             found = _names_overrides(head) and _LIMIT.search(head) is not None
-        return found or blocks > 1 or (blocks == 1 and is_set)
+        return found or count > 1 or (count == 1 and is_set)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the settings of the ring, and one row per tenant with the limits as set (null: not set). An invalid value is a
@@ -179,6 +190,14 @@ def _names_overrides(head: bytes) -> bool:
     )
 
 
+def _decoded(text: str) -> str:
+    """Return the file that a Kubernetes Secret holds as base64, or ``text`` if it is none."""
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        return text
+
+
 Convert = Callable[[Node], Any]
 
 
@@ -203,7 +222,11 @@ def _settings(parts: Sequence[_Part], systems: set[str], found: Found) -> list[t
 
     querier = (("querier",),)
     sharded = read(querier, "shuffle_sharding_ingesters_enabled", convert=_flag)
-    within = read(querier, "query_ingesters_within", "shuffle_sharding_ingesters_lookback_period", convert=_seconds)
+    within = read(querier, "shuffle_sharding_ingesters_lookback_period", convert=_seconds)
+    if sharded is None and within is not None:  # of Cortex, and of Mimir's first versions: 0 asks the whole ring
+        sharded = within > 0
+    if within is None:  # a limit of tenants in later versions of Mimir
+        within = read((*querier, *_LIMITS), "query_ingesters_within", convert=_seconds)
     kept = read((("blocks_storage", "tsdb"),), "retention_period", convert=_seconds)
     zoned = read(_RINGS, "zone_awareness_enabled", convert=_flag)
     if zoned is None:  # of Mimir's chart

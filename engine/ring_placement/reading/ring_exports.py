@@ -134,7 +134,9 @@ def _share(text: str) -> float | None:
 
 def _clock_s(text: str, now_ns: int | None) -> int | None:
     """Return the epoch seconds of ``1h56m40s ago (21:35:15)``: the clock gives the second, the age gives the day."""
-    match = _CLOCK.search(text)
+    match, instant = _CLOCK.search(text), _instant(text)
+    if instant is not None and instant > 0:  # of older versions
+        return instant // 10**9
     if match is None or now_ns is None:
         return None
     try:

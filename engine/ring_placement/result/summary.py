@@ -391,10 +391,10 @@ def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
 def _excluded_note(state: LiveState[Any]) -> list[str]:
     """Say which members take no part because their zones are excluded."""
     out = [m for m in state.members if m.state == "EXCLUDED"]
-    zones = ", ".join(sorted({m.zone for m in out}))
-    return (
-        [f"{len(out)} members take no part: zone {zones} is excluded ({state.cluster.settings.label})"] if out else []
-    )
+    zones = sorted({m.zone for m in out})
+    who = "1 member takes" if len(out) == 1 else f"{len(out)} members take"
+    which = f"zone {zones[0]} is" if len(zones) == 1 else f"zones {some(zones)} are" if zones else ""
+    return [f"{who} no part: {which} excluded ({state.cluster.settings.label})"] if out else []
 
 
 def _late_note(state: LiveState[Any], p: RingParameters) -> list[str]:

@@ -424,7 +424,8 @@ def _disagreements(
         common = here.keys() & there.keys()
         if not any(here[name].address == there[name].address for name in common):
             continue  # of another cluster
-        behind = [n for n in common if apart * ((there[n].heartbeat_s or 0) - (here[n].heartbeat_s or 0)) < 0]
+        beats = {n: (there[n].heartbeat_s, here[n].heartbeat_s) for n in common}
+        behind = [n for n, (beat, ours) in beats.items() if beat and ours and apart * (beat - ours) < 0]
         differing: dict[str, list[str]] = {}
         for name in sorted(here.keys() | there.keys()) if abs(apart) < _ONE_MOMENT_S else sorted(behind):
             states = [ring[name].state if name in ring else "not listed" for ring in (here, there)]

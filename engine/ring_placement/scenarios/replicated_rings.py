@@ -77,7 +77,11 @@ class ReplicatedRing:
         zones = tuple(sorted({m.zone for m in present}))
         settings = cluster.settings
         in_force = InForce.of(settings, p, loads.replication, bool(present) and "" not in zones)
-        sizes = {name: limits.ingestion_shards for name, limits in cluster.limits.items()}
+        # Loki shards tenants in its ring of partitions only.
+        shards = is_partition or settings.system.name != "Loki"
+        sizes = {name: limits.ingestion_shards if shards else 0 for name, limits in cluster.limits.items()}
+        if not shards and p.read_sharding == "auto" and p.lookback is None:
+            in_force = replace(in_force, shards_reads=False)
         without_le = p.exclude_le == "on" or (p.exclude_le == "auto" and bool(settings.exclude_le))
         owners = [len(p.owners) for p in ring.partitions if p.state == ACTIVE and p.owners]
         copies = in_force.replication if not is_partition else sum(owners) / len(owners) if owners else 1.0
