@@ -28,10 +28,12 @@ DSKIT = (
     "cortex_ingester_memory_series", "cortex_ingester_owned_series", "cortex_distributor_replication_factor",
     "loki_distributor_bytes_received_total", "loki_ingester_memory_streams", "tempo_distributor_bytes_received_total",
     "tempo_distributor_spans_received_total", "cortex_ring_members", "loki_ring_members", "tempo_ring_members",
+    "loki_distributor_replication_factor",
 )  # fmt: skip
 """Metrics of Mimir, Loki and Tempo: load by tenant, members by state, and the replication factor."""
 
-_METRICS = (*DSKIT, SENT, INGEST, SHARD_LIMIT, USAGE, SHARD_USAGE, "pyroscope_ring_members")
+_METRICS = (*DSKIT, SENT, INGEST, SHARD_LIMIT, USAGE, SHARD_USAGE, "pyroscope_ring_members",
+            "pyroscope_distributor_replication_factor")  # fmt: skip
 _LABELS = ("tenant", "dataset", "shard", "shard_id", "shard_owner", "addr", "instance", "pod", "load_balancing",
            "name", "state", "user")  # fmt: skip
 

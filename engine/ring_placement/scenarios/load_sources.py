@@ -252,7 +252,7 @@ class TenantLoads:
     def read(cls, inputs: Inputs, wanted: str) -> TenantLoads:
         """Collect tables and metrics of all files; ``wanted``: one of ``TENANT_SOURCES``, or ``auto`` for the best."""
         metrics, table = inputs.table("metrics"), inputs.table("keys")
-        factor = metrics.filter(pl.col("metric") == "cortex_distributor_replication_factor")["value"].max()
+        factor = metrics.filter(pl.col("metric").str.ends_with("_distributor_replication_factor"))["value"].max()
         replication = int(factor) if isinstance(factor, float) and 1 <= factor <= 100 else None
         found: dict[str, tuple[pl.DataFrame, str, bool]] = {}
         whole = table.filter(pl.col("token").is_null()).group_by("tenant", maintain_order=True)
