@@ -87,7 +87,7 @@ def test_what_if_keys_change_the_application_and_advice_is_taken(logs: Path, tmp
             await s.until(lambda: shown().scenario.cores == 3)
             await s.press("down", "down")
             await s.press("plus")
-            await s.until(lambda: (shown().scenario.partitions or 0) > 200)
+            await s.until(lambda: (shown().scenario.partitions or 0) > 16)
             await s.press("u", "u")
             await s.until(lambda: shown().scenario.cores is None and shown().scenario.executors == 4)
             assert s.app.pane.query_one("#what-executor-cores", NumberControl).value == 2
@@ -108,9 +108,9 @@ def test_what_if_keys_change_the_application_and_advice_is_taken(logs: Path, tmp
             table = level.query_one("#app-insights", LiveTable)
             await s.until(lambda: table.window is not None)
             rows = table.window.rows(0, table.window.height)
-            table.move_to(next(k for k, row in enumerate(rows) if row["key"] == "spark.sql.shuffle.partitions"))
+            table.move_to(next(k for k, row in enumerate(rows) if row["key"] == "spark.executor.memory"))
             await s.press("t")
-            await s.until(lambda: shown().scenario.partitions is not None and level.section == "what if")
+            await s.until(lambda: shown().scenario.memory_mb is not None and level.section == "what if")
 
     play(story)
 
