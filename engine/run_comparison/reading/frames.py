@@ -165,7 +165,7 @@ class TextReport(Document):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete line; half a line may hold half a number."""
         out = Collected(source)
-        text = decode(whole_lines(data, final=False))
+        text = decode(whole_lines(data, final=False)).replace("\r\n", "\n")
         if final and data.rpartition(b"\n")[2].strip():
             out.problem("cut-file", "the last line has no end and is left out", line=text.count("\n") + 1)
         text = _COLOUR.sub("", text)

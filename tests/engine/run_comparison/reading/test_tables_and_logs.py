@@ -105,6 +105,7 @@ def test_a_server_that_only_refuses_has_no_latency_and_appended_reports_are_a_sa
     refused = read("wrk", "w.txt", text.format("  Non-2xx or 3xx responses: 1200\n"))
     assert values(refused) == {("request", "success", "value"): [0.0]}
     both = values(read("wrk", "w.txt", 2 * text.format("")))
+    assert values(read("wrk", "w.txt", 2 * text.format("").replace("\n", "\r\n"))) == both
     assert both["request", "latency", "mean"] == [1500.0] * 2 and both["request", "throughput", "rate"] == [1200.0] * 2
 
 
