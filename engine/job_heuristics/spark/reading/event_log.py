@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
 
-from engine.core.compression import Budget, Damaged, TooBig, sniff
+from engine.core.compression import Budget, TooBig
 from engine.core.reading import HEAD, Document, FileKind, Log, Problem, Problems, Reading, Source, clean
 from engine.core.tables import Table
-from engine.formats import json_text
-from engine.formats.unpack import unpacked
+from engine.formats import archives, json_text
 from engine.job_heuristics.spark.reading.decoding import NO_EVENT, event
 from engine.job_heuristics.spark.reading.log_rows import HANDLERS, IGNORED, LogRows
 from engine.job_heuristics.spark.tables import SPARK_INPUTS
@@ -119,7 +117,6 @@ class EventLog(Log):
 MOST_ENTRIES = 10_000
 _BLOCK = 4 << 20
 """Bytes of a log that are read at once."""
-_MAGIC = b"PK\x03\x04"
 
 
 class Archive(Document):
@@ -135,12 +132,9 @@ class Archive(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a zip by its magic bytes, and by its name or that of its first entry."""
-        if not head.startswith(_MAGIC):
-            return False
-        first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
-        return name.startswith("eventLogs") or first.startswith(
-            (b"eventlog_v2_", b"events_", b"application_", b"app-", b"local-", b"spark-")
-        )
+        first = archives.first_name(head)
+        logs = (b"eventlog_v2_", b"events_", b"application_", b"app-", b"local-", b"spark-")
+        return first is not None and (name.startswith("eventLogs") or first.startswith(logs))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read all logs of the archive."""
@@ -178,7 +172,7 @@ class Archive(Document):
                     frames.setdefault(table.name, []).append(frame)
 
         waiting, state = b"", None
-        for block in _blocks(archive, entry, budget, damaged):
+        for block in _blocks(archives.pieces(archive, entry, budget, damaged, packed=True)):
             if state is None and not self._log.recognise(name, block[:HEAD]):
                 return
             waiting += block
@@ -190,23 +184,16 @@ class Archive(Document):
         take(self._log.read(within, waiting, state, True))
 
 
-def _blocks(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, budget: Budget, damaged: Callable[[str], None]
-) -> Iterator[bytes]:
-    """Yield the decompressed content of an entry; errors go to ``damaged``. Raises TooBig."""
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield ``pieces`` joined to blocks; the last one, of what is left, may be empty."""
     parts: list[bytes] = []
     total = 0
-    try:
-        with archive.open(entry) as stream:
-            assert isinstance(stream, zipfile.ZipExtFile)
-            for piece in unpacked(lambda length, offset: stream.read(length), sniff(stream.peek(16)), budget):
-                parts.append(piece)
-                total += len(piece)
-                if total >= _BLOCK:
-                    yield b"".join(parts)
-                    parts, total = [], 0
-    except (zipfile.BadZipFile, zlib.error, Damaged, EOFError, RuntimeError, OSError) as error:
-        damaged(str(error) or type(error).__name__)
+    for piece in pieces:
+        parts.append(piece)
+        total += len(piece)
+        if total >= _BLOCK:
+            yield b"".join(parts)
+            parts, total = [], 0
     yield b"".join(parts)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from engine.core.compression import Budget, TooBig
 from engine.core.reading import Document, FileKind, Log, Reading, Source, clean, from_first_character
 from engine.core.tables import Table
-from engine.formats import json_text
+from engine.formats import archives, json_text
 from engine.job_heuristics.tez.reading import proto_history
 from engine.job_heuristics.tez.reading.entities import Entities
 from engine.job_heuristics.tez.tables import FACTS
@@ -138,7 +138,6 @@ class History(Log):
             to.problem("bad-record", "a record that is no object is left out", line=line)
 
 
-_MAGIC = b"PK\x03\x04"
 _ENTRY = re.compile(rb"(?:application|dag|dag-extra-info|vertices_part_\d+|tasks_part_\d+|task_attempts_part_\d+|hive_query_id"
                     rb"|error\..{1,100})\.json|dag_\d{1,18}_\d{1,18}_\d{1,18}|part-\d{1,20}\.json")  # fmt: skip
 MOST_ENTRIES = 20_000
@@ -154,8 +153,7 @@ class Archive(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a zip by its magic bytes and the name of its first entry."""
-        first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
-        return head.startswith(_MAGIC) and _ENTRY.fullmatch(first) is not None
+        return _ENTRY.fullmatch(archives.first_name(head) or b"") is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the entities of all entries; none is written anywhere."""
@@ -184,16 +182,13 @@ class Archive(Document):
 def _entry(to: Entities, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, budget: Budget) -> None:
     """Read one entry. Raises TooBig."""
     name = clean(entry.filename, 400)
-    parts = []
-    try:
-        with archive.open(entry) as stream:
-            while piece := stream.read(1 << 20):
-                budget.take(len(piece))
-                parts.append(piece)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError) as error:
-        to.problem("damaged-archive", f"{name}: {error or type(error).__name__}")
-    if parts:
-        _content(to, name, b"".join(parts))
+
+    def damaged(reason: str) -> None:
+        to.problem("damaged-archive", f"{name}: {reason}")
+
+    content = b"".join(archives.pieces(archive, entry, budget, damaged, packed=False))
+    if content:
+        _content(to, name, content)
 
 
 def _content(to: Entities, name: str, content: bytes) -> None:
@@ -202,7 +197,7 @@ def _content(to: Entities, name: str, content: bytes) -> None:
         said = clean(content[:200].decode("utf-8", "replace"))
         to.problem("partial-archive", f"the Tez UI could not fetch {name.rpartition('/')[2][6:]}: {said}")
         return
-    if content.startswith(_MAGIC):
+    if content.startswith(archives.MAGIC):
         to.problem("nested-archive", f"{name} is an archive within the archive: it is left out")
         return
     try:
@@ -219,20 +214,13 @@ def _content(to: Entities, name: str, content: bytes) -> None:
 def _without_directory(data: bytes, budget: Budget, to: Entities) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of the entries of a zip whose end is missing, from its start on, as far as they go."""
     at = 0
-    while data[at : at + 4] == _MAGIC and len(data) >= at + 30:
-        method, packed = (
-            int.from_bytes(data[at + 8 : at + 10], "little"),
-            int.from_bytes(data[at + 18 : at + 22], "little"),
+    while data[at : at + 4] == archives.MAGIC and len(data) >= at + 30:
+        method, packed, named, more = (
+            int.from_bytes(data[at + begin : at + end], "little")
+            for begin, end in ((8, 10), (18, 22), (26, 28), (28, 30))
         )
-        start = (
-            at
-            + 30
-            + int.from_bytes(data[at + 26 : at + 28], "little")
-            + int.from_bytes(data[at + 28 : at + 30], "little")
-        )
-        name = clean(
-            data[at + 30 : at + 30 + int.from_bytes(data[at + 26 : at + 28], "little")].decode("utf-8", "replace"), 400
-        )
+        start = at + 30 + named + more
+        name = clean(data[at + 30 : at + 30 + named].decode("utf-8", "replace"), 400)
         if method not in (0, 8) or (method == 0 and not packed):
             return
         content, at = data[start : start + packed] if packed else data[start:], start + packed
@@ -246,7 +234,8 @@ def _without_directory(data: bytes, budget: Budget, to: Entities) -> Iterator[tu
                 return
             if not packed:  # its length stands behind it
                 at = len(data) - len(inflate.unused_data)
-                at = max(data.find(_MAGIC, at), at) if data.find(_MAGIC, at, at + 28) >= 0 else len(data)
+                later = data.find(archives.MAGIC, at, at + 28)
+                at = later if later >= 0 else len(data)
         yield name, content
 
 
