@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import polars as pl
 
@@ -67,8 +68,9 @@ class Stored(Protocol):
         """Return the rows of one job in ``table``, and problems of its files."""
 
 
-Computed = tuple[pl.DataFrame, pl.DataFrame]
-"""Costs and recommendations of some jobs."""
+A = TypeVar("A")
+Part = TypeVar("Part")
+R = TypeVar("R", MapReduceRules, SparkRules, TezRules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +147,24 @@ def extend(
 
     Pure; ``context.memo`` only saves time.
     """
+    from engine.job_heuristics.spark.insight import advice as spark_advice  # late: workers that read do not need them
+    from engine.job_heuristics.spark.insight import resources as spark_cost
+    from engine.job_heuristics.tez import advice as tez_advice
+
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     names = rules.of(MapReduceHeuristic).names
-    mapreduce = _fleet(model, rules.of(MapReduceHeuristic), parameters, context)
-    spark = _spark_fleet(apps, rules.of(SparkHeuristic), parameters, context)
-    tez = _tez_fleet(on_tez, rules.of(TezHeuristic), parameters, context)
+    mapreduce = _fleet(
+        "fleet", model.stamps, model.only, cost.costs, recommend.recommendations, rules.of(MapReduceHeuristic),
+        parameters, context,
+    )  # fmt: skip
+    spark = _fleet(
+        "spark fleet", {app: apps.revisions[app] for app in apps.apps}, partial(_some, apps.apps), spark_cost.costs,
+        spark_advice.recommendations, rules.of(SparkHeuristic), parameters, context,
+    )  # fmt: skip
+    tez = _fleet(
+        "tez fleet", {app: on_tez.revisions[app] for app in on_tez.apps}, partial(_some, on_tez.apps), tez_advice.costs,
+        tez_advice.recommendations, rules.of(TezHeuristic), parameters, context,
+    )  # fmt: skip
     versions = (names, verdicts.version, mapreduce.version, spark.version, tez.version)
     fleet = memo.value(f"fleet of all {times}", versions, lambda: _joined(verdicts.jobs, mapreduce, spark, tez))
     listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet["totals"]))
@@ -192,63 +207,32 @@ def extend(
     return Extension(tables, detail, rollup.summary(listing), findings, complaints)
 
 
-def _fleet(model: Model, rules: MapReduceRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
-    """Return cost and recommendations of MapReduce jobs, see ``_kept``."""
-
-    def compute(jobs: Collection[str]) -> Computed:
-        part = model.only(jobs)
-        costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        advised = recommend.recommendations(part, rules, parameters.headroom)
-        return costs, advised
-
-    return _kept("fleet", model.stamps, compute, rules, parameters, context)
+def _some(apps: Mapping[str, A], wanted: Collection[str]) -> dict[str, A]:
+    return {app: apps[app] for app in wanted}
 
 
-def _spark_fleet(apps: Apps, rules: SparkRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
-    """Return cost and recommendations of Spark applications, see ``_kept``."""
-    from engine.job_heuristics.spark.insight import advice as spark_advice
-    from engine.job_heuristics.spark.insight import resources as spark_cost
-
-    def compute(wanted: Collection[str]) -> Computed:
-        part = {app: apps.apps[app] for app in wanted}
-        costs = spark_cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        advised = spark_advice.recommendations(part, rules, parameters.headroom)
-        return costs, advised
-
-    return _kept("spark fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
-
-
-def _tez_fleet(apps: TezApps, rules: TezRules, parameters: JobParameters, context: Context) -> FramePartials[str]:
-    """Return cost and recommendations of Tez applications, see ``_kept``."""
-    from engine.job_heuristics.tez import advice as tez_advice
-
-    def compute(wanted: Collection[str]) -> Computed:
-        part = {app: apps.apps[app] for app in wanted}
-        costs = tez_advice.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        advised = tez_advice.recommendations(part, rules, parameters.headroom)
-        return costs, advised
-
-    return _kept("tez fleet", {app: apps.revisions[app] for app in apps.apps}, compute, rules, parameters, context)
-
-
-def _kept(
+def _fleet(
     name: str,
     stamps: Mapping[str, Hashable],
-    compute: Callable[[Collection[str]], Computed],
-    rules: MapReduceRules | SparkRules | TezRules,
+    only: Callable[[Collection[str]], Part],
+    costs_of: Callable[[Part, float, float | None, float | None], pl.DataFrame],
+    advise: Callable[[Part, R, float], pl.DataFrame],
+    rules: R,
     parameters: JobParameters,
     context: Context,
 ) -> FramePartials[str]:
-    """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (see ``_totals``).
-    ``compute`` gives the first two of some jobs."""
+    """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (see ``_totals``) of one kind
+    of jobs. ``only`` returns some of them, from which ``costs_of`` and ``advise`` make the first two."""
     times = "now" if context.at_ms is None else "past"
     fleet: FramePartials[str] = context.memo.state(f"{name} {times}", lambda: FramePartials("job_id"))
+    headroom, gb_h, vcore_h = parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h
 
     def frames(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
-        costs, advised = compute(jobs)
+        part = only(jobs)
+        costs, advised = costs_of(part, headroom, gb_h, vcore_h), advise(part, rules, headroom)
         return {"costs": costs, "recommendations": advised, "totals": _totals(jobs, costs, savings(advised))}
 
-    fleet.update(stamps, frames, key=(parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key))
+    fleet.update(stamps, frames, key=(headroom, gb_h, vcore_h, rules.key))
     return fleet
 
 
