@@ -141,6 +141,10 @@ class OpenJob(Level):
         """Return what stands above the sections."""
         raise NotImplementedError
 
+    def absent(self, coming: bool, meanwhile: str = "reading it") -> list[Line]:
+        """Return the line of a job that is not there: ``meanwhile`` if it is ``coming``, else that it has gone."""
+        return [[(f"{self.job_id}: {meanwhile if coming else 'not in the data any more'}", "title")]]
+
     def rules(self) -> Any:
         """Return the heuristics whose limits can be scaled."""
         raise NotImplementedError
@@ -364,8 +368,7 @@ class JobLevel(OpenJob):
         """Return name, severity and letters; user, tasks and times."""
         shown = self.shown(result)
         if shown is None:
-            text = "not in the data any more" if self.read and not self.pane.dirty else "reading its tasks"
-            return [[(f"{self.job_id}: {text}", "title")]]
+            return self.absent(not self.read or self.pane.dirty, "reading its tasks")
         row = result.detail.listed(self.job_id)
         first = [*drawing.job_line(row, str(row.get("state") or ""), glyphs), (f"  {drawing.LEGEND}", "dim")]
         maps, reduces = shown.facts.job.maps, shown.facts.job.reduces

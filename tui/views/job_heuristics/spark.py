@@ -118,8 +118,7 @@ class SparkLevel(OpenJob):
         """Return name, severity and letters; user, size and times."""
         shown = self.shown(result)
         if shown is None:
-            text = "reading it" if self.pane.dirty else "not in the data any more"
-            return [[(f"{self.job_id}: {text}", "title")]]
+            return self.absent(self.pane.dirty)
         row, app = result.detail.listed(self.job_id), shown.app
         version = f" {app.attempts[0].version}" if app.attempts and app.attempts[0].version else ""
         numbers = (("job", len(app.jobs)), ("stage", len(app.stages)), ("executor", shown.held.count))

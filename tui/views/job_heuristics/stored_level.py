@@ -79,7 +79,7 @@ class StoredLevel(OpenJob):
         """Return name, severity and letters; user and memory; and why its own histories are not there."""
         row = result.detail.listed(self.job_id)
         if not row:
-            return [[(f"{self.job_id}: not in the data any more", "title")]]
+            return self.absent(False)
         text = (
             f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type') or 'Unknown'}, "
             f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}, "

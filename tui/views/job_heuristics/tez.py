@@ -69,8 +69,7 @@ class TezLevel(OpenJob):
         """Return name, severity and letters; user, size and times."""
         shown = self.shown(result)
         if shown is None:
-            text = "reading it" if self.pane.dirty else "not in the data any more"
-            return [[(f"{self.job_id}: {text}", "title")]]
+            return self.absent(self.pane.dirty)
         row, app = result.detail.listed(self.job_id), shown.app
         many = f"{len(app.dags):,} DAG{'' if len(app.dags) == 1 else 's'}"
         text = (
