@@ -88,9 +88,8 @@ def _view(wanted: Entry) -> View:
     except LookupError as error:
         raise UsageError(str(error)) from error
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # Polars installs a handler in which Ctrl+C is lost between its queries
+        # Polars installs a handler in which Ctrl+C is lost between its queries.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return view
 
 
