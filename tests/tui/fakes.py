@@ -482,6 +482,17 @@ async def settle(s: Stage) -> None:
     await s.pilot.pause()
 
 
+async def walk(s: Stage, level: Any, words: Mapping[str, str]) -> None:
+    """Show each section of an opened level, which must hold its words, in every size; go back."""
+    for size in SIZES:
+        await s.resize(*size)
+        for name, expected in words.items():
+            level.choose(name)
+            await s.until(lambda expected=expected: expected in s.text(), 10)
+    await s.press("escape")
+    await s.pilot.pause()
+
+
 def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run an async test."""
     asyncio.run(story())

@@ -15,7 +15,7 @@ from sample_data.job_heuristics.make import END_MS, put_spark
 from sample_data.job_heuristics.shapes import SPARK_FINISHED
 from sample_data.job_heuristics.spark_log import AppPlan, StagePlan, events, text
 from tests.engine.job_heuristics.helper import inputs_of
-from tests.tui.fakes import SIZES, opened, play, still
+from tests.tui.fakes import SIZES, opened, play, still, walk
 from tui.glyphs import ASCII, BRAILLE, Glyphs
 from tui.views.job_heuristics import spark as spark_drawing
 from tui.views.job_heuristics.spark import SparkLevel
@@ -43,13 +43,7 @@ def test_every_section_is_drawn(logs: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(logs, VIEW, tmp_path, SIZES[0], once=True) as s:
             level = await _open(s, "daily revenue")
-            for size in SIZES:
-                await s.resize(*size)
-                for name, words in WORDS.items():
-                    level.choose(name)
-                    await s.until(lambda words=words: words in s.text(), 10)
-            await s.press("escape")
-            await s.pilot.pause()
+            await walk(s, level, WORDS)
             assert s.app.pane.open_job is None
 
     play(story)

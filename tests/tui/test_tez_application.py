@@ -8,7 +8,7 @@ from engine.job_heuristics.view import VIEW
 from sample_data.job_heuristics import tez_history
 from sample_data.job_heuristics.make import END_MS, put_tez, tez_id
 from sample_data.job_heuristics.shapes import TEZ_LIVE
-from tests.tui.fakes import SIZES, opened, play, still
+from tests.tui.fakes import SIZES, opened, play, still, walk
 from tui.views.job_heuristics.tez import TezLevel
 from tui.widgets.table.table import LiveTable
 
@@ -28,13 +28,7 @@ def test_every_section_is_drawn(tmp_path: Path) -> None:
             await s.press("enter")
             await s.until(lambda: isinstance(s.app.pane.top, TezLevel) and s.app.pane.top.read, 10)
             level = s.app.pane.top
-            for size in SIZES:
-                await s.resize(*size)
-                for name, words in WORDS.items():
-                    level.choose(name)
-                    await s.until(lambda words=words: words in s.text(), 10)
-            await s.press("escape")
-            await s.pilot.pause()
+            await walk(s, level, WORDS)
             assert s.app.pane.open_job is None
 
     play(story)
