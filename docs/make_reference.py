@@ -25,17 +25,17 @@ def keys() -> Iterator[str]:
     from tui.actions import key_text, registry, view_actions
 
     yield "# Keys"
-    yield '\nEvery key can be remapped in the settings file under `[keys]`, for example `"table.reverse" = "R"`.\n'
+    yield '\nEvery key can be remapped in the settings file under `[keys]`, for example `"table.reverse" = "F9"`.\n'
     views = [entry for entry in VIEWS if view_actions(entry.name)]
-    yield "One table for all views; the keys of the shared actions follow.\n"
+    yield "One table for all views; the keys of the shared actions follow. `:` is the palette, where actions without a key are.\n"
     yield "| key | " + " | ".join(entry.title for entry in views) + " |"
     yield "|---" * (len(views) + 1) + "|"
     own = {entry.name: {key: a.title for a in view_actions(entry.name) for key in a.keys} for entry in views}
-    for key in sorted({key for titles in own.values() for key in titles}, key=lambda key: (len(key), key.lower())):
+    for key in sorted({key for titles in own.values() for key in titles}, key=lambda key: (len(key), key.lower(), key)):
         yield f"| `{key_text(key)}` | " + " | ".join(own[entry.name].get(key, "") for entry in views) + " |"
     yield "\n| where | keys | action | what it does |\n|---|---|---|---|"
     for action in registry():
-        shown = " ".join(f"`{key_text(key)}`" for key in action.keys).replace("|", "\\|")
+        shown = " ".join(f"`{key_text(key)}`" for key in action.keys).replace("|", "\\|") or "`:`"
         yield f"| {action.scope} | {shown} | `{action.id}` | {action.help} |"
 
 

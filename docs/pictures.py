@@ -34,7 +34,7 @@ TOUR = (
     ("One job in full", ("enter",)),
     ("Which queries use the CPU?", ("3",)),
     ("Did anything get worse?", ("4",)),
-    ("Who takes over if a node is gone?", ("5", "down", "space", "t")),
+    ("Who takes over if a node is gone?", ("5", "down", "space", "A")),
 )
 """The scenes of the tour: title, and the keys that lead there from the scene before."""
 TOUR_SIZE = (80, 24)

@@ -25,10 +25,10 @@ class Action:
     """One thing that a key can do.
 
     ``id`` is stable (users remap by it) and begins with its scope's word: ``table.reverse``. ``keys`` are Textual key
-    names, the first one is shown. ``title`` is short (key bar, palette), ``help`` one sentence. ``scope``: ``app``
-    (everywhere), ``pane`` (every tab), ``table`` (the shared table), or a view's name. ``run`` is the Textual action
-    string, by default the part of ``id`` behind the dot with underscores. ``bar``: rank in the key bar, 0 is not shown.
-    ``palette`` False keeps movement keys out of the palette.
+    names, the first one is shown; without any, the palette offers the action. ``title`` is short (key bar, palette),
+    ``help`` one sentence. ``scope``: ``app`` (everywhere), ``pane`` (every tab), ``table`` (the shared table), or a view's
+    name. ``run`` is the Textual action string, by default the part of ``id`` behind the dot with underscores. ``bar``:
+    rank in the key bar, 0 is not shown. ``palette`` False keeps movement keys out of the palette.
     """
 
     id: str
@@ -62,20 +62,22 @@ SHARED: tuple[Action, ...] = (
              run=f"tab({number})")
         for number, entry in enumerate(VIEWS, 1)
     ),
-    act("app.tab-next", "right_curly_bracket", "Next tab", "Show the tab to the right.",
-         run="step_tab(1)", palette=False),
-    act("app.tab-previous", "left_curly_bracket", "Previous tab", "Show the tab to the left.",
-         run="step_tab(-1)", palette=False),
-    act("app.finding-next", "n", "Next finding", "Go to the next finding of any view, worst first.",
+    act("app.tab-next", "", "Next tab", "Show the tab to the right.",
+         run="step_tab(1)"),
+    act("app.tab-previous", "", "Previous tab", "Show the tab to the left.",
+         run="step_tab(-1)"),
+    act("app.finding-next", "n", "Next finding",
+         "Go to the next finding of any view, worst first; in a searched table: the next match.",
          run="views.next_finding(1)"),
-    act("app.finding-previous", "N", "Previous finding", "Go to the finding before.", run="views.next_finding(-1)"),
+    act("app.finding-previous", "N", "Previous finding", "Go to the finding before; in a searched table: the match before.",
+         run="views.next_finding(-1)"),
     act("app.save-scenario", "S", "Save scenario", "Save the options of this view under a name; -o scenario=NAME takes them.",
          run="scenarios.save_scenario"),
     act("app.compare", "B", "Side by side", "Show two scenarios or moments side by side, with the change.",
          run="scenarios.compare"),
     act("app.problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.",
          bar=40, run="boxes.problems"),
-    act("app.log", "L", "Log", "Show the program's own log: watching, timings, errors.", run="boxes.log"),
+    act("app.log", "", "Log", "Show the program's own log: watching, timings, errors.", run="boxes.log"),
     act("app.pause", "p", "Pause", "Freeze what is shown; files are read on and counted. A replay stands still.", bar=30,
          run="views.pause"),
     act("app.replay-slower", "comma", "Slower", "Play the recording half as fast (loadlens replay).",
@@ -85,7 +87,7 @@ SHARED: tuple[Action, ...] = (
     act("app.refresh", "f5", "Look again", "Scan the folders now and compute this tab again.", run="views.refresh"),
     act("app.theme", "T", "Theme", "Switch to the next colour theme.", run="boxes.theme"),
     act("app.glyphs", "f6", "Glyphs", "Switch between braille, block and ASCII drawing.", run="boxes.glyphs"),
-    act("app.mouse", "f8", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text).", run="boxes.mouse"),
+    act("app.mouse", "", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text).", run="boxes.mouse"),
     act("app.suspend", "ctrl+z", "To the shell", "Stop the program and go back to the shell; fg continues it.",
          run="suspend_process"),
     act("app.quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens; what was chosen is remembered.", bar=100),
@@ -93,7 +95,7 @@ SHARED: tuple[Action, ...] = (
          run="boxes.edit_parameters", bar=20),
     act("pane.undo", "u", "Undo", "Take back the last change of a parameter."),
     act("pane.redo", "U ctrl+r", "Redo", "Make the change of a parameter again that was taken back."),
-    act("pane.reset", "R", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
+    act("pane.reset", "", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
     act("pane.back", "escape", "Back", "Close the detail, overlay or level on top.", palette=False),
     act("pane.detail", "d", "Detail", "Show or hide the detail panel beside the table.", bar=25),
     act("pane.zoom", "z", "Zoom", "Give the whole screen to the table, panel or plot that has the focus; again: back.",
@@ -117,30 +119,24 @@ SHARED: tuple[Action, ...] = (
          run="column(1)", palette=False),
     act("table.top", "home g", "First row", "Go to the first row.", run="edge(0)", palette=False),
     act("table.bottom", "end G", "Last row", "Go to the last row.", run="edge(1)", palette=False),
-    act("table.page-up", "pageup ctrl+b", "Page up", "Go one page up.", run="page(-1)", palette=False),
-    act("table.page-down", "pagedown ctrl+f", "Page down", "Go one page down.", run="page(1)", palette=False),
-    act("table.half-up", "ctrl+u", "Half a page up", "Go half a page up.", run="page(-0.5)", palette=False),
-    act("table.half-down", "ctrl+d", "Half a page down", "Go half a page down.", run="page(0.5)", palette=False),
+    act("table.page-up", "pageup ctrl+b ctrl+u", "Page up", "Go one page up.", run="page(-1)", palette=False),
+    act("table.page-down", "pagedown ctrl+f ctrl+d", "Page down", "Go one page down.", run="page(1)", palette=False),
     act("table.select", "enter", "Open", "Open the row under the cursor.", bar=10, palette=False),
     act("table.sort", "s", "Sort", "Sort by the chosen column; again to reverse.", bar=16),
-    act("table.sort-previous", "less_than_sign", "Sort column left", "Sort by the column left of the sorted one.",
+    act("table.sort-previous", "", "Sort column left", "Sort by the column left of the sorted one.",
          run="sort_column(-1)"),
-    act("table.sort-next", "greater_than_sign", "Sort column right", "Sort by the column right of the sorted one.",
+    act("table.sort-next", "", "Sort column right", "Sort by the column right of the sorted one.",
          run="sort_column(1)"),
     act("table.reverse", "r", "Reverse", "Reverse the order of rows."),
     act("table.filter", "slash", "Filter", "Show only rows that match: words, or cpu>50, size>1GB, state=RUNNING, name~etl.",
          bar=12),
     act("table.find", "f", "Find", "Go to the next row that matches, without hiding the others."),
-    act("table.find-next", "n", "Find next", "Go to the next match; without a search to the next finding of any view.",
-         run="find_again(1)", palette=False),
-    act("table.find-previous", "N", "Find previous", "Go to the previous match; without a search to the finding before.",
-         run="find_again(-1)", palette=False),
     act("table.columns", "C", "Columns", "Choose which columns are shown, and their order.", bar=35),
     act("table.export", "e", "Export", "Write this table, as filtered and sorted, to CSV, JSON or Markdown.", bar=45),
     act("table.copy", "c", "Copy", "Copy the chosen cell to the clipboard."),
     act("table.copy-row", "Y", "Copy row", "Copy the row under the cursor as displayed, below the titles.",
          run="copy_rows(0)"),
-    act("table.copy-shown", "ctrl+y", "Copy rows", "Copy the rows on screen as displayed, below the titles.",
+    act("table.copy-shown", "", "Copy rows", "Copy the rows on screen as displayed, below the titles.",
          run="copy_rows(1)"),
     act("table.clear", "escape", "Clear filter", "Remove the filter of this table.", palette=False),
 )  # fmt: skip
@@ -160,7 +156,7 @@ def way_out() -> list[Binding]:
     return [Binding(",".join(sorted(RESERVED)), "quit", show=False, priority=True, system=True)]
 
 
-IN_BOXES = ("app.theme", "app.glyphs", "app.mouse", "app.suspend")
+IN_BOXES = ("app.theme", "app.glyphs", "app.suspend")
 """Ids of the actions that also work while a box is open."""
 
 
@@ -218,12 +214,20 @@ def scope_title(scope: str) -> str:
 
 
 def bindings(scope: str) -> list[Binding]:
-    """Return the Textual bindings of one scope, for a class's ``BINDINGS``. Ids make them remappable."""
+    """Return the Textual bindings of one scope, for a class's ``BINDINGS``. Ids make them remappable.
+
+    Without keys an action is bound to its id, which no keyboard sends: the palette lists what is bound.
+    """
     from textual.binding import Binding
 
     return [
         Binding(
-            ",".join(action.keys), action.action, action.title, id=action.id, tooltip=action.help, show=bool(action.bar)
+            ",".join(action.keys) or action.id,
+            action.action,
+            action.title,
+            id=action.id,
+            tooltip=action.help,
+            show=bool(action.bar),
         )
         for action in scoped(scope)
     ]

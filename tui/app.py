@@ -175,7 +175,7 @@ class Dashboard(Shell):
         self.complaints += complaints
         self.actions_by_id = {action.id: action for action in keymap.remapped(actions.registry(), keys)}
         # Textual ignores an empty entry; a key that no terminal sends takes the action's keys away.
-        self.set_keymap({name: ",".join(names) or "unbound" for name, names in keys.items()})
+        self.set_keymap({name: ",".join(names) or name for name, names in keys.items()})
 
     def get_default_screen(self) -> MainScreen:
         """Return the screen of the tabs."""

@@ -61,6 +61,29 @@ def test_views_take_no_key_that_the_table_would_swallow() -> None:
                 assert key not in taken, f"{action.id}: {key} is {taken[key].id} while a table has the focus"
 
 
+def test_a_key_means_the_same_in_all_views() -> None:
+    meanings: dict[str, dict[str, str]] = {}
+    for entry in VIEWS:
+        for action in actions.view_actions(entry.name):
+            for key in action.keys:
+                meanings.setdefault(key, {})[entry.name] = action.title
+    clashes = {key: titles for key, titles in meanings.items() if len(set(titles.values())) > 1}
+    assert not clashes
+
+
+def test_keys_of_views_are_not_those_of_every_tab() -> None:
+    taken = {key for scope in ("app", "pane", "table") for action in actions.scoped(scope) for key in action.keys}
+    own = {key for entry in VIEWS for action in actions.view_actions(entry.name) for key in action.keys}
+    assert not own & taken
+
+
+@pytest.mark.parametrize("view", [entry.name for entry in VIEWS])
+def test_a_view_has_at_most_sixty_actions_with_keys(view: str) -> None:
+    """Movement, tabs and all shared ones count; the rest is in the palette and the options box."""
+    keyed = [action for scope in ("app", "pane", "table", view) for action in actions.scoped(scope) if action.keys]
+    assert len(keyed) <= 60
+
+
 def test_reserved_keys_always_quit() -> None:
     for action in ALL:
         assert not set(action.keys) & actions.RESERVED or action.id == "app.quit"
@@ -87,9 +110,8 @@ def test_every_action_has_a_method_and_a_binding(action: actions.Action) -> None
     targets = {"app": owner("app"), "boxes": Boxes, "views": OverviewActions, "scenarios": ScenarioActions}
     runner = targets.get(target, place)
     assert callable(getattr(runner, f"action_{name}", None)), f"{runner.__name__} has no action_{name}"
-    if action.keys:
-        bound = {binding.id for bindings in place._merged_bindings.key_to_bindings.values() for binding in bindings}
-        assert action.id in bound, f"{place.__name__} does not bind {action.id}"
+    bound = {binding.id for bindings in place._merged_bindings.key_to_bindings.values() for binding in bindings}
+    assert action.id in bound, f"{place.__name__} does not bind {action.id}: the palette would not offer it"
 
 
 def test_bindings_of_our_own_widgets_are_the_registry() -> None:

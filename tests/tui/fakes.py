@@ -252,6 +252,11 @@ class Stage:
             self.text()  # no frames are painted, and painting gives columns to what had no size when its rows came
         return drawn
 
+    async def choose(self, name: str) -> None:
+        """Run the action ``name`` as the palette does."""
+        await self.app.boxes.run_from(self.app.focused, self.app.actions_by_id[name])
+        await self.press()
+
     async def press(self, *keys: str) -> None:
         """Press keys and let everything settle."""
         await self.app._press_keys(keys)  # pilot.press sends every widget a message, and pause sends it again

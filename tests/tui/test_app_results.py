@@ -71,7 +71,7 @@ def test_options_change_result_and_undo(tmp_path: Path) -> None:
             await s.until(lambda: nodes(s.app).window.height == 40)
             await s.press("U")
             assert pane.parameters.mode == "doubled"
-            await s.press("R")
+            await s.choose("pane.reset")
             assert pane.parameters == pane.defaults
             await s.press("u")
             assert pane.parameters.mode == "doubled", "defaults can be undone"

@@ -104,9 +104,10 @@ def test_sort_keys(tmp_path: Path) -> None:
             assert cpu == sorted(cpu, reverse=True)
             await s.press("r")
             assert [row["cpu"] for row in table.window.rows(0, 40)] == sorted(cpu)
-            await s.press("greater_than_sign")
+            await s.choose("table.sort-next")
             assert table.choice.sort == "size"
-            await s.press("less_than_sign", "less_than_sign")
+            await s.choose("table.sort-previous")
+            await s.choose("table.sort-previous")
             assert table.choice.sort == "state"
             states = [row["state"] for row in table.window.rows(0, 40)]
             assert states == sorted(states, key=["severe", "moderate", "ok"].index)

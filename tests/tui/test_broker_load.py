@@ -209,7 +209,7 @@ def test_rolling_restart_as_a_matrix(cluster: Path, tmp_path: Path) -> None:
 def test_the_what_if_shows_every_table_in_turn(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
-            await s.press("space", "i", "a")
+            await s.press("space", "M", "a")
             await s.until(lambda: {"failover_brokers", "add_brokers"} <= set(s.app.pane.result.tables))
             await section(s, WHAT_IF)
             seen = []
@@ -240,9 +240,10 @@ def test_directories_of_a_broker(cluster: Path, tmp_path: Path) -> None:
 def test_demotion_plan_and_more_brokers(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
-            await s.press("i")
+            await s.press("M")
             await s.until(lambda: "scenario_brokers" in s.app.pane.result.tables)
-            await s.press("i", "v")  # the demotion is taken back, the plan applied
+            await s.press("M")
+            await s.choose("broker-load.plan")  # the demotion is taken back, the plan applied
             await s.until(lambda: len(s.app.pane.result.tables.get("scenario_moves", ())) == 1)
             await section(s, WHAT_IF)
             await s.see("web.clicks")
@@ -266,7 +267,7 @@ def test_mode_key_goes_round_and_weights_are_edited_live(cluster: Path, tmp_path
             await s.press("plus")
             await s.until(lambda: s.app.pane.result.tables["replicas"]["cpu_pct_cores"].sum() != before)
             assert s.app.pane.parameters.a == pytest.approx(0.75)
-            await s.press("w")
+            await s.choose("broker-load.weights")
             await s.until(lambda: any("fitted weights" in note for note in s.app.pane.result.notes))
 
     play(story)

@@ -26,9 +26,9 @@ SHARED = {"first screen": "", "help": "?", "zoomed": "z", "opened": "\r"}
 OWN = {
     "broker-load": {"a broker dies": " ", "failures": "]]]]", "topics at an earlier time": "]("},
     "job-heuristics": {"roll-up": "]", "tasks": "\r]]", "published, earlier": "m("},
-    "query-profile": {"halves": "9", "WLR, earlier": "m(", "what if": "w"},
-    "run-comparison": {"change points": "]]]", "only worse, earlier": "m(", "benchmark tool": "i"},
-    "ring-placement": {"a node is gone": " t", "tenants, one node more": "]+", "what if": "w"},
+    "query-profile": {"halves": "v", "WLR, earlier": "m(", "what if": "i"},
+    "run-comparison": {"change points": "]]]", "only worse, earlier": "W(", "benchmark tool": "m"},
+    "ring-placement": {"a node is gone": " A", "tenants, one node more": "]+", "what if": "i"},
 }
 """Keys into states of one view."""
 MORE = {" ": "space", "]": "right_square_bracket", "(": "left_parenthesis", "!": "exclamation_mark", "+": "plus_sign"}

@@ -185,7 +185,7 @@ def test_what_if_and_other_limits_re_evaluate_at_once_and_can_be_undone(cluster:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
             await open_job(s, CRAWL)
-            await s.press("w")
+            await s.press("i")
             control = s.app.pane.query_one("#what-map-mb", NumberControl)
             await s.until(lambda: s.app.focused is control)
             before = control.value
@@ -272,7 +272,7 @@ def test_history_of_a_repeated_job_and_its_configuration_changes(cluster: Path, 
             other = next(k for k, one in enumerate(ids) if one != job)
             runs.focus()
             runs.move_to(other)
-            await s.press("i")
+            await s.press("v")
             await s.until(lambda: s.app.pane.parameters.compare == ids[other])
             await s.press("enter")
             await s.until(lambda: shown(s) is not None and shown(s).facts.job.id == ids[other], 10)
@@ -442,7 +442,7 @@ def test_themes_draw_severities_apart(cluster: Path, tmp_path: Path) -> None:
 def test_w_goes_to_the_controls_also_of_a_job_that_is_still_to_be_read(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
-            await s.press("w")
+            await s.press("i")
             await s.until(lambda: isinstance(s.app.focused, NumberControl))
             assert s.app.focused.id == "what-map-mb"
             assert not s.app.pane.query_one("#job-what-if", LiveTable).display, "nothing is predicted yet"

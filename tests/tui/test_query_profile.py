@@ -77,8 +77,8 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
             ("methods", ["right_square_bracket"], "wlr"),
         ],
         [("class", ["enter"], "WLR slope"), ("scatter", ["right_square_bracket"], "1:1")],
-        [("what-if", ["w"], "utilisation")],
-        [("compare", ["9"], "before")],
+        [("what-if", ["i"], "utilisation")],
+        [("compare", ["v"], "before")],
     ],
     ids=lambda looks: looks[0][0],
 )
@@ -132,7 +132,7 @@ def test_m_goes_through_the_methods_and_u_takes_it_back(tmp_path: Path) -> None:
             assert seen == ["default", "wlr", "ols", "nnls", "ratio", "default"]
             await s.press("u")
             await s.until(lambda: summary(s)["method"] == "ratio")
-            await s.press("R")
+            await s.choose("pane.reset")
             await s.until(lambda: summary(s)["method"] == "default")
             assert summary(s)["attributed"] == first
 
@@ -143,7 +143,7 @@ def test_y_changes_the_resource(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             whole = summary(s)["y_measured"]
-            await s.press("y")
+            await s.choose("query-profile.resource")
             await s.until(lambda: summary(s)["target"] == "user_us")
             assert 0 < summary(s)["y_measured"] < whole
 
@@ -153,7 +153,7 @@ def test_y_changes_the_resource(tmp_path: Path) -> None:
 def test_rank_and_group(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
-            await s.press("v")
+            await s.press("K")
             await s.until(lambda: not s.app.client.busy and s.app.pane.parameters.metric == "time")
             times = s.app.pane.result.detail.listing["time_s"].to_list()
             assert times == sorted(times, reverse=True)
@@ -185,14 +185,14 @@ def test_drill_down_and_the_slider(tmp_path: Path) -> None:
             sections = level.query_one("#class-sections", Sections)
             await s.press("right_square_bracket")
             assert sections.chosen == SCATTER
-            await s.press("w")
+            await s.press("i")
             await s.until(lambda: sections.chosen == WHAT_IF)
             facts = level.query_one("#what-if-facts", Facts)
             half = {label: value for label, value, _ in facts.facts}["CPU saved"]
             await s.press("plus")
             await s.until(lambda: level.faster == 2.5)
             assert {label: value for label, value, _ in facts.facts}["CPU saved"] != half
-            await s.press("t")
+            await s.press("space")
             await s.until(lambda: level.drop)
             assert any("dropped" in label for label, _, _ in facts.facts)
             assert level.query_one("#faster", NumberControl).value == 2.5
@@ -211,11 +211,11 @@ def test_compare_and_fit_sections(tmp_path: Path) -> None:
             sections = pane.query_one("#profile", Sections)
             await s.press("right_square_bracket")
             assert sections.chosen == FIT
-            await s.press("9")
+            await s.press("v")
             await s.until(lambda: "comparison" in pane.result.tables)
             assert sections.chosen == COMPARISON
             assert summary(s)["intervals"] < 47
-            await s.press("9")
+            await s.press("v")
             await s.until(lambda: "comparison" not in pane.result.tables)
             assert summary(s)["intervals"] == 47
 

@@ -102,7 +102,7 @@ def test_zone_and_single_nodes_go_together(tmp_path: Path) -> None:
             await down(s)
             await s.press("j", "space")
             await down(s, "segment-writer-1")
-            await s.press("9")
+            await s.press("x")
             await down(s)
             assert pane(s).parameters.fail == ()
             await s.press("u")
@@ -118,7 +118,7 @@ def test_the_map_is_right_after_a_change_made_in_another_section(tmp_path: Path)
             await s.see("fail segment-writer-0")
             await s.press("]")
             await s.until(lambda: pane(s).query_one(Sections).chosen == NUMBER["tenants"])
-            await s.press("9")
+            await s.press("x")
             await down(s)
             await s.press("[")
             await s.see("nothing fails")
@@ -137,7 +137,7 @@ def test_one_node_more_and_one_fewer_is_no_change(tmp_path: Path) -> None:
             assert pane(s).parameters == pane(s).defaults
             await s.press("plus", "minus", "minus")
             await s.see("11 nodes")
-            await s.press("9")
+            await s.press("x")
             await s.see("nothing fails")
             assert pane(s).parameters == pane(s).defaults
 
@@ -178,7 +178,7 @@ def test_escape_stops_a_sweep_that_is_under_way(tmp_path: Path, monkeypatch: pyt
         async with ring(tmp_path) as s:
             await s.press("space")
             await down(s, "segment-writer-0")
-            await s.press("x")
+            await s.press("X")
             await s.until(lambda: "sweep" in pane(s).result.tables)
             await s.press("escape")
             assert pane(s).parameters.sweep == "nodes", "nothing runs, nothing is stopped"
@@ -198,13 +198,13 @@ def test_the_time_axis(tmp_path: Path) -> None:
             await s.press("space")
             await down(s, "segment-writer-0")
             assert pane(s).result.summary["total_shards"] == 48
-            await s.press("t")
+            await s.press("A")
             await s.until(lambda: pane(s).result.summary["regime"] == "left")
             assert pane(s).result.summary["total_shards"] == 44
             assert "----" in s.text(), "shards that are gone are dashes"
-            await s.press("t")
+            await s.press("A")
             await s.until(lambda: pane(s).result.summary["regime"] == "returned")
-            await s.press("t")
+            await s.press("A")
             await s.until(lambda: pane(s).result.summary["regime"] == "transient")
             moments = pane(s).result.detail.timeline
             assert [m.letter for m in moments] == ["A", "B", "C"]
@@ -220,13 +220,13 @@ def test_what_if_steps(tmp_path: Path) -> None:
             await s.until(lambda: pane(s).result.summary["total_shards"] == 52)
             await s.press("minus", "minus")
             await s.until(lambda: pane(s).result.summary["total_shards"] == 44)
-            await s.press("i")
+            await s.choose("ring-placement.padded")
             await s.see("padded IDs")
-            await s.press("m")
+            await s.choose("ring-placement.toggle-leaving")
             await s.until(lambda: bool(pane(s).parameters.leaving))
-            await s.press("9")
+            await s.press("x")
             await s.see("nothing fails")
-            await s.press("w")
+            await s.press("i")
             await s.see("What if")
             text = s.text()
             assert text.index("fail") < text.index("tokens") < text.index("cascade")
@@ -243,7 +243,7 @@ def test_what_if_steps(tmp_path: Path) -> None:
 def test_a_sweep_opens_scenarios(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("x")
+            await s.press("X")
             await s.until(lambda: table(s, "sweep").window is not None and table(s, "sweep").window.height == 12)
             await s.see("Sweep nodes")
             worst = table(s, "sweep").row
@@ -252,9 +252,9 @@ def test_a_sweep_opens_scenarios(tmp_path: Path) -> None:
             assert pane(s).query_one("#ring-sections", Sections).chosen == 0
             assert s.app.focused is table(s, "nodes")
             assert pane(s).result.tables["nodes"]["load_after"].max() == worst["worst_load"]
-            await s.press("x")
+            await s.press("X")
             await s.until(lambda: s.app.focused is table(s, "sweep"))
-            await s.press("x")
+            await s.press("X")
             await s.until(lambda: pane(s).parameters.sweep == "zones")
             await s.until(lambda: table(s, "sweep").window.height == 3)
             await s.press("enter")
@@ -267,7 +267,7 @@ def test_a_sweep_opens_scenarios(tmp_path: Path) -> None:
 def test_one_key_explained(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("v")
+            await s.press("E")
             for key in "checkout/api":
                 await s.pilot.press({"/": "slash"}.get(key, key))
             await s.press("enter")
@@ -356,7 +356,7 @@ def test_hostile_and_odd_rings(tmp_path: Path) -> None:
         async with ring(tmp_path, root=data) as s:
             for _ in range(5):
                 await s.press("space", "j", "Z")
-            await s.press("d", "d", "x", "t")
+            await s.press("d", "d", "X", "A")
             await s.pilot.pause(0.1)
             assert not pane(s).error
             assert "\x1b" not in s.text() and "\u202e" not in s.text()
@@ -406,12 +406,12 @@ def test_the_map_names_nodes_by_what_tells_them_apart() -> None:
 
 
 SCREENS = (
-    {"map-80x24": (), "light-80x24": ("space",), "ansi-80x24": (), "failed-left-80x24": ("t",)},
+    {"map-80x24": (), "light-80x24": ("space",), "ansi-80x24": (), "failed-left-80x24": ("A",)},
     {"failed-80x24": ("space", "j", "j", "space")},
     {"failed-ascii-80x24": ("Z",)},
     {"detail-80x24": ("space", "d")},
-    {"zone-120x40": ("Z", "j"), "zone-left-200x50": ("k", "t")},
-    {"sweep-80x24": ("x",)},
+    {"zone-120x40": ("Z", "j"), "zone-left-200x50": ("k", "A")},
+    {"sweep-80x24": ("X",)},
 )
 """Goldens by name, and the keys that lead to each from the one before it on one screen."""
 
@@ -428,7 +428,7 @@ def test_screens(screens: dict[str, tuple[str, ...]], tmp_path: Path, update: bo
                 for key in keys:
                     before = pane(s).result
                     await s.press(key)
-                    if key in ("space", "Z", "t", "x"):
+                    if key in ("space", "Z", "A", "X"):
                         await s.until(lambda before=before: pane(s).result is not before)
                 await s.pilot.pause(0.1)
                 # The last two lines are the shell's: age of the data and keys.
@@ -442,7 +442,7 @@ def test_screens(screens: dict[str, tuple[str, ...]], tmp_path: Path, update: bo
 def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:
-            await s.press("Z", "t")
+            await s.press("Z", "A")
             await s.until(lambda: pane(s).result.summary["regime"] == "left")
             session = session_over(copied(SAMPLE), VIEW)
             session.scan(final=True)
@@ -460,7 +460,7 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with ring(tmp_path, (120, 40)) as s:
-            await s.press("b")
+            await s.press("I")
             await s.see("token ring")
             await s.see("zone-a abcdef 6 of 6 up")
             assert pane(s).parameters.ring == "mimir/ingester-ring.json"
@@ -470,7 +470,7 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
             await s.press(*["down"] * 6, "space")
             await s.see("keys lost, reads fail")
             assert 0.1 < pane(s).result.summary["write_lost_share"] < 0.3
-            await s.press("t")
+            await s.press("A")
             await s.until(lambda: pane(s).parameters.regime == "unhealthy")
             await s.press("right_square_bracket")
             await s.until(lambda: table(s, "tenants").row is not None)
@@ -482,7 +482,7 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
             await s.see("seed of the draws in zone-a")
             await s.press("right_square_bracket")
             await s.until(lambda: table(s, "sizes").row is not None)
-            await s.press("b")
+            await s.press("I")
             await s.until(lambda: pane(s).result.detail.kind == "segment-writer" and not pane(s).parameters.fail)
 
     play(story)
@@ -502,7 +502,7 @@ def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
             put({root / "ring.json": text.encode()})
             await s.until(lambda: pane(s).result.summary.get("strategy") == "")
             await s.see("of unknown kind")
-            await s.press("space", "t", "x", "v", "escape")
+            await s.press("space", "A", "X", "E", "escape")
             assert not pane(s).error
 
     play(story)

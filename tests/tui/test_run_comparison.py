@@ -68,8 +68,10 @@ def test_what_the_sections_look_like(tmp_path: Path, update: bool) -> None:
             opened = lambda: bool(s.app.pane.query(MetricLevel))  # noqa: E731
             await look("metric", "enter", until=opened)
             assert "Brown-Forsythe" in s.text()
-            await look("histogram", "v", until=opened)
-            await s.press("v", "escape")
+            await s.choose("run-comparison.distribution")
+            await look("histogram", until=opened)
+            await s.choose("run-comparison.distribution")
+            await s.press("escape")
             await s.until(lambda: not opened())
             assert s.app.focused is metrics(s)
             await look("runs", following)
@@ -77,8 +79,8 @@ def test_what_the_sections_look_like(tmp_path: Path, update: bool) -> None:
             await look("change-points", following)
             await look("thresholds", following, following)
             await s.press(following)
-            await look("published", "i", until=lambda: summary(s)["mode"] == "published")
-            await look("upstream", "i", until=lambda: summary(s)["mode"] == "upstream")
+            await look("published", "m", until=lambda: summary(s)["mode"] == "published")
+            await look("upstream", "m", until=lambda: summary(s)["mode"] == "upstream")
 
     play(story)
 
@@ -135,7 +137,7 @@ def test_the_mode_key_goes_round(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             for mode in ("published", "upstream", "statistical"):
-                await s.press("i")
+                await s.press("m")
                 await s.until(lambda mode=mode: summary(s)["mode"] == mode)
             await s.press("u")
             await s.until(lambda: summary(s)["mode"] == "upstream")
@@ -170,11 +172,11 @@ def test_one_key_shows_only_worse_then_better_then_where_modes_disagree(tmp_path
             for word, expected in (
                 ("worse", found.summary["worse"]), ("better", found.summary["better"]), ("disagree", disagree),
             ):  # fmt: skip
-                await s.press("m")
+                await s.press("W")
                 await s.until(lambda expected=expected: table.window.height == expected)
                 assert expected < whole
                 await s.see(f"Metrics {word} only")
-            await s.press("m")
+            await s.press("W")
             await s.until(lambda: " only   Runs" not in s.text())
             assert table.choice.filter == ""
             assert table.window.height == whole
@@ -192,7 +194,7 @@ def test_space_mutes_a_metric_and_0_copies_the_line_for_a_review(tmp_path: Path)
             await s.see("muted")
             await s.press("space")
             await s.until(lambda: summary(s) == before)
-            await s.press("9")
+            await s.press("R")
             await s.see(before["review"][:40])
 
     play(story)
@@ -243,7 +245,7 @@ def test_a_failed_run_can_be_put_on_a_side(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             await _at_run(s, JOBS[0], number)
-            await s.press("w")
+            await s.press("greater_than_sign")
             await s.until(lambda: sides(s)[JOBS[0], str(number)] == "right")
             assert "did not finish with SUCCESS" in " ".join(s.app.pane.result.notes)
 
@@ -254,18 +256,20 @@ def test_a_range_and_a_whole_job_and_a_filter(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             await _at_run(s, JOBS[0], FIRST + 2 * STEP)
-            await s.press("t", "down", "down", "t", "w")
+            await s.press("V", "down", "down", "V", "greater_than_sign")
             await s.until(lambda: summary(s)["runs_right"] == 10)
             assert [side for (job, _), side in sides(s).items() if job == JOBS[0]].count("right") == 3
             await _at_run(s, JOBS[0], FIRST)
-            await s.press("Z", "b")
+            await s.choose("run-comparison.mark-job")
+            await s.press("less_than_sign")
             await s.until(lambda: summary(s)["runs_left"] == 7)
             assert s.app.pane.parameters.left == (JOBS[0],)
             runs(s).choose(filter=f"job={JOBS[1]} bad=yes")
             await s.pilot.pause()
-            await s.press("x", "space")
+            await s.choose("run-comparison.mark-shown")
+            await s.press("space")
             await s.until(lambda: summary(s)["bad_runs"] == 0)
-            await s.press("a")
+            await s.choose("run-comparison.usual-sides")
             await s.until(lambda: summary(s)["runs_right"] == 7)
 
     play(story)
@@ -275,7 +279,8 @@ def test_a_side_is_never_emptied(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             await _at_run(s, JOBS[0], FIRST)
-            await s.press("Z", "w")
+            await s.choose("run-comparison.mark-job")
+            await s.press("greater_than_sign")
             await s.see("that would leave nothing on the left")
             assert summary(s)["runs_left"] == 7
 
@@ -304,7 +309,7 @@ def test_a_run_that_finishes_joins_its_side(tmp_path: Path) -> None:
 def test_groups_lead_to_their_metrics(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
-            await s.press("y")
+            await s.press("b")
             await s.until(lambda: s.app.pane.parameters.group_by == "verb")
             groups = s.app.pane.query_one("#groups", LiveTable)
             await s.until(lambda: groups.row is not None and groups.row["by"] == "verb")

@@ -70,7 +70,7 @@ def test_what_if_keys_change_the_application_and_advice_is_taken(logs: Path, tmp
                 return found
 
             level = await _open(s, "daily revenue")
-            await s.press("w")
+            await s.press("i")
             control = s.app.pane.query_one("#what-executors", NumberControl)
             await s.until(lambda: s.app.focused is control)
             assert control.value == 6 and not level.query_one("#app-what-if", LiveTable).display

@@ -48,7 +48,11 @@ class OverviewActions(Keys):
             await self.app.show_tab(OVERVIEW)
 
     async def action_next_finding(self, by: int) -> None:
-        """Go to the next finding of any view, worst first, or to the one before."""
+        """Go to the next finding of any view, worst first, or to the one before; in a searched table to the match."""
+        table = self.app.focused
+        if isinstance(table, LiveTable) and table.search:
+            table.find_again(by)
+            return
         found = self.app.overview.next(by)
         if found is None:
             self.app.notify("there are no findings", timeout=2)

@@ -43,7 +43,7 @@ class HelpText(ScrollCanvas, can_focus=True):
                 continue
             out.append([(actions.scope_title(scope), "key")])
             for action in scoped:
-                out += _entry(actions.keys_text(action.keys) or "-", action.help, width)
+                out += _entry(actions.keys_text(action.keys) or ":", action.help, width)
             out.append([("", "")])
             if scope == self._view:
                 out += self._glossary(width)

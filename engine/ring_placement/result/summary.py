@@ -59,7 +59,7 @@ def other_rings(ring: RingFile) -> list[str]:
     """Return a note on rings in the files that are not used."""
     if not ring.others:
         return []
-    return [f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)"]
+    return [f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key I)"]
 
 
 def _evenness(loads: np.ndarray) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from tui.widgets.control import NumberControl, WordControl
 BOXES = {
     "question_mark": "keys, columns",
     "colon": "Commands", "o": "Options", "C": "Columns", "e": "Export", "exclamation_mark": "Problems",
-    "L": "Log",
 }  # fmt: skip
 
 

@@ -158,7 +158,7 @@ def page(result: Result, number: int) -> tuple[tuple[str, str, str], int, int]:
 def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact]:
     """Return the active what-if and its outcome, or the keys that start one."""
     if not asks_what_if(parameters):
-        return [("Space kills the broker under the cursor, i demotes, v applies a plan, a adds.", "", "dim")]
+        return [("Space kills the broker under the cursor, M demotes, a adds, P plans.", "", "dim")]
     count = parameters.add_brokers
     outcome = result.outcome
     planned = parameters.apply_plan or parameters.reassignment is not None

@@ -335,7 +335,11 @@ class Pane(ViewPane):
         self.change(**{field: tuple(w for w in now if w != word) if word in now else (*now, word)})
 
     def action_kill(self) -> None:
-        """Kill the broker or rack under the cursor, or bring it back."""
+        """Kill the broker or rack under the cursor, or bring it back; leave the partition of the plan's step alone."""
+        step = self.root.row(plan.ID) if self._plans else None
+        if step is not None:
+            self.change(plan_reject=(*self.parameters.plan_reject, f"{step['topic']}-{step['partition']}"))
+            return
         word = self._under_cursor()
         if self.result is not None and word not in self.parameters.fail and drawing.is_dead(self.result, word):
             self.notify(f"broker {word} is already dead", severity="warning", timeout=3)
@@ -382,27 +386,19 @@ class Pane(ViewPane):
 
         await ask(self.app.focused or self, f"{kind} ", value, hint, done=done)
 
-    def action_clear(self) -> None:
-        """Leave the partition of the plan's step alone, or clear the what-if."""
+    def action_cut(self) -> None:
+        """Cut the plan at the cursor, or make it whole again."""
         row = self.root.row(plan.ID) if self._plans else None
-        if row is None:
-            self.action_clear_what_if()
-        else:
-            self.change(plan_reject=(*self.parameters.plan_reject, f"{row['topic']}-{row['partition']}"))
-
-    def action_mode(self) -> None:
-        """Cut the plan at the cursor, or make it whole again; elsewhere show the next mode."""
-        row = self.root.row(plan.ID) if self._plans else None
-        if row is None:
-            self.action_next("mode")
-        else:
+        if row is not None:
             self.change(plan_max_steps=0 if self.parameters.plan_max_steps else row["step"])
+        else:
+            self.notify("show the section plan (P) and choose a step first", timeout=3)
 
-    async def action_weights(self) -> None:
-        """Write the files of the plan; elsewhere split CPU by the other weights."""
+    async def action_write(self) -> None:
+        """Ask for a folder and write the files of the plan."""
         result = self.result
-        if not self._plans or result is None or "plan_steps" not in result.tables:
-            self.action_next("weights")
+        if result is None or "plan_steps" not in result.tables:
+            self.notify("there is no plan yet: P makes one", timeout=3)
             return
 
         def done(folder: str | None) -> None:

@@ -9,12 +9,12 @@ ACTIONS: tuple[Action, ...] = (
            "description; the job's section 'notes' names each number that differs.",
            run="next('mode')", bar=22),
     act("job-heuristics.group", "b", "Group by", "Group the roll-up by user, queue, job type or hour.", bar=24),
-    act("job-heuristics.what-if", "w", "What if", "Go to the what-if controls of the open job.", bar=14),
+    act("job-heuristics.what-if", "i", "What if", "Go to the what-if controls of the open job.", bar=14),
     act("job-heuristics.take", "t", "Take advice", "Take the recommendation under the cursor into the what-if "
            "scenario.", bar=18),
-    act("job-heuristics.forget", "x", "Forget scenario", "Drop the what-if scenario of the open job.",
+    act("job-heuristics.forget", "x", "Clear what-if", "Drop the what-if scenario of the open job.",
            run="clear_what_if"),
-    act("job-heuristics.compare", "i", "Compare", "Compare the configuration of the open job with that of the run "
+    act("job-heuristics.compare", "v", "Compare", "Compare the configuration of the open job with that of the run "
            "under the cursor (section history)."),
 )  # fmt: skip
 

@@ -118,7 +118,7 @@ class Root(Level):
         now, before = result.summary.get("window_now"), result.summary.get("window_before")
         if now and before:
             return [("now", now, "bar"), ("before", before, "bar2")]
-        keys = "6 begins and ends the window, 7 the one to compare it with, 8 shows all; 9 compares halves."
+        keys = "6 begins and ends the window, 7 the one to compare it with, 8 shows all; v compares halves."
         return [(keys, "", "dim")]
 
     async def open(self, row: Row) -> None:
@@ -230,7 +230,7 @@ class Pane(ViewPane):
         if isinstance(self.top, ClassLevel):
             self.top.toggle_drop()
         else:
-            self.notify("open a class first (w)", timeout=3)
+            self.notify("open a class first (i)", timeout=3)
 
 
 def _classes(result: Result) -> Any:

@@ -147,7 +147,7 @@ class Root(Level):
         """Return what draws the time axis with the steps of the scenario in words, and how they are undone."""
         steps, undo = scenario.steps(self.pane.parameters), ""
         if steps and self.pane.undo_depth:
-            clears = "; 9 clears" if asks_what_if(self.pane.parameters) else ""
+            clears = "; x clears" if asks_what_if(self.pane.parameters) else ""
             undo = f" (u undoes, {self.pane.undo_depth} step{'s' if self.pane.undo_depth != 1 else ''}{clears})"
         return partial(time_lines, result.detail, steps, undo)
 

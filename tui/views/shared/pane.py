@@ -274,7 +274,7 @@ def _why_nothing(pane: ViewPane, progress: str) -> list[tuple[str, str]]:
         lines.append((f"{pane.entry.title} is not part of this version yet.", "title"))
     elif pane.error:
         lines.append((f"{pane.entry.title} cannot be computed: {pane.error}", "severe"))
-        lines.append(("The log (L) has more. The other tabs are not concerned.", "dim"))
+        lines.append(("The log has more: type : log. The other tabs are not concerned.", "dim"))
     elif pane.empty:
         lines.append((f"Nothing to show: {pane.empty}.", "title"))
     elif progress:

@@ -188,10 +188,8 @@ class LiveTable(Grid, can_focus=True):
             raise SkipAction()
         self.choose(filter="")
 
-    def action_find_again(self, step: int) -> None:
-        """Go to the next or previous match; without a search, the keys work as outside the table."""
-        if not self.search:
-            raise SkipAction()
+    def find_again(self, step: int) -> None:
+        """Go to the next or previous match of what was searched."""
         if not self.find(self.search, step):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 

@@ -277,7 +277,7 @@ def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice, looks: Looks) -> 
     import polars as pl
 
     rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
-    error = "neither sorted nor filtered, by a mistake of ours: see the log (L)"
+    error = "neither sorted nor filtered, by a mistake of ours: see the log (: log)"
     return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error, looks)
 
 
