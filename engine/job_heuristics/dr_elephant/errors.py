@@ -15,13 +15,18 @@ _BRIDGE = "py4j.protocol.Py4J"
 """Python's error that only passes on one of Java."""
 _WORKER_GONE = "Python worker exited unexpectedly"
 _FRAMES = ("at ", "... ", "File ")
+_RAISED = re.compile(r"[\s|+-]*([A-Za-z_][\w.]{0,200}(?:Error|Exception|Exit|Interrupt)\b.*)")
+"""A line that names what was raised, also inside a group of exceptions or an indented trace."""
 _PREFIXES = re.compile(
     r"^(?:Job aborted due to stage failure: |Task \S+ in stage \S+ failed \d+ times, most recent failure: |"
     r"Lost task \S+ in stage \S+ \(TID \d+\) ?\([^)]{0,300}\): |Lost task \S+ in stage \S+ \(TID \d+, [^)]{0,300}\): |"
     r".{0,200}has failed the maximum allowable number of times: \d+\. Most recent failure reason:\s*|"
+    r"Task serialization failed: (?=\S)|User class threw exception: |Exception in thread \"[^\"]{0,200}\" |"
+    r"FetchFailed\(.{0,500}message=\s*|(?=(?:Vertex|Task|TaskAttempt \d+) failed, ).{0,2000}?info=\[|"
+    r"(?:Error: )?(?:Error|Failure) while running task ?(?:\( ?\w+ ?\) ?)?: ?(?:attempt_\w+:)?|"
     r"Error: (?=\S+(?:Exception|Error)))"
 )
-"""What Hadoop and Spark write before the error of a task."""
+"""What Hadoop, Spark and Tez write before the error of a task."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -34,9 +39,14 @@ def root_cause(text: str) -> str:
     first line without the scheduler's words; cleaned and cut."""
     lines = lines_of(text)
     begun = [k for k, line in enumerate(lines) if _TRACEBACK in line]
-    raised = next((line for line in lines[begun[-1] + 1 :] if line and not line[0].isspace()), "") if begun else ""
-    if raised and not raised.startswith((_BRIDGE, *_FRAMES)):
+    trace = lines[begun[-1] + 1 :] if begun else []
+    raised = next((line for line in trace if line and not line[0].isspace()), "")
+    if raised and not raised.startswith((_BRIDGE, ": ", *_FRAMES)):
         return clean(raised.strip(), MOST_CAUSE)
+    if raised:
+        lines = [line.removeprefix(": ") for line in trace if not line.startswith((" ", _BRIDGE))]
+    elif begun:
+        lines = [found[1] for line in reversed(trace) if (found := _RAISED.match(line))] or lines
     causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
     lost = next((line.removeprefix(_CAUSED) for line in lines if _WORKER_GONE in line), "")
     first = lost or (causes[-1] if causes else next((line for line in lines if line.strip()), ""))

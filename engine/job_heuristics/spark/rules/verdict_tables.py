@@ -115,7 +115,7 @@ def why_failed(app: App) -> str:
         return ""
     failed = [job.error for job in app.jobs if job.error] or [one.error for one in reversed(app.sql) if one.error]
     told = root_cause(failed[0]) if failed else ""
-    if told.rstrip(".") not in ("", "Job aborted"):
+    if told.rstrip(".") not in ("", "Job aborted") and not told.endswith("(most recent call last):"):
         return told
     errors = app.tasks.filter(~pl.col("reason").is_in(["Success", "TaskKilled", "Resubmitted"]))["error"].drop_nulls()
     return next((cause for cause, *_ in grouped(errors.value_counts(sort=True).iter_rows(), 1)), told)

@@ -24,6 +24,19 @@ OFTEN = "ResultStage 2 (x) has failed the maximum allowable number of times: 4. 
 BRIDGED = PYTHON.replace("LookupError: no such shop", "py4j.protocol.Py4JJavaError: An error occurred\n: " + JAVA)
 GONE = "a.b.E: Python worker exited unexpectedly (crashed)"
 
+TASK_OF_TEZ = (
+    "Vertex failed, vertexName=Map 1, diagnostics=[Task failed, diagnostics=[TaskAttempt 0 failed, "
+    "info=[Error: Error while running task ( failure ) : attempt_1_0:java.lang.IllegalStateException: no rows\n\tat a.b"
+)
+NO_JAVA_CAUSE = (
+    'Traceback (most recent call last):\n  File "a.py", line 1, in f\npy4j.protocol.Py4JJavaError: An error occurred '
+    "while calling o4.save.\n: a.b.AnalysisException: no table shops\n\tat a.b"
+)
+GROUP = (
+    "  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: two\n  +-+--- 1 ---\n"
+    "    | ValueError: no price\n    +----"
+)
+
 
 @pytest.mark.parametrize(
     ("text", "cause"),
@@ -35,6 +48,11 @@ GONE = "a.b.E: Python worker exited unexpectedly (crashed)"
         (OFTEN + "a.Fetch: gone", "a.Fetch: gone"),
         (BRIDGED, "a.b.Inner: deep"),
         (GONE + "\nCaused by: java.io.EOFException", GONE),
+        (TASK_OF_TEZ, "java.lang.IllegalStateException: no rows"),
+        (NO_JAVA_CAUSE, "a.b.AnalysisException: no table shops"),
+        (GROUP, "ValueError: no price"),
+        ("User class threw exception: a.b.Missing: no path\n\tat a.b", "a.b.Missing: no path"),
+        ("FetchFailed(BlockManagerId(3, n4, 7337, None), message=\na.Fetch: reset\n\tat a.b", "a.Fetch: reset"),
         ("Traceback (most recent call last):", "Traceback (most recent call last):"),
         ("", ""),
     ),
