@@ -80,7 +80,7 @@ class MysqlDigest(Document):
 
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
-_ARRIVED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: \S+(?= # ))?[ \t](?=\S)")
+_ARRIVED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: \S+(?= # ))?[ \t]")
 """What CloudWatch puts before a record, or before each of its lines: a moment, and the name of the stream."""
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
@@ -256,7 +256,7 @@ class SlowTable(Document):
                 begin, seconds, lock = (
                     instant_ms(row["start_time"]),
                     _clock(row["query_time"]),
-                    _clock(row["lock_time"]),
+                    _clock(row.get("lock_time") or "0:00:00"),
                 )
                 sent = finite(row.get("rows_sent") or 0) + finite(row.get("rows_affected") or 0)
                 text = row["sql_text"]

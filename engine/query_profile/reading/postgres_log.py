@@ -226,7 +226,7 @@ class PostgresJson(_PostgresLog):
     title = "PostgreSQL log with durations (jsonlog)"
 
     begin = re.compile(r"\{")
-    known = re.compile(rb'(?m)^\{"timestamp":"[^\n]*"error_severity":')
+    known = re.compile(rb'(?m)^\{ ?"timestamp" ?: ?"[^\n]*"error_severity" ?:')
 
     def entry(self, record: str) -> Entry | None:
         """See the frame."""

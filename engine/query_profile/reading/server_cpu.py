@@ -74,7 +74,10 @@ class Pidstat(HostKind):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise sysstat's first line, and a header with processes and their CPU."""
-        return head.startswith(b"Linux ") and re.search(rb"(?m)^[^\n]*\bPID[^\n]*%usr +%system\b", head) is not None
+        return (
+            head.startswith(b"Linux ")
+            and re.search(rb"(?m)^[^\n]*\b(?:PID|TGID)\b[^\n]*%usr +%system\b", head) is not None
+        )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Sum the processes of each sample; one that used nothing is not listed."""
@@ -87,8 +90,10 @@ class Pidstat(HostKind):
         before = 0
         for number, line in enumerate(lines[1:], 2):
             fields = line.lstrip("# ").split()
-            if "PID" in fields:
-                names = fields[fields.index("UID") if "UID" in fields else fields.index("PID") :]
+            if "PID" in fields or "TGID" in fields:
+                names = fields[
+                    fields.index("UID") if "UID" in fields else fields.index("TGID" if "TGID" in fields else "PID") :
+                ]
                 continue
             if not fields or not names or fields[0] == "Average:":
                 continue
