@@ -81,7 +81,7 @@ class Session:
         else:
             self._scanner = first_scan.scanner
         self._scanned = first_scan.changes if first_scan is not None else None
-        self._follower = Follower([], {}, self.settings, now_ms, strict=strict)
+        self._follower = Follower([], {}, self.settings, self.roots, now_ms, strict=strict)
         self._registry = self._follower.registry
         self._registry.budget = budget
         self._catalogue = Catalogue(self._follower)

@@ -50,7 +50,7 @@ class Visits:
         self._views = views
         self._settings = settings
         self._pool = pool
-        self.guard = Guard(settings, lambda names: tuple(module_of(views[name]) for name in names))
+        self.guard = Guard(settings, scanner.roots, lambda names: tuple(module_of(views[name]) for name in names))
         self.waiting: set[TrackedFile] = set()
         self.with_problems: set[TrackedFile] = set()
         self.closed = False
@@ -120,7 +120,7 @@ class Visits:
         stats = {file: self._scanner.stat_of(file.path) for file in order if file.stat is None}
         files = [FileTask(file.path, file.root, stat) for file, stat in stats.items() if stat is not None]
         modules = [module_of(view) for view in self._views.values()]
-        return start(files, modules, self._settings, final=final)
+        return start(files, modules, self._settings, self._scanner.roots, final=final)
 
     def _visit(self, file: TrackedFile, final: bool, force: bool, merger: Merger | None) -> None:
         """Read what is new of one file, or take what a worker has read, or let another process read it."""

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -104,7 +104,7 @@ class Recorder:
         if self._begun and list(map(id, versions)) == list(map(id, self._versions)):
             return
         try:
-            self.take(session.roots, session.followed())
+            self.take(session.roots, session.followed(), follow=session.settings.follow_symlinks)
         except Full:
             self.problem = f"it holds {self._limit >> 20:,} MB, as much as it may (max-unpacked-mb)"
         except OSError as error:
@@ -114,8 +114,11 @@ class Recorder:
             log.warning("recording ended: %s", self.problem)
         self.state = f"recording ended: {self.problem}" if self.problem else f"recording {self._content / 1e6:,.1f} MB"
 
-    def take(self, roots: Iterable[str], paths: Iterable[str]) -> None:
-        """Record changes below ``roots`` in the files ``paths``, and the files that are gone. Raises OSError, Full."""
+    def take(self, roots: Iterable[str], paths: Iterable[str], *, follow: bool = False) -> None:
+        """Record changes below ``roots`` in the files ``paths``, and the files that are gone. Raises OSError, Full.
+
+        ``follow``: whether links may lead elsewhere.
+        """
         places = list(roots)
         now = self._now_ms()
         if not self._begun:
@@ -127,17 +130,17 @@ class Recorder:
             del self._known[name]
             self._writer.write(Entry(kind="remove", at_ms=now, path=packed(name)))
         for name, path in there.items():
-            self._record(name, path, now)
+            self._record(name, path, () if follow else places, now)
         self._writer.flush()
 
-    def _record(self, name: str, path: str, now: int) -> None:
+    def _record(self, name: str, path: str, within: Sequence[str], now: int) -> None:
         """Record the changes of one file; an unreadable one is left for the next look."""
         try:
             status = os.stat(path)  # noqa: PTH116  (once a second for each file)
             known = self._known.get(name)
             if known is not None and known.stat == _stat(status):
                 return
-            file = RegularFile(path)
+            file = RegularFile(path, within)
         except OSError:
             return
         try:

@@ -78,7 +78,7 @@ def _start_reading(scan: FirstScan, wanted: Entry, live: LiveSettings) -> Readin
         return None
     scanner = scan.scanner
     files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
-    return start(files, [wanted.module], live, final=True)
+    return start(files, [wanted.module], live, scan.roots, final=True)
 
 
 def _view(wanted: Entry) -> View:

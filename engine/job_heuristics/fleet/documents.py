@@ -55,6 +55,7 @@ def inputs(
         [(view.name, kind) for kind in view.kinds],
         {view.name: Store(table for kind in view.kinds for table in kind.tables)},
         settings,
+        (),
         lambda: newest,  # documents do not change: no need to wait until they settle
         open_file=open_document,
     )
@@ -120,7 +121,7 @@ def own_histories(view: View, paths: Iterable[str], below: str, watched: Iterabl
     missing: list[str] = []
     size = 0
     for path in paths:
-        document, there = _document(path, _places(path, below, folders), MOST_BYTES - size)
+        document, there = _document(path, _places(path, below, folders), folders, MOST_BYTES - size)
         if document is None and there:
             return OwnHistories(None, f"its histories are larger than {MOST_BYTES >> 20} MB; open them themselves")
         if document is None:
@@ -135,11 +136,11 @@ def own_histories(view: View, paths: Iterable[str], below: str, watched: Iterabl
     return OwnHistories(inputs(view, documents, LiveSettings(cache=False)), "", tuple(missing))
 
 
-def _document(path: str, places: Iterable[str], most: int) -> tuple[Document | None, bool]:
+def _document(path: str, places: Iterable[str], folders: Sequence[str], most: int) -> tuple[Document | None, bool]:
     """Return the first readable copy of ``path`` in ``places`` (None if too large), and whether one exists."""
     for place in places:
         try:
-            opened = RegularFile(place)
+            opened = RegularFile(place, folders)
         except (OSError, ValueError):
             continue
         try:
@@ -161,5 +162,6 @@ def _places(path: str, below: str, folders: Sequence[str]) -> Iterator[str]:
     tried += [f"{below.rstrip('/')}/{local.lstrip('/')}"] if below else []
     for place in tried:
         with contextlib.suppress(ValueError):  # a NUL
+            place = os.path.realpath(place)
             if inside(place, folders):
-                yield os.path.realpath(place)
+                yield place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -66,6 +67,7 @@ class StoredTable:
     def __init__(self, result: FleetResult, table: Table) -> None:
         self.table = table
         self.problems: list[Problem] = []
+        self._result = result.folder
         self._folder = Path(result.folder, f"table={table.name}")
 
     def files(self) -> list[Path]:
@@ -82,7 +84,7 @@ class StoredTable:
         """Yield the rows of each file with the declared types of ``columns`` (default: all). A missing column is
         null; a file of another schema is a problem."""
         names = tuple(self.table.schema if columns is None else columns)
-        yield from self._good(lambda path: parquet.checked(_content(path), names), names)
+        yield from self._good(lambda file: parquet.checked(_content(file), names), names)
 
     def frames(
         self,
@@ -95,13 +97,17 @@ class StoredTable:
         """Like ``whole``, but only the rows that a ``parquet.Query`` selects."""
         names = tuple(self.table.schema if columns is None else columns)
         query = parquet.Query(columns=names, where=where, top=top, first=first)
-        yield from self._good(lambda path: _asked(path, query), names)
+        yield from self._good(lambda file: parquet.scan(_path(file), query), names)
 
-    def _good(self, read: Callable[[Path], pl.DataFrame], names: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+    def _good(self, read: Callable[[RegularFile], pl.DataFrame], names: tuple[str, ...]) -> Iterator[pl.DataFrame]:
         """Yield the result of ``read`` for each file; a failure is a problem."""
         for path in self.files():
             try:
-                yield self._typed(read(path), names)
+                file = RegularFile(str(path), (self._result,))
+                try:
+                    yield self._typed(read(file), names)
+                finally:
+                    file.close()
             except (parquet.Damaged, OSError) as error:
                 why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
                 reason = f"not a readable part of the table {self.table.name} of a fleet result: {why}"
@@ -126,22 +132,17 @@ class StoredTable:
         )
 
 
-def _content(path: Path) -> bytes:
-    """Return the bytes of a regular file. Raises OSError, Damaged."""
-    opened = RegularFile(str(path))
-    try:
-        if opened.status.st_size > MOST_BYTES:
-            raise parquet.Damaged(f"it is larger than {MOST_BYTES >> 20} MB")
-        return opened.read(opened.status.st_size, 0)
-    finally:
-        opened.close()
+def _content(file: RegularFile) -> bytes:
+    """Return the bytes of a file. Raises OSError, Damaged."""
+    if file.status.st_size > MOST_BYTES:
+        raise parquet.Damaged(f"it is larger than {MOST_BYTES >> 20} MB")
+    return file.read(file.status.st_size, 0)
 
 
-def _asked(path: Path, query: parquet.Query) -> pl.DataFrame:
-    """Return the answer of a regular file. Raises Damaged."""
-    if not path.is_file():
-        raise parquet.Damaged("it is no regular file")
-    return parquet.scan(str(path), query)
+def _path(file: RegularFile) -> str:
+    """Return a path that leads another process to this open file, whatever happens to its name meanwhile."""
+    place = Path(f"/proc/{os.getpid()}/fd/{file.descriptor}")
+    return str(place if place.exists() else file.path)
 
 
 NOT_LISTED = frozenset({"launch_ms", "maps_finished", "reduces_finished", "attempts_running", "source", "notes"})

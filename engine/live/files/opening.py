@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat as modes
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from engine.core.reading import clean
@@ -14,30 +13,34 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class NotRegular(OSError):
-    """The path does not hold a regular file."""
+    """The path does not hold a regular file that may be read."""
 
 
-def open_regular(path: str) -> tuple[int, os.stat_result]:
-    """Open a regular file for reading. Returns its descriptor and status. Raises OSError, NotRegular."""
+def open_regular(path: str, roots: Sequence[str] = ()) -> tuple[int, os.stat_result]:
+    """Open a regular file for reading. Returns its descriptor and status. Raises OSError, NotRegular.
+
+    ``roots``: folders, one of which holds ``path``; a file that lies below none of them, wherever links lead, is not opened.
+    None: it may lie anywhere. The open file is asked, since ``path`` may lead elsewhere a moment later.
+    """
     descriptor = os.open(path, _FLAGS)
     try:
         status = os.fstat(descriptor)
         if not modes.S_ISREG(status.st_mode):
             raise NotRegular("not a regular file")
+        if roots and (place := _place(descriptor, path)) != path and not inside(place, map(os.path.realpath, roots)):
+            raise NotRegular("link to elsewhere")
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor, status
 
 
-@contextlib.contextmanager
-def opened(path: str) -> Iterator[int]:
-    """Open a regular file for reading and close it in the end. Raises OSError, NotRegular."""
-    descriptor, _ = open_regular(path)
+def _place(descriptor: int, path: str) -> str:
+    """Return where an open file lies, by a path without links; without /proc, where ``path`` leads now."""
     try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return os.path.realpath(path)
 
 
 class Opened(Protocol):
@@ -61,19 +64,20 @@ Open = Callable[[str], Opened]
 class RegularFile:
     """An open regular file. Nothing is mapped into memory: a file truncated meanwhile is short, not fatal."""
 
-    def __init__(self, path: str) -> None:
-        """Raises OSError, NotRegular."""
-        self._descriptor, self.status = open_regular(path)
+    def __init__(self, path: str, roots: Sequence[str] = ()) -> None:
+        """``roots``: folders that the file must lie in (see ``open_regular``). Raises OSError, NotRegular."""
+        self.path = path
+        self.descriptor, self.status = open_regular(path, roots)
 
     def read(self, length: int, offset: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on, fewer at the end. Raises OSError."""
-        data = os.pread(self._descriptor, length, offset)
+        data = os.pread(self.descriptor, length, offset)
         if len(data) == length or not data:
             return data
         parts = [data]
         done = len(data)
         while done < length:
-            data = os.pread(self._descriptor, min(length - done, 1 << 30), offset + done)
+            data = os.pread(self.descriptor, min(length - done, 1 << 30), offset + done)
             if not data:
                 break
             parts.append(data)
@@ -82,13 +86,12 @@ class RegularFile:
 
     def close(self) -> None:
         """Close it."""
-        os.close(self._descriptor)
+        os.close(self.descriptor)
 
 
-def inside(link: str, roots: Iterable[str]) -> bool:
-    """Whether ``link`` leads to a place below one of ``roots``."""
-    target = os.path.realpath(link)
-    return any(target == root or target.startswith(root.rstrip("/") + "/") for root in roots)
+def inside(place: str, roots: Iterable[str]) -> bool:
+    """Whether ``place`` is or lies below one of ``roots``, all without links."""
+    return any(place == root or place.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def below(path: str, folders: Iterable[str]) -> set[str]:

@@ -331,7 +331,7 @@ class Scanner:
     def _kind(self, entry: os.DirEntry[str], root: int) -> str:
         """Return ``folder``, ``link`` (to a folder), ``file``, ``unwanted`` or ``other``. Raises OSError."""
         if entry.is_symlink():
-            if not (self._settings.follow_symlinks or inside(entry.path, self._real_roots)):
+            if not (self._settings.follow_symlinks or inside(os.path.realpath(entry.path), self._real_roots)):
                 self._skip(entry.path, "link to elsewhere")
                 count, first = self._left_out.links.get(root, (0, entry.path))
                 self._left_out.links[root] = (count + 1, first)

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from engine.core.compression import TooBig, stem
@@ -53,18 +54,21 @@ class Follower:
         kinds: Sequence[tuple[str, FileKind]],
         stores: dict[str, Store],
         settings: LiveSettings,
+        roots: Sequence[str],
         now_ms: Callable[[], int],
         *,
         strict: bool = False,
-        open_file: Open = RegularFile,
+        open_file: Open | None = None,
     ) -> None:
+        """``roots``: what is watched; files elsewhere are read only where ``settings`` follow links. ``open_file``: opens a file
+        (default: one below the roots)."""
+        self._open = open_file or partial(RegularFile, roots=() if settings.follow_symlinks else roots)
         self.recogniser = Recogniser(kinds, strict=strict)
         self.registry = Registry(stores, self.recogniser)
-        self.twins = CompressedTwins(settings, open_file)
+        self.twins = CompressedTwins(settings, self._open)
         self.settings = settings
         self.now_ms = now_ms
         self.bytes_read = 0
-        self._open = open_file
         self._logs = LogReader(self.registry)
         self._documents = DocumentReader(self.registry)
 
@@ -100,10 +104,10 @@ class Follower:
         }
         try:
             content = Content(file.path, eager=file.stat is None, open_file=self._open, **limits)
-        except NotRegular:
+        except NotRegular as error:
             self.registry.release_all(file)
-            file.reason = "not a regular file"
-            return True
+            file.reason = str(error)
+            return self._later(file)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # else gone since the scan: the next one will say so
                 self._unreadable(file, error)
@@ -111,7 +115,7 @@ class Follower:
         with content:
             status = content.status
             if (status.st_dev, status.st_ino) != file.identity:
-                return True  # replaced since the scan
+                return self._later(file)  # replaced since the scan
             try:
                 seen = self._see(file, content, final, force, due)
                 if seen is not None and not self._visit(file, content, seen, at_most):
@@ -126,11 +130,16 @@ class Follower:
         before = file.problems
         file.problems = (Problem.at(file.path, "unreadable", error.strerror or str(error)),)
         file.reason = "unreadable"
-        file.due = time.monotonic() + max(self.settings.scan_interval_s, 0.05)
-        file.stat = None
+        self._later(file)
         self.registry.mark_stale(file)
         if file.problems != before:
             self.registry.touched.update(file.views(self.registry.stores))
+
+    def _later(self, file: TrackedFile) -> Literal[True]:
+        """Let ``file`` be visited again, even if the next scan finds it as the last one did."""
+        file.due = time.monotonic() + max(self.settings.scan_interval_s, 0.05)
+        file.stat = None
+        return True
 
     def give_up(self, file: TrackedFile, problem: Problem) -> None:
         """Note that ``file`` cannot be read. Its earlier rows stay, marked stale; it is tried again when it changes."""

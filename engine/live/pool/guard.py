@@ -58,12 +58,14 @@ class Guard:
     ``usable`` is False once no process could be started: then the session reads everything itself.
     """
 
-    def __init__(self, settings: LiveSettings, modules: Callable[[Iterable[str]], tuple[str, ...]]) -> None:
-        """``modules``: returns those of some views."""
+    def __init__(
+        self, settings: LiveSettings, roots: tuple[str, ...], modules: Callable[[Iterable[str]], tuple[str, ...]]
+    ) -> None:
+        """``roots``: what the session watches; ``modules``: returns those of some views."""
         self.usable = settings.workers != 1
         self.done: Callable[[], None] = lambda: None  # called, in any thread, when an answer is there
         self._settings = settings
-        self._modules = modules
+        self._modules, self._roots = modules, roots
         self._waiting: dict[TrackedFile, bool] = {}
         self._file: TrackedFile | None = None
         self._asked = FileTask("", "", (0, 0, 0, 0, 0))
@@ -183,7 +185,8 @@ class Guard:
                 elif not self._processes.running:
                     self._processes.start()
                 folder = self._processes.folder.name
-                return self._processes.submit(read, Task((self._asked,), modules, final, folder, self._settings))
+                task = Task((self._asked,), modules, self._roots, final, folder, self._settings)
+                return self._processes.submit(read, task)
             except BrokenExecutor:
                 self._end()  # it has died while there was nothing to do
             except (OSError, ValueError, ImportError, RuntimeError) as error:

@@ -47,11 +47,21 @@ class ReadingPool:
     """Worker processes that read ``files`` for the views in ``modules`` (each holds one as ``VIEW``)."""
 
     def __init__(
-        self, files: Sequence[FileTask], modules: Sequence[str], settings: LiveSettings, *, workers: int, final: bool
+        self,
+        files: Sequence[FileTask],
+        modules: Sequence[str],
+        settings: LiveSettings,
+        roots: tuple[str, ...],
+        *,
+        workers: int,
+        final: bool,
     ) -> None:
-        """Start reading. ``final``: nothing will follow (``Session.scan``). Raises OSError if no process can start."""
+        """Start reading. ``roots``: what the session watches; ``final``: nothing will follow (``Session.scan``).
+
+        Raises OSError if no process can start.
+        """
         self._processes = Processes(workers, tasks.memory(settings))
-        self._settings = settings
+        self._settings, self._roots = settings, roots
         self._modules, self._final = tuple(modules), final
         sizes = _sizes(sum(file.stat[2] for file in files), workers)
         self.tasks = list(_tasks(sorted(files, key=lambda file: file.path), sizes))
@@ -142,7 +152,7 @@ class ReadingPool:
             if not self._processes.running or not self._open:
                 return
             files, folder = tuple(self.tasks[self._open[-1]]), self._processes.folder.name
-            task = Task(files, self._modules, self._final, folder, self._settings)
+            task = Task(files, self._modules, self._roots, self._final, folder, self._settings)
             try:
                 future = self._processes.submit(read, task)
             except RuntimeError:  # broken or shut down
@@ -160,6 +170,7 @@ def start(
     files: Sequence[FileTask],
     modules: Sequence[str],
     settings: LiveSettings,
+    roots: tuple[str, ...],
     *,
     final: bool,
 ) -> ReadingPool | None:
@@ -172,7 +183,7 @@ def start(
     if not large:
         workers -= 1  # this process reads as much as one of them
     try:
-        return ReadingPool(plain, modules, settings, workers=workers, final=final)
+        return ReadingPool(plain, modules, settings, roots, workers=workers, final=final)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         log.warning("no worker processes: %s", error)
         return None

@@ -36,11 +36,12 @@ class FileTask:
 class Task:
     """Some files, to be read for the views in ``modules`` (each holds one as ``VIEW``).
 
-    ``final``: nothing will follow (``Session.scan``); rows are written to ``folder``.
+    ``roots``: what the session watches; ``final``: nothing will follow (``Session.scan``); rows are written to ``folder``.
     """
 
     files: tuple[FileTask, ...]
     modules: tuple[str, ...]
+    roots: tuple[str, ...]
     final: bool
     folder: str
     settings: LiveSettings

@@ -94,7 +94,7 @@ def run(task: Task) -> FilesRead:
     aside = RowFiles(lambda: Path(task.folder))
     stores = {view.name: Store((t for kind in view.kinds for t in kind.tables), aside) for view in views}
     kinds = [(view.name, kind) for view in views for kind in view.kinds]
-    follower = Follower(kinds, stores, task.settings, lambda: time.time_ns() // 1_000_000)
+    follower = Follower(kinds, stores, task.settings, task.roots, lambda: time.time_ns() // 1_000_000)
     follower.registry.budget = tasks.budget
     visited = ((each.path, _visited(follower, each, task.final)) for each in task.files)
     files = {path: file for path, file in visited if file is not None}

@@ -11,8 +11,9 @@ import pytest
 
 import engine.live.ingest.file_content as tail
 import engine.live.ingest.follower as follow
+from engine.live.files.scan import FirstScan
 from engine.live.session import Session
-from tests.engine.live.fake import FakeView, keys, kinds, line, session, values
+from tests.engine.live.fake import FakeView, keys, kinds, line, session, settings, until, values
 
 
 @pytest.mark.parametrize("name", [".a.log", "a.log.tmp", "a.log.part", "a.log~", "a.log_tmp", ".a.log.crc", "a.crc"])
@@ -82,6 +83,25 @@ def test_links_to_files_and_folders_outside(tmp_path: Path) -> None:
     both = session(root, outside)
     both.scan()
     assert values(both) == [1, 2, 3] and both.problems == ()
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_folder_that_becomes_a_link_after_the_scan_is_not_followed(tmp_path: Path, follows: bool) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "d").mkdir(parents=True)
+    (root / "d" / "a.log").write_bytes(line("a", 1))
+    chosen = settings(follow_symlinks=follows, scan_interval_s=0.05)
+    found = FirstScan([root], chosen)
+    (root / "d").rename(outside)
+    (root / "d").symlink_to(outside)
+    live = Session([root], [FakeView()], settings=chosen, first_scan=found)
+    live.scan()
+    assert values(live) == ([1] if follows else [])
+    (root / "d").unlink()
+    outside.rename(root / "d")
+    until(lambda: live.scan() is not None and values(live) == [1])
+    assert values(live) == [1]
+    live.close()
 
 
 def test_a_link_to_everything_is_not_followed(tmp_path: Path) -> None:

@@ -168,6 +168,20 @@ def test_it_ends_where_it_may_not_grow_and_never_writes_over_a_file(tmp_path: Pa
     assert tree(player.roots[0]) == [{}], "what is not whole is not put in its place"
 
 
+@pytest.mark.parametrize("follow", [False, True])
+def test_links_to_elsewhere_are_recorded_where_they_are_followed(follow: bool, tmp_path: Path) -> None:
+    """A file may become a link after the session has seen it."""
+    root = tmp_path / "data"
+    root.mkdir()
+    (tmp_path / "a").write_bytes(b"abc")
+    (root / "a").symlink_to(tmp_path / "a")
+    recorder = Recorder(tmp_path / "r", 1 << 20)
+    recorder.take([str(root)], [str(root / "a")], follow=follow)
+    recorder.close()
+    with (tmp_path / "r").open("rb") as file:
+        assert any(content == b"abc" for _, content in entries(file)) == follow
+
+
 HOSTILE = (
     "/etc/x", "../x", "0/../../x", "0/data/../../../x", "%2e%2e/x", "0/data/%2E%2E%2F%2E%2E%2Fx", "0//x", "", ".", "0/./x",
     "%2Fx", "0/data/a%00b", "0/" + "d/" * 80 + "x", "0/" + "n" * 300, "x" * 5000,

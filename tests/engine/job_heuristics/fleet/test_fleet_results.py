@@ -192,13 +192,15 @@ def test_damaged_cut_and_foreign_tables_are_problems(copy: Path, local: Result) 
     pl.DataFrame({"x": [1]}).write_parquet(day / "table=listing" / "part-00003.parquet")
     good.with_columns(submit_ms=pl.lit("monday")).write_parquet(day / "table=listing" / "part-00004.parquet")
     os.mkfifo(day / "table=listing" / "part-00005.parquet")
+    shutil.copy(second, copy.parent / "elsewhere.parquet")
+    (day / "table=listing" / "part-00006.parquet").symlink_to(copy.parent / "elsewhere.parquet")
     shutil.rmtree(day / "table=recommendations")
     result = compute(copy)
     assert result.detail.listing["job_id"].sort().to_list() == good["job_id"].sort().to_list()
     reasons = {Path(problem.path).name: problem.reason for problem in result.problems}
-    assert reasons.keys() == {first.name, *(f"part-0000{n}.parquet" for n in (2, 3, 4, 5)), "table=recommendations"}
+    assert reasons.keys() == {first.name, *(f"part-0000{n}.parquet" for n in (2, 3, 4, 5, 6)), "table=recommendations"}
     assert "none of the columns" in reasons["part-00003.parquet"] and "submit_ms" in reasons["part-00004.parquet"]
-    assert "regular file" in reasons["part-00005.parquet"]
+    assert "regular file" in reasons["part-00005.parquet"] and "elsewhere" in reasons["part-00006.parquet"]
 
 
 def test_damage_in_a_table_read_on_demand_is_a_problem(copy: Path, local: Result) -> None:

@@ -140,7 +140,7 @@ def started(
     """Start a pool however little there is to read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading_pool, "WORTH", 0)
-        return start(files(root), modules, settings, final=True)
+        return start(files(root), modules, settings, (str(root),), final=True)
 
 
 def in_line(monkeypatch: pytest.MonkeyPatch, first: int = 0) -> None:
@@ -303,7 +303,7 @@ def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
         "settings, reading_pool.WORTH = LiveSettings(cache=False, workers=3), 0\n"
         "found = FirstScan([sys.argv[1]], settings).changes.changed\n"
         "pool = start([FileTask(p, sys.argv[1], s) for p, s in found.items()], ['engine.job_heuristics.view'], settings,"
-        " final=True)\n"
+        " (), final=True)\n"
         "pool.result(0)\nprint(*pool._processes.pids, flush=True)\ntime.sleep(60)\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
@@ -321,7 +321,7 @@ def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
 def test_when_there_is_no_pool(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert started(root, LiveSettings(workers=1)) is None
     assert started(root, modules=("",)) is None
-    assert start(files(root), [module_of(VIEW)], SETTINGS, final=True) is None
+    assert start(files(root), [module_of(VIEW)], SETTINGS, (), final=True) is None
     monkeypatch.setattr(reading_pool, "_cores", lambda: 1)
     assert started(root, LiveSettings()) is None
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
