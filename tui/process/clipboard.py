@@ -19,13 +19,14 @@ OSC52_LIMIT = 74_994
 def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
     """Copy ``text``; return a sentence on what was done. It names the file, since success cannot be known."""
     env = os.environ if environ is None else environ
+    text = text.encode(errors="replace").decode()  # a name of a file may hold what UTF-8 cannot
     path = save_copy(text, folder)
     where = f"; also in {path}" if path is not None else ""
     lines = text.count("\n") + 1
     what = f"{lines} lines" if lines > 1 else f"{text[:40]!r}"
     if env.get("TMUX") and _tmux(text):
         return f"copied {what} to tmux and the terminal{where}"
-    if len(base64.b64encode(text.encode(errors="replace"))) <= OSC52_LIMIT:
+    if len(base64.b64encode(text.encode())) <= OSC52_LIMIT:
         app.copy_to_clipboard(text)
         return f"copied {what}{where}"
     return f"too long for the terminal's clipboard{where}"
@@ -36,7 +37,7 @@ def _tmux(text: str) -> bool:
     try:
         done = subprocess.run(
             ["tmux", "load-buffer", "-w", "-"],
-            input=text.encode(errors="replace"),
+            input=text.encode(),
             timeout=2,
             check=False,
             capture_output=True,

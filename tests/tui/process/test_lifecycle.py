@@ -97,8 +97,8 @@ class _App:
 
 def test_copy_keeps_a_file_and_uses_osc52(tmp_path: Path) -> None:
     app = _App()
-    sentence = clipboard.copy("a [/b] text", app, {}, tmp_path)  # type: ignore[arg-type]
-    assert app.copied == ["a [/b] text"] and (tmp_path / "copied.txt").read_text() == "a [/b] text"
+    sentence = clipboard.copy("a [/b] text\udcff", app, {}, tmp_path)  # type: ignore[arg-type]
+    assert app.copied == ["a [/b] text?"] and (tmp_path / "copied.txt").read_text() == "a [/b] text?"
     assert str(tmp_path) in sentence
     assert (tmp_path / "copied.txt").stat().st_mode & 0o077 == 0
 
