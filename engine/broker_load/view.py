@@ -148,7 +148,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         cluster = corrected_loads.cluster_in_mode(model, parameters, fit, observed, builder.notes)
         decided = model_tables.add_model(inputs, model, cluster, parameters, builder.frames, context)
         summary.add(model, cluster, decided, parameters, builder)
-        if cluster.unknown:
+        if cluster.unknown or cluster.lacking:
             _add_totals(inputs, at_ms, parameters.interval_ms, builder.frames)
         losses = single_losses.find(cluster, parameters)
         lost = losses is not None and any(row["survivable"] is False for row in losses.rows)
@@ -158,6 +158,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
     model_tables.add_answers(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:
+        builder.findings += replication.listed(inputs.table("reassigning"))
         _add_part(inputs, parameters, context, at_ms, builder)
         _add_without_topology(inputs, at_ms, parameters.interval_ms, bool(observed.size), builder)
     if not builder.headline and builder.frames.get("brokers", BROKERS.empty()).height:
@@ -269,11 +270,12 @@ def _add_without_topology(
         )
     if not has_history and not builder.frames.get("brokers", BROKERS.empty()).height:
         if not any(
-            inputs.table(name).height for name in ("topology", "capacity", "plans", "answer_goals", "answer_partitions")
+            inputs.table(name).height
+            for name in ("topology", "reassigning", "capacity", "plans", "answer_goals", "answer_partitions")
         ):
             raise NoInput("no scrape, topology, sample, log directory or Cruise Control answer was found")
         builder.notes.append(
-            "only capacities or plans are known: a kafka-topics description and scrapes would add the loads"
+            "only capacities, plans or reassignments are known: a kafka-topics description and scrapes would add the loads"
         )
 
 

@@ -84,15 +84,15 @@ def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """A cluster at one moment: topology, capacities, replica loads and their sums. ``unknown``: resources whose loads nothing
-    among the inputs gives, and why, in words; their loads count as 0 here, as in Cruise Control. ``lacking``: why some brokers'
-    loads are unknown, so that all loads are lower bounds."""
+    among the inputs gives, and why, in words; their loads count as 0 here, as in Cruise Control. ``lacking``: brokers
+    by id whose partitions have no load, and why, so that all loads are lower bounds."""
 
     topology: Topology
     capacities: Capacities
     loads: Loads
     sums: BrokerSums
     unknown: Mapping[str, str] = field(default_factory=dict)
-    lacking: str = ""
+    lacking: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def states(self) -> tuple[str, ...]:
@@ -124,7 +124,11 @@ class Cluster:
         alive = self.topology.alive
         without = [name for name in RESOURCES if np.isnan(self.capacity(name)[alive]).any()]
         reasons = [self.unknown.get(name, self.capacities.missing) for name in without]
-        return "; ".join(dict.fromkeys([*reasons, *([self.lacking] if self.lacking else [])]))
+        for why in dict.fromkeys(self.lacking.values()):
+            ids = [str(broker) for broker, reason in self.lacking.items() if reason == why]
+            who = f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}"
+            reasons.append(f"{who}{f' and {len(ids) - 6} more' if len(ids) > 6 else ''}: {why}")
+        return "; ".join(dict.fromkeys(reasons))
 
     def by_host(self, value: Floats) -> Floats:
         """Return ``value`` [B] summed over the brokers of each broker's host."""

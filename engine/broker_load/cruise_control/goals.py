@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, Cluster
-from engine.broker_load.model.topology import Flags, Floats, Topology, tally
+from engine.broker_load.model.topology import Flags, Floats, Topology, across, tally
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.verdicts import BALANCE
 
@@ -88,23 +88,28 @@ def table(cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for resource in RESOURCES:
         limits = band(cluster, resource, parameters)
-        decided = cluster.total_capacity(resource) > 0
-        rows.append(
-            {
-                "resource": resource,
+        decided = cluster.total_capacity(resource) > 0 and not cluster.lacking
+        row = {
+            "resource": resource,
+            "cluster_capacity_alive": cluster.total_capacity(resource),
+            "brokers_over_capacity_threshold": _ids(cluster, over_capacity(cluster, resource, parameters)),
+        }
+        if not cluster.lacking:
+            row |= {
                 "cluster_load": cluster.total(resource),
-                "cluster_capacity_alive": cluster.total_capacity(resource),
                 "avg_utilization": limits.average,
                 "lower_threshold": limits.lower,
                 "upper_threshold": limits.upper,
-                "balanced_brokers": int(within(cluster, resource, limits).sum()) if decided else None,
-                "brokers_over_capacity_threshold": _ids(cluster, over_capacity(cluster, resource, parameters)),
-                "low_utilization": limits.low if decided else None,
             }
-        )
+        if decided:
+            row |= {
+                "balanced_brokers": int(within(cluster, resource, limits).sum()),
+                "low_utilization": limits.low,
+            }
+        rows.append(row)
     below = potential_below(cluster, parameters)
-    decided = not math.isnan(cluster.total_capacity("NW_OUT"))
-    over = _ids(cluster, cluster.topology.alive & ~below & decided)
+    decided = not (cluster.lacking or math.isnan(cluster.total_capacity("NW_OUT")))
+    over = _ids(cluster, cluster.topology.alive & ~below & ~np.isnan(cluster.capacity("NW_OUT")))
     balanced = int(below.sum()) if decided else None
     rows.append({"resource": "POTENTIAL_NW_OUT", "balanced_brokers": balanced, "brokers_over_capacity_threshold": over})
     return BALANCE.frame({name: [row.get(name) for row in rows] for name in BALANCE.schema})
@@ -132,7 +137,7 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
     """
     topology = cluster.topology
     racks = {topology.racks[i] for i in np.flatnonzero(topology.alive).tolist()}
-    widest = int(topology.count[topology.leader >= 0].max(initial=0))
+    widest = int(across(topology.whole)[topology.leader >= 0].max(initial=0))
     if widest > len(racks):
         why = f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers"
         return "UNDER_PROVISIONED", why
@@ -213,10 +218,9 @@ def _of_cores(cluster: Cluster, cpu: Floats) -> Floats:
 
 
 def _capacity(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, unit: str) -> Decision:
-    alive = cluster.topology.alive
-    if np.isnan(cluster.capacity(resource)[alive]).any():
+    alive, bad = cluster.topology.alive, over_capacity(cluster, resource, parameters)
+    if not bad.any() and (cluster.lacking or np.isnan(cluster.capacity(resource)[alive]).any()):
         return None, cluster.missing or "capacity unknown", 0
-    bad = over_capacity(cluster, resource, parameters)
     load, limit = cluster.load(resource), parameters.capacity_threshold(resource) * cluster.room(resource)
     if resource == "CPU":
         load, limit = _of_cores(cluster, load), _of_cores(cluster, limit)
@@ -228,7 +232,7 @@ def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, un
     """Decide by the brokers that are outside the limits together with their hosts."""
     limits = band(cluster, resource, parameters)
     alive = cluster.topology.alive
-    if not cluster.total_capacity(resource) > 0:
+    if cluster.lacking or not cluster.total_capacity(resource) > 0:
         return None, cluster.missing or "capacity unknown", 0
     if math.isnan(limits.average):
         return True, "a load is NaN: no broker is within limits made from it", int(alive.sum())
@@ -329,14 +333,16 @@ def _potential(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
     """Decide by the live brokers with a replica that are over their limit, whether or not a replica could move."""
     topology, load = cluster.topology, np.maximum(cluster.sums.pnw_out, 0.0)
     limit = parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
-    if np.isnan(limit[topology.alive]).any():
+    with np.errstate(invalid="ignore"):
+        bad = topology.alive & (cluster.sums.replicas > 0) & (load > limit)
+    if not bad.any() and (cluster.lacking or np.isnan(limit[topology.alive]).any()):
         return None, cluster.missing or "capacity unknown", 0
-    return _beyond(cluster, topology.alive & (cluster.sums.replicas > 0) & (load > limit), load, limit, " KB/s")
+    return _beyond(cluster, bad, load, limit, " KB/s")
 
 
 def _leader_in(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
     alive, load = cluster.topology.alive, np.maximum(cluster.sums.leader_nw_in, 0.0)
-    if "NW_IN" in cluster.unknown:
+    if cluster.lacking or "NW_IN" in cluster.unknown:
         return None, cluster.missing, 0
     limit = load[alive].sum() / max(int(alive.sum()), 1) * parameters.balance_threshold("NW_IN")
     least = parameters.low_utilization_threshold * np.nan_to_num(cluster.capacity("NW_IN"))

@@ -285,8 +285,10 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     )  # fmt: skip
 
 
-def _unknown(final: Topology, traces: Mapping[int, Trace], finished: Finished | None) -> tuple[dict[str, str], str]:
-    """Return why loads are unknown, in words: by resource, where no series gives it; and for some brokers only."""
+def _unknown(
+    final: Topology, traces: Mapping[int, Trace], finished: Finished | None
+) -> tuple[dict[str, str], dict[int, str]]:
+    """Return why loads are unknown, in words: by resource, where no series gives it; and by broker, for some only."""
     sampled, rule = np.zeros(final.size, np.bool_), np.where(final.leader >= 0, 2, 1)
     for one in traces.values():
         where = history.partition_map(one.partitions, final)
@@ -300,17 +302,16 @@ def _unknown(final: Topology, traces: Mapping[int, Trace], finished: Finished | 
     if not sampled.any():
         return dict.fromkeys(
             RESOURCES, LACKING[int(np.bincount(rule[led]).argmax()) if led.any() else min(final.size, 1)]
-        ), ""
-    if finished is None and not any(one.rated for one in traces.values()):
-        return dict.fromkeys(("CPU", "NW_IN", "NW_OUT"), NO_RATES), ""
-    dark = np.bincount(final.leader[led], minlength=final.brokers) == np.bincount(
-        final.leader[left], minlength=final.brokers
-    )
-    dark &= np.bincount(final.leader[left], minlength=final.brokers) > 0
-    if not dark.any():
-        return {}, ""
-    names = ", ".join(map(str, final.ids[dark][:6].tolist()))
-    return {}, f"broker {names}: {LACKING[int(np.bincount(rule[left]).argmax())]}"
+        ), {}
+    leads, left_of = (np.bincount(final.leader[flags], minlength=final.brokers) for flags in (led, left))
+    rated = np.isin(final.ids, list(set[int]().union(*(one.rated for one in traces.values()))))
+    mute = (leads > left_of) & ~rated & (finished is None)
+    if mute.any() and not (rated & (leads > 0)).any():
+        return dict.fromkeys(("CPU", "NW_IN", "NW_OUT"), NO_RATES), {}
+    words = dict.fromkeys(np.flatnonzero(mute).tolist(), NO_RATES)
+    for broker in np.flatnonzero((leads == left_of) & (leads > 0)).tolist():
+        words[broker] = LACKING[int(np.bincount(rule[left & (final.leader == broker)]).argmax())]
+    return {}, {int(final.ids[broker]): words[broker] for broker in sorted(words)}
 
 
 def leader_values(total: Aggregate) -> LeaderValues:

@@ -75,12 +75,12 @@ def as_cruise_control(
     topology: Topology, values: LeaderValues, windows: Iterable[WindowLoad], weights: CpuWeights
 ) -> Loads:
     """Return the loads of Cruise Control's model: leaders by their ``values`` over the ``windows``, a follower's CPU computed
-    in each window and then averaged.
+    in each window and then averaged. Unlike there, a replica that a reassignment still copies has none.
 
     Its order quirk is kept: followers listed before the leader miss the replication part of the leader's network out.
     """
     led = topology.leader >= 0
-    held = topology.held & led[:, None]
+    held = topology.whole & led[:, None]
     leads = topology.leads & held
     nw_in = np.where(led, values.bytes_in + values.replication_in, 0.0)
     full_out = values.bytes_out + values.bytes_in * (topology.count - 1)

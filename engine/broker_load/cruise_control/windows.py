@@ -40,7 +40,7 @@ class Trace:
 
     For its N rounds: ``moments``, the number of partitions with a sample (``taken``), the ``runs`` of what brokers reported, and
     ``broker_samples`` with their number by round. For its ``partitions`` [P]: whether any round ``sampled`` them, and the
-    skip ``rule`` of the newest round. ``rated``: rates by topic were reported, or the brokers say that they are idle.
+    skip ``rule`` of the newest round. ``rated``: ids of brokers that reported rates by topic, or that they are idle.
     """
 
     index: int
@@ -52,7 +52,14 @@ class Trace:
     partitions: Partitions
     sampled: Flags
     rule: SkipRules
-    rated: bool
+    rated: frozenset[int]
+
+
+def _rated(one: Round) -> list[int]:
+    """Return the ids of brokers that reported a rate of a topic they lead, or that they are idle."""
+    idle = (np.nan_to_num(one.reported[:2], nan=1.0) == 0).all(axis=0)
+    idle[one.topology.groups[1][one.rates.any(axis=0)]] = True
+    return list(one.topology.ids[idle].tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +116,7 @@ def trace(index: int, moments: Sequence[int], members: Sequence[Round], cores: C
     rows = pl.concat(frames) if frames else pl.DataFrame()
     times = rows["time_ms"].to_numpy() if rows.height else np.empty(0, np.int64)
     counts = tuple(int(np.count_nonzero(times == one.time_ms)) for one in members)
-    rated = any(one.rates.any() or (np.nan_to_num(one.reported[:2], nan=1.0) == 0).all() for one in members)
+    rated = frozenset[int]().union(*(_rated(one) for one in members))
     return Trace(
         index, tuple(moments), tuple(taken), rounds.runs(members), rows, counts, partitions, sampled, rule, rated
     )

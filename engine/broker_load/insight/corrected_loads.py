@@ -93,7 +93,7 @@ def corrected(
     """
     values = values.floored()
     led = topology.leader >= 0
-    held = topology.held & led[:, None]
+    held = topology.whole & led[:, None]
     leads = topology.leads & held
     follows = held & ~leads
     brokers = topology.brokers

@@ -211,7 +211,8 @@ def demote(cluster: Cluster, demoted: Flags) -> Cluster:
     return replace(
         after,
         topology=replace(
-            after.topology, **sorted_(after.topology, ("replicas", "isr", "elr", "offline", "adding", "removing"))
+            after.topology,
+            **sorted_(after.topology, ("replicas", "isr", "elr", "offline", "adding", "removing", "observers")),
         ),
         loads=replace(after.loads, **sorted_(after.loads, ("cpu", "disk", "nw_in", "nw_out", "held", "leads"))),
     )
@@ -302,7 +303,7 @@ def headroom(
     over, newly_over = (int(np.logical_or.reduce(flags).sum()) for flags in (every, new))
     known = not (cluster.lacking or any(np.isnan(found.share[survivors]).any() for found in now.values()))
     nearest = tightest(cluster, after_sums, survivors, parameters)
-    if np.isnan(nearest.headroom).all():
+    if np.isnan(nearest.headroom).all() or (cluster.lacking and not over):
         return Headroom("", None, over, newly_over, known)
     place = int(np.nanargmin(nearest.headroom))
     worst = f"{nearest.resource[place]} of broker {topology.ids[place]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from engine.broker_load.model.topology import Flags, Topology, across, any_of
 from engine.core.view import Finding, Headline, Level
@@ -35,20 +36,24 @@ _NAMED = 3
 def states(topology: Topology, min_in_sync: int) -> dict[str, Flags]:
     """Return for each state the flags [P] of the partitions in it; ``min_in_sync`` where a topic does not set it.
 
-    A replica that a reassignment adds is not missed before it is in sync.
+    A replica that a reassignment adds is not missed before it is in sync, and an observer never.
     """
-    led, full = topology.leader >= 0, topology.held & ~topology.adding
-    moving = any_of(topology.adding | topology.removing)
+    led, moving = topology.leader >= 0, topology.moving
     first = topology.replicas[:, 0] if topology.size else topology.leader
     found = (
         ~led & any_of(topology.held),
         led & (across(topology.isr) < topology.min_in_sync(min_in_sync)),
         any_of(topology.offline_replicas),
-        led & any_of(full & ~topology.isr),
+        led & any_of(missing(topology)),
         moving,
         led & ~moving & (first >= 0) & (topology.leader != first),
     )
     return dict(zip(_STATES, found, strict=True))
+
+
+def missing(topology: Topology) -> Flags:
+    """Return flags [P, R] of the replicas that should be in sync and are not."""
+    return topology.held & ~(topology.adding | topology.observers | topology.isr)
 
 
 def words(found: dict[str, Flags]) -> list[str]:
@@ -64,7 +69,6 @@ def words(found: dict[str, Flags]) -> list[str]:
 def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
     """Return a finding for each state that partitions are in, worst first: how many, which, on which brokers, what to do."""
     told = []
-    missing = topology.held & ~topology.adding & ~topology.isr
     where = {"with offline replica": ("on", topology.offline_replicas), "reassigning": ("to", topology.adding)}
     for name, flags in found.items():
         rows = np.flatnonzero(flags)
@@ -72,9 +76,8 @@ def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
             continue
         subject, level, advice = _STATES[name]
         names = [f"{topology.topics[topology.topic[row]]}-{topology.partition[row]}" for row in rows[:_NAMED].tolist()]
-        text = f"{rows.size:,} of {topology.size:,}: {', '.join(names)}"
-        text += f" and {rows.size - _NAMED:,} more" if rows.size > _NAMED else ""
-        how, places = where.get(name, ("out of sync:", missing))
+        text = f"{rows.size:,} of {topology.size:,}: {_named(names, rows.size)}"
+        how, places = where.get(name, ("out of sync:", missing(topology)))
         brokers = topology.ids[np.unique(topology.replicas[rows][places[rows]])].tolist()
         if brokers and name != "not led by its first replica":
             text += f"; {how} broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
@@ -82,6 +85,22 @@ def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
         key = ("partitions", (topology.topics[topology.topic[row]], int(topology.partition[row])))
         told.append(Finding(level, subject, f"{text}; {advice}", key))
     return told
+
+
+def _named(names: list[str], count: int) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {count - _NAMED:,} more" if count > _NAMED else "")
+
+
+def listed(rows: pl.DataFrame) -> list[Finding]:
+    """Return a finding on the rows of input table ``reassigning``, used where no topology is known."""
+    names = [
+        f"{topic}-{partition}"
+        for topic, partition in rows.select("topic", "partition").unique().sort(pl.all()).iter_rows()
+    ]
+    subject, level, advice = _STATES["reassigning"]
+    to = ", ".join(map(str, rows["to"].drop_nulls().explode(empty_as_null=False).unique().sort().to_list()))
+    where = f"; to broker{'s' if ',' in to else ''} {to}" if to else ""
+    return [Finding(level, subject, f"{_named(names, len(names))}{where}; {advice}")] if names else []
 
 
 def headline(found: dict[str, Flags]) -> list[Headline]:

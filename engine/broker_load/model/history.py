@@ -73,7 +73,9 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     """Return the history up to ``until_ms`` (inclusive; None for all), or None where no topology is known."""
     every = ticks.of(inputs, context)
     past = every if until_ms is None else every.filter(pl.col("time_ms") <= until_ms)
-    placements, unknown = inputs.table("topology"), ""
+    listed = inputs.table("reassigning")
+    listed = listed if until_ms is None else listed.filter(pl.col("time_ms") <= until_ms)
+    placements, unknown = _reassigned(inputs.table("topology"), listed), ""
     if partial(inputs, context):
         placements = placements.clear()
     if not placements.height:
@@ -126,6 +128,33 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
 
     rows_of = {moment: source.rows for moment, source in sources.items()}
     return History(stamps, rows_of, at, build, at(until_ms), who, ticks.cpu_counts(every, who.ids), unknown)
+
+
+REASSIGNED_MS = 600_000
+"""A list of reassignments without brokers counts for a description that is at most this much younger."""
+
+
+def _reassigned(rows: pl.DataFrame, moving: pl.DataFrame) -> pl.DataFrame:
+    """Return ``rows`` of input table ``topology`` with the reassignments that input table ``reassigning`` names.
+
+    A list that names other replicas than the description counts only if it is the younger one.
+    """
+    if not moving.height or not rows.height:
+        return rows
+    last = moving.sort("time_ms").unique(["topic", "partition"], keep="last").drop(FILE)
+    both = rows.join(last, on=["topic", "partition"], how="left", maintain_order="left", suffix="_listed")
+    same = pl.col("replicas").list.set_symmetric_difference("all_replicas").list.len() == 0
+    younger, names = pl.col("time_ms_listed") >= pl.col("time_ms"), pl.col("all_replicas")
+    fresh = names.is_null() & (pl.col("time_ms_listed") >= pl.col("time_ms") - REASSIGNED_MS)
+    told = (names.is_not_null() & (same | younger)) | fresh
+    none = pl.lit([], pl.List(pl.Int32))
+    return both.with_columns(
+        pl.when(younger).then(pl.coalesce(names, "replicas")).otherwise("replicas").alias("replicas"),
+        *(
+            pl.coalesce(name, pl.when(told).then(pl.coalesce(listed, none))).alias(name)
+            for name, listed in (("adding", "to"), ("removing", "off"))
+        ),
+    ).select(rows.columns)
 
 
 def partial(inputs: Inputs, context: Context) -> str:
@@ -258,7 +287,7 @@ def _topologies(
     times = sorted({described(moment) for moment in moments} | {described(None)})
     # Rows made from exporters' series belong to no file.
     stamp = (
-        inputs.stamp(placements[FILE].unique().to_list())
+        inputs.stamp([*placements[FILE].unique().to_list(), *inputs.table("reassigning")[FILE].unique().to_list()])
         if FILE in placements.columns
         else placements.hash_rows().sum()
     )

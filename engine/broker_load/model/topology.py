@@ -104,9 +104,10 @@ class Topology(Partitions):
     """P partitions sorted by topic and number, at most R replicas each, B brokers sorted by id, T topics.
 
     ``replicas`` [P, R] broker index in assignment order, -1 beyond a partition's last; ``leader`` [P] broker index, -1
-    without one; ``isr``, ``elr``, ``offline``, ``adding`` and ``removing`` (by a reassignment) [P, R] flags by position;
-    ``elr_known`` [P]; ``min_isr`` [P], -1 unknown; ``unclean`` [P] -1 unknown, 0, 1. ``norm`` [T] code of the topic's name with
-    dots as underscores, by which metrics are found; codes index ``norm_names``.
+    without one; ``isr``, ``elr``, ``offline``, ``adding`` and ``removing`` (by a reassignment), ``observers`` [P, R] flags by
+    position; ``moving`` [P] whether a reassignment is in progress; ``elr_known`` [P]; ``min_isr`` [P], -1 unknown;
+    ``unclean`` [P] -1 unknown, 0, 1. ``norm`` [T] code of the topic's name with dots as underscores, by which metrics are
+    found; codes index ``norm_names``.
     """
 
     leader: Ints
@@ -117,6 +118,8 @@ class Topology(Partitions):
     offline: Flags
     adding: Flags
     removing: Flags
+    observers: Flags
+    moving: Flags
     min_isr: Ints
     unclean: npt.NDArray[np.int8]
     ids: Ints
@@ -141,6 +144,11 @@ class Topology(Partitions):
     def held(self) -> Flags:
         """[P, R] whether the position holds a replica."""
         return self.replicas >= 0
+
+    @cached_property
+    def whole(self) -> Flags:
+        """[P, R] replicas that count: not those that a reassignment still copies. Without one, all that are ``held``."""
+        return self.held & ~(self.adding & ~self.leads) if self.adding.any() else self.held
 
     @cached_property
     def count(self) -> Ints:
@@ -187,7 +195,7 @@ class Topology(Partitions):
     @cached_property
     def topic_counts(self) -> TopicCounts:
         """Number of replicas of each topic on each broker that holds some; partitions with a leader only."""
-        rows, columns = np.nonzero(self.held & (self.leader >= 0)[:, None])
+        rows, columns = np.nonzero(self.whole & (self.leader >= 0)[:, None])
         pair = self.topic[rows].astype(np.int64) * self.brokers + self.replicas[rows, columns]
         names, counts = np.unique(pair, return_counts=True)
         width = max(self.brokers, 1)
@@ -251,7 +259,7 @@ class Topology(Partitions):
         """Per partition with a leader: the most replicas in one rack, and the fewest over all racks of live brokers."""
         _, index = self.racks_index
         rows = np.flatnonzero(self.leader >= 0)
-        held = self.held[rows]
+        held = self.whole[rows]
         rack = np.where(held, np.append(index, -1)[self.replicas[rows]], -1)
         live = np.unique(index[self.alive])
         counts = np.zeros(rack.shape, np.int32)
@@ -282,6 +290,25 @@ class Topology(Partitions):
         """Return the flag of each replica's broker [P, R] from ``flags`` [B]; False without a replica."""
         # Position -1, "no replica", takes the value appended at the end.
         return np.append(flags, False)[self.replicas]
+
+    def settled(self) -> Topology:
+        """Return the topology once reassignments in progress are done: the leaving replicas gone, the added ones in sync."""
+        stays = self.held & ~self.removing
+        order = np.argsort(~stays, axis=1, kind="stable")
+        kept, replicas, isr, elr, offline, observers = (
+            np.take_along_axis(value, order, 1)
+            for value in (
+                stays, np.where(stays, self.replicas, -1), (self.isr | (self.adding & self.spread(self.alive))) & stays,
+                self.elr & stays, self.offline & stays, self.observers & stays,
+            )
+        )  # fmt: skip
+        heir = np.where(any_of(isr), replicas[np.arange(self.size), first_of(isr)], -1)
+        leader = np.where((self.leader < 0) | any_of(self.leads & stays), self.leader, heir).astype(np.int32)
+        none = np.zeros_like(kept)
+        return replace(
+            self, leader=leader, replicas=replicas, isr=isr, elr=elr, offline=offline, observers=observers, adding=none,
+            removing=none,
+        )  # fmt: skip
 
     @cached_property
     def offline_replicas(self) -> Flags:
@@ -418,10 +445,18 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
     width = int(lists.list.len().max() or 1) if rows.height else 1  # type: ignore[arg-type]
     replicas_ids = _dense(lists, width) if rows.height else np.empty((0, 1), np.int32)
     leader_ids = rows["leader"].fill_null(-1).to_numpy().astype(np.int32)
-    isr = _among(replicas_ids, rows["isr"]) if rows.height else np.empty((0, 1), np.bool_)
+
+    def marked(name: str) -> Flags:
+        given = rows.height and name in rows.columns
+        return _among(replicas_ids, rows[name]) if given else np.zeros(replicas_ids.shape, np.bool_)
+
+    isr, moving = marked("isr"), pl.repeat(False, rows.height, eager=True)
     active = set(np.unique(leader_ids[leader_ids >= 0]).tolist()) | set(np.unique(replicas_ids[isr]).tolist())
     if "adding" in rows.columns:  # the controller only adds brokers that are registered
         active |= set(rows["adding"].drop_nulls().explode(empty_as_null=False).to_list())
+        moving = rows["adding"].is_not_null() | rows["removing"].is_not_null()
+    told = marked("observers") & ~marked("offline")  # an observer is never in sync
+    active |= set(np.unique(replicas_ids[told]).tolist())
     who = _identify(np.unique(replicas_ids[replicas_ids >= 0]), known, active | heard)
     names = rows["topic"].unique().sort() if rows.height else pl.Series("topic", [], dtype=pl.String)
     codes = (
@@ -444,13 +479,13 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         leader=leader_ids,
         replicas=replicas_ids,
         isr=isr,
-        elr=_among(replicas_ids, rows["elr"]) if rows.height else isr,
+        elr=marked("elr"),
         elr_known=rows["elr"].is_not_null().to_numpy(),
-        offline=_among(replicas_ids, rows["offline"]) if rows.height else isr,
-        adding=_among(replicas_ids, rows["adding"]) if rows.height and "adding" in rows.columns else np.zeros_like(isr),
-        removing=_among(replicas_ids, rows["removing"])
-        if rows.height and "removing" in rows.columns
-        else np.zeros_like(isr),
+        offline=marked("offline"),
+        adding=marked("adding"),
+        removing=marked("removing"),
+        observers=marked("observers"),
+        moving=moving.to_numpy(),
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
         **who,

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from engine.broker_load.cruise_control import load_model, replica_loads
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
@@ -35,7 +36,12 @@ def add(
     try:
         want = planner.asked(parameters.plan)
         _possible(model, cluster)
-        base = planner.joined(cluster, want.add, inputs.table("capacity"), parameters.allow_capacity_estimation)
+        base = planner.joined(
+            _settled(model, cluster, parameters),
+            want.add,
+            inputs.table("capacity"),
+            parameters.allow_capacity_estimation,
+        )
         problem = planner.problem_of(base, parameters, want)
         drained = base.topology.alive & ~problem.alive
         plain = msgspec.structs.replace(parameters, answer="reassignment", **planner.UNCHANGED)
@@ -63,6 +69,19 @@ def _possible(model: Model, cluster: Cluster) -> None:
         raise NoPlan("no topology: kafka-topics --describe gives it")
     if not model.rounds and model.finished is None:
         raise NoPlan("no window has samples: scrapes or samples give the loads")
+    if cluster.lacking:
+        raise NoPlan(f"the loads of some brokers are unknown ({cluster.missing})")
+
+
+def _settled(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> Cluster:
+    """Return the cluster once reassignments in progress are done, from which a plan starts."""
+    topology = cluster.topology
+    if not (topology.adding | topology.removing).any():
+        return cluster
+    after, values = topology.settled(), load_model.window_loads(model.aggregate)
+    return cluster.with_loads(
+        after, replica_loads.as_cruise_control(after, model.values, values, parameters.cpu_weights)
+    )
 
 
 def _tables(
@@ -328,7 +347,7 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
     still = np.flatnonzero(problem.cluster.topology.leader < 0)
     if len(still):
         builder.notes.append(f"{plural(len(still), 'partition')} without a leader left alone")
-    busy = int(planner.moving(problem.cluster.topology).sum())
+    busy = int(problem.cluster.topology.moving.sum())
     if busy:
         builder.notes.append(
             f"{plural(busy, 'partition')} left alone: a reassignment moves {'it' if busy == 1 else 'them'} now; until it is "
@@ -371,7 +390,7 @@ def free_steps(model: Model, cluster: Cluster, parameters: BrokerLoadParameters,
     if model.synthetic or replicas > FREE_LIMIT or (not model.rounds and model.finished is None) or cluster.missing:
         return None
     try:
-        problem = planner.problem_of(cluster, parameters, Asked(True))
+        problem = planner.problem_of(_settled(model, cluster, parameters), parameters, Asked(True))
     except (BadPlan, NoPlan):
         return None
     nobody = np.zeros(len(problem.alive), np.bool_)

@@ -15,7 +15,7 @@ from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.insight import failover
 from engine.broker_load.model import broker_capacity
-from engine.broker_load.model.topology import Flags, Topology
+from engine.broker_load.model.topology import Flags
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.plan import limits, proofs, sequence
 from engine.broker_load.plan.limits import HARD
@@ -150,18 +150,13 @@ def problem_of(cluster: Cluster, parameters: BrokerLoadParameters, want: Asked) 
         cluster = replace(cluster, topology=replace(topology, alive=left))
         topology = cluster.topology
     lead, follow = loads_of(cluster)
-    movable = (topology.leader >= 0) & topology.leads.any(axis=1) & ~_stay(cluster, parameters) & ~moving(topology)
+    movable = (topology.leader >= 0) & topology.leads.any(axis=1) & ~_stay(cluster, parameters) & ~topology.moving
     broken = np.zeros(topology.brokers, np.bool_)
     broken[np.unique(topology.replicas[topology.held & topology.offline])] = True
     sized = "DISK" not in cluster.unknown and bool((lead[:, DISK] > 0).any())
     mean = float(np.maximum(lead[:, DISK], 0.0).mean()) if len(lead) else 0.0
     cost = (0.02 if parameters.plan_effort == "mb" else 1.0) * (mean if sized else 1.0)
     return Problem(cluster, parameters, left & ~broken & ~skipped, movable, lead, follow, sized, max(cost, 1e-9))
-
-
-def moving(topology: Topology) -> Flags:
-    """Return flags [P] of the partitions that a reassignment moves right now: Kafka refuses another one for them."""
-    return np.asarray((topology.adding | topology.removing).any(axis=1), np.bool_)
 
 
 def _named(cluster: Cluster, option: str, ids: tuple[int, ...]) -> Flags:

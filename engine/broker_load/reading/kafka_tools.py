@@ -129,7 +129,7 @@ class Reassignment(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise by its keys."""
-        return _PLAN.search(head) is not None and b'"logDirs"' not in head
+        return _PLAN.search(head) is not None and b'"logDirs"' not in head and b'"leader"' not in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one file to rows of ``plans``; the caption above a JSON line tells current from proposed."""
@@ -216,11 +216,16 @@ _ROW = (
 _HEADER = r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s.*PartitionCount:\s*(?P<count>[0-9]{1,9})\s(?P<rest>.*)$"
 _ADDING = r"Adding ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
 _REMOVING = r"Removing ?Replicas:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
+_OBSERVERS = r"(?:^|\s)(?:Live)?Observers:[ \t]*([0-9]+(?:, ?[0-9]+)*)"
 _SEEN = re.compile(rb"^[ \t]*Topic:[ \t]*\S+[ \t]+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
 _MIN_ISR = r"(?:^|[\s,:])min\.insync\.replicas=([0-9]{1,6})"
 _TOPIC_ID = r"\sTopicId:\s*([A-Za-z0-9_-]{1,40})\s"
-_LOGGED = r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (?:TRACE|DEBUG|INFO|WARN) "
-"""Lines of log4j that are no error: the tool warns of its settings before it answers."""
+_LOGGED = (
+    r"^\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]?\d*Z?\]? (?:main ERROR|(?:\S+ )?(?:TRACE|DEBUG|INFO|WARN(?:ING)?))\b|"
+    r"SLF4J[:(]|log4j:|WARN(?:ING)?\b|DEPRECATED: |.{0,40} VM warning: |Picked up \w*_OPTIONS: |"
+    r"(?:main |ERROR )+StatusLogger |Defaulted container |Unable to use a TTY )"
+)
+"""Lines that are no error: of log4j, SLF4J, the Java machine and kubectl before the tool answers, or between its lines."""
 _UNCLEAN = r"(?:^|[\s,:])unclean\.leader\.election\.enable=(true|false)"
 
 
@@ -279,12 +284,14 @@ class TopicDescription(Document):
             pl.col("rest").str.extract(r"(?:^|\s)Elr:[ \t]*((?:[0-9]+,?)*)").alias("elr"),
             pl.col("rest").str.extract(_ADDING).alias("adding"),
             pl.col("rest").str.extract(_REMOVING).alias("removing"),
+            pl.col("rest").str.extract(_OBSERVERS).alias("observers"),
         )
         frame = frame.with_columns(
             pl.when(pl.col("offline").is_null()).then(pl.lit([], pl.List(pl.Int32))).otherwise(_ids("offline")).alias("offline"),
             pl.when(pl.col("elr").is_not_null()).then(_ids("elr")).alias("elr"),
             _ids("adding").alias("adding"),
             _ids("removing").alias("removing"),
+            _ids("observers").alias("observers"),
         )  # fmt: skip
         subset = pl.col("isr").list.set_difference("replicas").list.len() == 0
         distinct = pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()

@@ -89,12 +89,32 @@ _KEPT = ("cpu_trend", "nw_in_cap_kbs", "nw_out_cap_kbs")
 
 
 def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
-    """Set loads that nothing among the inputs gives to null."""
-    starts = tuple(start for resource in cluster.unknown for start in _OF_RESOURCE[resource])
-    for name in ("brokers", "hosts", "racks", "topics", "replicas", "partitions", "cluster_stats") if starts else ():
-        schema = frames[name].schema
+    """Set loads that nothing among the inputs gives to null: by resource, and of brokers that lack series."""
+    unknown = RESOURCES if cluster.lacking else tuple(cluster.unknown)
+    starts = tuple(start for resource in unknown for start in _OF_RESOURCE[resource])
+    brokers, partitions = frames["brokers"], frames["partitions"]
+    dark = brokers.filter(pl.col("broker").is_in(list(cluster.lacking)))
+    led = partitions.filter(pl.col("leader").is_in(list(cluster.lacking)))
+    name = pl.concat_str("topic", pl.lit("-"), "partition")
+    where = {
+        "brokers": pl.col("broker").is_in(list(cluster.lacking)),
+        "hosts": pl.col("host").is_in(dark["host"].to_list()),
+        "racks": pl.col("rack").is_in(dark["rack"].to_list()),
+        "topics": pl.col("topic").is_in(led["topic"].unique().to_list()),
+        "replicas": name.is_in(led.select(name).to_series().to_list()),
+        "partitions": pl.col("leader").is_in(list(cluster.lacking)),
+        "cluster_stats": pl.lit(True),
+    }
+    for table, rows in where.items() if starts else ():
+        schema = frames[table].schema
         columns = [column for column in schema if column.startswith(starts) and column not in _KEPT]
-        frames[name] = frames[name].with_columns(pl.lit(None, schema[column]).alias(column) for column in columns)
+        gone = rows if cluster.lacking and not cluster.unknown else pl.lit(True)
+        frames[table] = frames[table].with_columns(pl.when(~gone).then(column).alias(column) for column in columns)
+    if cluster.lacking:  # the distance to a threshold is known only of a load that is over it already
+        nearest = [
+            pl.when(pl.col("headroom_pct") < 0).then(column).alias(column) for column in ("headroom_pct", "tightest")
+        ]
+        frames["brokers"] = frames["brokers"].with_columns(nearest)
 
 
 def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:

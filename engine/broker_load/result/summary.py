@@ -51,7 +51,8 @@ def add(
     }
     for resource in RESOURCES:
         share = cluster.utilisation(resource)
-        builder.summary[f"{resource.lower()}_utilization_pct"] = None if math.isnan(share) else share * 100.0
+        unsure = math.isnan(share) or cluster.lacking
+        builder.summary[f"{resource.lower()}_utilization_pct"] = None if unsure else share * 100.0
     over = _over_capacity(cluster, parameters)
     builder.summary |= {"brokers_over_capacity": len(set().union(*over.values())) if over else 0}
     violated = [v for v in decided if v.violated]
@@ -223,7 +224,7 @@ def _headline(model: Model, cluster: Cluster, builder: ResultBuilder, over: str)
 def _mean_cpu(cluster: Cluster) -> str:
     """Return the mean CPU of live brokers whose cores are unknown."""
     mean = cluster.total("CPU") / max(int(cluster.topology.alive.sum()), 1)
-    return "–" if "CPU" in cluster.unknown or math.isnan(mean) else f"{mean:.0f} % of one core"
+    return "–" if "CPU" in cluster.unknown or cluster.lacking or math.isnan(mean) else f"{mean:.0f} % of one core"
 
 
 def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:

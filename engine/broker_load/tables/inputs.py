@@ -72,6 +72,21 @@ TOPOLOGY = Table(
         text("topic_id", "Id of the topic, empty where unknown, null where its head line is missing, too."),
         Column("adding", IDS, "Broker ids that a reassignment adds, null without one."),
         Column("removing", IDS, "Broker ids that a reassignment removes, null without one."),
+        Column(
+            "observers", IDS, "Broker ids of Confluent's observers, which are not in sync by design; null without any."
+        ),
+    ),
+)
+REASSIGNING = Table(
+    "reassigning",
+    "Partitions that a reassignment moves, as kafka-reassign-partitions --list and --verify say.",
+    (
+        TIME,
+        TOPIC,
+        PARTITION,
+        Column("all_replicas", IDS, "Broker ids of all replicas meanwhile; null where unknown."),
+        Column("to", IDS, "Broker ids that it adds; null where unknown."),
+        Column("off", IDS, "Broker ids that it removes; null where unknown."),
     ),
 )
 BROKERS_IN = Table(
@@ -207,6 +222,7 @@ INPUTS = (
     CLUSTERS,
     MACHINES,
     TOPOLOGY,
+    REASSIGNING,
     BROKERS_IN,
     CAPACITY,
     LOG_DIRS,

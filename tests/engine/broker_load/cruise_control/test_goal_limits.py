@@ -86,15 +86,31 @@ def test_a_broker_beyond_its_limits_is_no_offender_if_its_host_is_within() -> No
 
 
 def test_unknown_capacities_leave_goals_undecided() -> None:
-    cluster = three(nw_out=(90, 90, 90), pnw_out=(90, 90, 90))
     room = np.array([100.0, math.nan, 100.0])
-    cluster = replace(cluster, capacities=replace(cluster.capacities, nw_out=room))
-    for goal in ("NetworkOutboundCapacityGoal", "NetworkOutboundUsageDistributionGoal", "PotentialNwOutGoal"):
-        assert decided(cluster, goal) == (
-            None,
-            "capacity.json has no entry for some brokers and no default entry (-1)",
-            0,
-        )
+    unknown = (None, "capacity.json has no entry for some brokers and no default entry (-1)", 0)
+    over = (True, "broker 1: 90.0 KB/s, 10.0 over its limit of 80.0", 1)
+    for load, wanted in ((70, unknown), (90, over)):
+        cluster = three(nw_out=(load, 90, 70), pnw_out=(load, 90, 70))
+        cluster = replace(cluster, capacities=replace(cluster.capacities, nw_out=room))
+        assert decided(cluster, "NetworkOutboundCapacityGoal") == wanted
+        assert decided(cluster, "PotentialNwOutGoal") == wanted
+        assert decided(cluster, "NetworkOutboundUsageDistributionGoal") == unknown
+
+
+def test_a_broker_without_series_leaves_undecided_what_its_loads_would_decide() -> None:
+    lacking = {3: "no CPU series"}
+    for load, wanted in ((70, (None, "broker 3: no CPU series", 0)), (90, (True, None, 1))):
+        cluster = replace(three(disk=(load, 10, 0), nw_out=(load, 10, 0), leader_nw_in=(load, 10, 0)), lacking=lacking)
+        for goal in ("DiskCapacityGoal", "NetworkOutboundCapacityGoal"):
+            violated, detail, count = decided(cluster, goal)
+            assert (violated, detail if violated is None else None, count) == wanted
+        for goal in (
+            "DiskUsageDistributionGoal",
+            "NetworkOutboundUsageDistributionGoal",
+            "LeaderBytesInDistributionGoal",
+        ):
+            assert decided(cluster, goal) == (None, "broker 3: no CPU series", 0)
+        assert decided(cluster, "LeaderReplicaDistributionGoal")[0] is not None
 
 
 @pytest.mark.parametrize(
