@@ -50,6 +50,18 @@ def fingerprint(query: str) -> str:
     return re.sub(r"\blimit \?(?:\s*,\s*\?| offset \?)?", "limit ?", flat)
 
 
+_LITERALS = re.compile(
+    r"(`[^`]*+`)|(['\"])(?:(?!\2).)*+(?:\2|\Z)|(?<![\w$.])(?<![eE][-+])\d++(?:\.\d++)?+(?![\w.])", re.DOTALL
+)
+_NOT_PLAIN = re.compile(r"[\\#\x01]|--|/\*")
+
+
+def shape(query: str) -> str | None:
+    """Blank the plain literals of ``query``: statements of one shape have one fingerprint, which takes ten times as long to
+    make. None where comments or escapes need the whole look."""
+    return None if _NOT_PLAIN.search(query) else _LITERALS.sub("\\1\\2\x01", query)
+
+
 def query_hash(text: str) -> str:
     """Return 16 hex digits that identify a fingerprint."""
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]

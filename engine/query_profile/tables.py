@@ -78,6 +78,7 @@ INTERVALS_IN = Table(
         Column("system", pl.String, "slow-log, postgresql-log, pg-stat-monitor or pt-query-digest."),
         Column("start_ms", pl.Int64, "Begin of the stretch; null if unknown.", "ms", "time_ms"),
         Column("end_ms", pl.Int64, "End of the stretch; null if unknown.", "ms", "time_ms"),
+        Column("nested", pl.Boolean, "Ran inside another statement of the log, which holds its work."),
         *(Column(name, pl.Float64, meaning) for name, meaning in METRICS),
     ),
 )

@@ -389,10 +389,13 @@ def _sysstat_states(value: dict[str, float]) -> list[float]:
 
 
 def sysstat_ms(date: str, time: str) -> int | None:
-    """Parse a date and a time of sysstat: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``); None without a time."""
-    american = re.fullmatch(r"(\d\d)/(\d\d)/(\d\d)?(\d\d)", date)
-    if american:
-        month, day, century, year = american.groups()
+    """Parse a date and a time of sysstat: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``), or day first where the month
+    cannot be; None without a time."""
+    local = re.fullmatch(r"(\d\d)([/.])(\d\d)[/.](\d\d)?(\d\d)", date)
+    if local:
+        month, cut, day, century, year = local.groups()
+        if cut == "." or int(month) > 12:
+            month, day = day, month
         date = f"{century or 20}{year}-{month}-{day}"
     half = re.fullmatch(r"(\d\d?)(:\d\d:\d\d) ([AP])M", time)
     if half:

@@ -17,7 +17,7 @@ from engine.formats import json_text
 from engine.formats.delimited import header_fields, records, unescape
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.query_profile.reading.collected_rows import SnapshotRows, class_key, finite
-from engine.query_profile.reading.statements import Statements
+from engine.query_profile.reading.statements import CARRIERS, Statements
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
 PICO = 1e-6
@@ -80,8 +80,14 @@ class MysqlDigest(Document):
 
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
-_ARRIVED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: \S+(?= # ))?[ \t]")
-"""What CloudWatch puts before a record, or before each of its lines: a moment, and the name of the stream."""
+_CARRIED = re.compile(
+    r"((?:[^\s#'\"]{1,200} +){0,2}?(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{10}\.\d+)"
+    r"(?: +[^\s#'\"]{1,200}){0,2}?(?: +\|)?[ \t]+|[\w.-]{1,100} +\| )# (?:Time|User@Host|Query_time|administrator)"
+)
+"""A header line behind what carries the log writes before a record, or each of its lines: a moment, with the name of the stream
+(CloudWatch) or of host and program (syslog, journal) around it."""
+_BEGUN = re.compile(rb"(?m)^(?:[^#\n'\"{]{0,200}(?:\d[:.\d]{4}|\|)[^#\n'\"{]{0,200}[ \t])?# (?:Query_time|User@Host): ")
+_NUMBER = re.compile(r"\d[\d:.]*")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
 
@@ -119,26 +125,29 @@ class SlowLog(Log):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its ``# Query_time:`` and ``# User@Host:`` lines or the server's banner."""
-        return re.search(
-            rb"(?m)^(?:20[\dT:.Z+-]{8,30}[ \t](?:\S{1,80} )?)?# (?:Query_time|User@Host): ", head
-        ) is not None or (b"Version:" in head and b"started with:" in head and b"Time" in head and b"Command" in head)
+        begun = _BEGUN.search(head)
+        banner = b"Version:" in head and b"started with:" in head and b"Time" in head and b"Command" in head
+        return (begun is not None or banner) and CARRIERS.match(head) is None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new complete statements, summed per second and class."""
-        rows = Statements(source, self.id)
         state = dict(state or {"line": 1, "time_ms": None, "local": False, "zone_ms": None, "user": "", "db": ""})
+        rows = Statements(source, self.id, sessions=state.get("sessions"))
         lines = data.split(b"\n")
         tail = lines.pop()
         if final and tail:
             lines.append(tail)
         start = position = 0
+        carrier: list[str] = []
         event: _Event | None = None
         begun: dict[str, Any] = dict(state)  # before the statement that is still open
         number = begun_line = state["line"]
         for raw in lines:
             text = decode(raw.rstrip(b"\r"))
-            if text[:2] == "20" and (arrived := _ARRIVED.match(text)):
-                text = text[arrived.end() :]
+            if "# " in text[1:] and text[0] != "#" and (found := _CARRIED.match(text)):
+                text, carrier = text[found.end(1) :], _blanked(found[1].split())
+            elif carrier and _blanked((words := text.split(None, len(carrier)))[: len(carrier)]) == carrier:
+                text = "".join(words[len(carrier) :])
             header = text.startswith("# ") and not text.startswith("# administrator command")
             body = event is not None and (event.sql or event.command or event.stamp_ms is not None)
             begins = header and (body or text.startswith(("# Time:", "# User")) or "Query_time:" in text)
@@ -160,8 +169,8 @@ class SlowLog(Log):
             self._close(event, state, rows)
             event = None
         if event is None:
-            return rows.put(Reading(consumed=min(position, len(data)), state={**state, "line": number}))
-        return rows.put(Reading(consumed=start, state={**begun, "line": begun_line}))
+            start, begun, begun_line = min(position, len(data)), state, number
+        return rows.put(Reading(consumed=start, state={**begun, "line": begun_line, "sessions": rows.carried()}))
 
     @staticmethod
     def _line(text: str, event: _Event, state: dict[str, Any]) -> None:
@@ -181,6 +190,8 @@ class SlowLog(Log):
             user = _user(text)
             if user is not None:
                 state["user"] = user
+                if " Id:" in text:
+                    event.fields.setdefault("Thread_id", text.rpartition("Id:")[2].strip())
                 return
             _add_fields(text, event.fields)
             return
@@ -218,7 +229,24 @@ class SlowLog(Log):
         owner = (state["user"], fields.get("Schema", state["db"]))
         failed = float(fields.get("Last_errno", "0") not in ("0", ""))
         text = " ".join(event.sql) or event.command
-        rows.add(end_ms, seconds, text, owner, rows=sent, errors=failed, lock_s=lock, rate=rate)
+        rows.add(
+            end_ms,
+            seconds,
+            text,
+            owner,
+            rows=sent,
+            errors=failed,
+            lock_s=lock,
+            rate=rate,
+            session=fields.get("Thread_id", ""),
+            marked="Stored_routine" in fields,
+            timed=state["time_ms"] is not None and not state["local"],
+        )
+
+
+def _blanked(words: list[str]) -> list[str]:
+    """Return words with 0 for each number or clock: what carries a log writes the same before each line."""
+    return [_NUMBER.sub("0", word) for word in words]
 
 
 _CLOCK = re.compile(r"(\d{1,4}):(\d\d):(\d\d(?:\.\d+)?)")

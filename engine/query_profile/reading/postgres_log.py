@@ -1,4 +1,4 @@
-"""Read statements with their durations from PostgreSQL's logs: stderr, csvlog and jsonlog; and logs that CloudWatch gives out.
+"""Read statements with their durations from PostgreSQL's logs: stderr, csvlog and jsonlog.
 
 Source: the PostgreSQL documentation, "Error Reporting and Logging" (prefix, columns of csvlog, keys of jsonlog).
 """
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import deque
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from engine.core.reading import Document, Log, Reading, Source, decode
+from engine.core.reading import Log, Reading, Source, decode
 from engine.core.tables import Table
 from engine.formats import json_text
 from engine.formats.timestamps import instant_ms
 from engine.query_profile.reading.collected_rows import finite
-from engine.query_profile.reading.mysql import LONGEST, MOST_LINES, SlowLog
-from engine.query_profile.reading.statements import Statements
+from engine.query_profile.reading.mysql import LONGEST, MOST_LINES
+from engine.query_profile.reading.statements import CARRIERS, Statements
 from engine.query_profile.tables import INTERVALS_IN
 
 SYSTEM = "postgresql-log"
@@ -32,11 +34,17 @@ _SEVERITY = re.compile(
     r"\b(LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|INFO|DEBUG\d?|DETAIL|HINT|QUERY|CONTEXT|LOCATION|STATEMENT):  "
 )
 _TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) ?([+-]\d\d(?::?\d\d)?|[A-Z]{2,5}(?![\w@]))?|(?<![\d.])(\d{10}\.\d{3})(?![\d.])"
+    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))? ?([+-]\d\d(?::?\d\d)?|[A-Z]{2,5}(?![\w@]))?"
+    r"|(?<![\d.])(\d{10}\.\d{3})(?![\d.])"
 )
-_PID = re.compile(r"\[(\d+)(?:-\d+)?\]")
-_OWNER = re.compile(r"(?<![^\s:\[\]=,@])([^\s:\[\]=,@]{1,64})@([^\s:\[\]=,@]{1,64})")
-_NAMED = re.compile(r"(user|db)=([^\s,\]]*)")
+_ARRIVED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)()")
+"""A moment of what carries the log (rsyslog, Docker): taken where the log itself tells none."""
+_PID = re.compile(r"\[(\d+)(?:-\d+)?\]|\bpid ?[=:] ?(\d+)|\b([0-9a-f]{8}\.[0-9a-f]+)\b")
+_OWNER = re.compile(r"(?<![^\s:\[\](){}<>|;=,/@])([^\s:\[\](){}<>|;=,/@]{1,64})@([^\s:\[\](){}<>|;=,/@]{1,64})")
+_NAMED = re.compile(r"\b(u|d)(?:ser|sr|b|atabase|bname)?=([^\s,;|/\])]*)")
+_PROGRAM = re.compile(r"\S.{0,200}?\w\[(\d+)\]: (?:\[\d+-(\d+)\] )?")
+"""What syslog puts before each line: at last the program with its process, and the part of the message."""
+_DIGITS = re.compile(r"\d+")
 
 ZONES = {
     "UTC": 0, "GMT": 0, "WET": 0, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9, "KST": 9, "HKT": 8,
@@ -47,15 +55,27 @@ ZONES = {
 MOST_SESSIONS = 2000
 """Sessions whose last statement is remembered."""
 
+MOST_OPEN = 16
+"""Records of syslog that take turns with their lines."""
+
 
 class Entry(NamedTuple):
-    """One record of a log: its moment (text and zone, or epoch ms as text), session, user and database, and message."""
+    """One record of a log: text with its moment (and zone), session, user and database, and message."""
 
     stamp: str
     pid: str
     user: str
     database: str
     message: str
+
+
+class _Record(NamedTuple):
+    """A record whose lines are being collected: its first line's number and byte, the process that syslog names, its lines."""
+
+    line: int
+    position: int
+    process: str
+    lines: list[str]
 
 
 class _PostgresLog(Log):
@@ -85,36 +105,49 @@ class _PostgresLog(Log):
         tail = lines.pop()
         if final and tail:
             lines.append(tail)
-        position = consumed = 0
-        record: list[str] = []
-        first = number = state["line"]
-        plans: list[tuple[int | None, float, str, tuple[str, str]]] = []
+        position = 0
+        opened: deque[_Record] = deque()
+        number = state["line"]
+        plans: list[tuple[int | None, float, str, tuple[str, str], str]] = []
         for raw in lines:
             text = decode(raw.rstrip(b"\r"))
-            if self.begin.match(text):
-                self._close(rows, record, first, state, plans)
-                record, first, consumed = [text], number, position
-            elif record and len(record) < MOST_LINES:
-                record.append(text)
+            process, part = self.carried(text)
+            if part < 2 and self.begin.match(text):
+                opened.append(_Record(number, position, process, [text]))
+                if len(opened) > (MOST_OPEN if process else 1):
+                    self._close(rows, opened.popleft(), state, plans)
+            elif opened:
+                self._continue(opened, text, process)
             position += len(raw) + 1
             number += 1
         if final:
-            self._close(rows, record, first, state, plans)
-            consumed, first = position, number
+            for record in opened:
+                self._close(rows, record, state, plans)
+            opened.clear()
         if not state["timed"]:  # auto_explain repeats what log_min_duration_statement says
-            for end_ms, seconds, sql, owner in plans:
-                rows.add(end_ms, seconds, sql, owner)
+            for end_ms, seconds, sql, owner, pid in plans:
+                rows.add(end_ms, seconds, sql, owner, session=pid, holds=True)
+        consumed, state["line"] = (opened[0].position, opened[0].line) if opened else (position if final else 0, number)
         if not source.offset and not state["timed"] and not plans and consumed:
             rows.problem("no-durations", "the log tells no durations: set log_min_duration_statement = 0 and reload")
-        reading = Reading(consumed=min(consumed, len(data)), state={**state, "line": first})
-        return rows.put(reading)
+        return rows.put(Reading(consumed=min(consumed, len(data)), state=state))
 
-    def _close(self, rows: Statements, record: list[str], line: int, state: dict[str, Any], plans: list[Any]) -> None:
+    def carried(self, text: str) -> tuple[str, int]:
+        """Return the process that syslog puts before a line, and the line's part of the message (0: not told)."""
+        return "", 0
+
+    @staticmethod
+    def _continue(opened: deque[_Record], text: str, process: str) -> None:
+        """Add a further line to the newest record, or to that of its process."""
+        record = next((one for one in reversed(opened) if one.process == process), None)
+        if record is not None and len(record.lines) < MOST_LINES:
+            record.lines.append(text)
+
+    def _close(self, rows: Statements, record: _Record, state: dict[str, Any], plans: list[Any]) -> None:
         """Add the statement of a complete record, if it has one."""
-        if not record:
-            return
+        line = record.line
         try:
-            entry = self.entry("\n".join(record))
+            entry = self.entry("\n".join(record.lines))
         except (ValueError, csv.Error, *json_text.ERRORS) as error:
             rows.problem("bad-record", f"no record of PostgreSQL's log ({error}); it is left out", line)
             return
@@ -123,7 +156,7 @@ class _PostgresLog(Log):
         found, last = _DURATION.match(entry.message), state["last"]
         if found is None:
             said, other = _STATEMENT.match(entry.message), _OTHER_WORDS.match(entry.message)
-            if said is not None:
+            if said is not None and entry.pid:
                 last.pop(entry.pid, None)
                 last[entry.pid] = said[1]
                 if len(last) > MOST_SESSIONS:
@@ -139,28 +172,42 @@ class _PostgresLog(Log):
             return
         end_ms, owner = _moment(rows, entry.stamp, line), (entry.user, entry.database)
         if what == "plan":
-            plans.append((end_ms, seconds, _PLAN.split(sql.partition("Query Text: ")[2], maxsplit=1)[0], owner))
+            plans.append(
+                (end_ms, seconds, _PLAN.split(sql.partition("Query Text: ")[2], maxsplit=1)[0], owner, entry.pid)
+            )
             return
         state["timed"] = True
         sql = last.get(entry.pid) if what is None else sql
         if sql is None:
-            rows.problem(
-                "no-statement", "a duration without a statement (log_duration needs log_statement); left out", line
+            reason = (
+                "a duration without a statement (log_duration needs log_statement, and %p in log_line_prefix); left out"
             )
+            rows.problem("no-statement", reason, line)
             return
         rows.add(end_ms, seconds, sql, owner, calls=float(what in (None, "statement", "execute")))
 
 
-def _moment(rows: Statements, stamp: str, line: int) -> int | None:
-    """Return the moment (epoch ms) of a time with its zone, or of epoch seconds; None, with a problem, if that is not clear."""
-    clock, _, zone = stamp.rpartition(" ") if stamp[-1:].isalpha() else (stamp, "", "")
-    at_ms = instant_ms(clock)
-    hours = ZONES.get(zone, None if zone else 0)
-    if at_ms is None or hours is None:
-        what = f"the zone {zone} of its times means several" if at_ms is not None else "its records have no time"
+def _moment(rows: Statements, text: str, line: int) -> int | None:
+    """Return the first moment (epoch ms) in a text, with its zone or as epoch seconds; None, with a problem, if there is none
+    that is clear."""
+    found = _TIME.search(text) or _ARRIVED.search(text)
+    clock, fraction, zone, epoch = found.groups() if found else ("", "", "", "")
+    if epoch:
+        return round(float(epoch) * 1000)
+    at_ms = _second_ms(clock, zone or "")
+    if at_ms is None:
+        what = f"the zone {zone} of its times means several" if zone else "its records have no time"
         rows.problem("bad-time", f"{what} (set log_timezone = 'UTC', and %m in log_line_prefix)", line)
         return None
-    return at_ms - hours * 3_600_000
+    return at_ms + int(f"{fraction or 0:0<3}"[:3])
+
+
+@lru_cache(1000)
+def _second_ms(clock: str, zone: str) -> int | None:
+    """Parse a time without fraction (epoch ms); None if it or its ``zone`` is not known."""
+    hours = ZONES.get(zone, None if zone.isalpha() and zone != "Z" else 0)
+    at_ms = instant_ms(clock if zone in ZONES else clock + zone)
+    return None if at_ms is None or hours is None else at_ms - hours * 3_600_000
 
 
 class PostgresStderr(_PostgresLog):
@@ -178,24 +225,49 @@ class PostgresStderr(_PostgresLog):
         rb"|\w{1,20} ?: ?\d{1,20}[.,]\d{1,9} ms)"
     )
 
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise what only this format of the log has, outside of JSON."""
+        return super().recognise(name, head) and CARRIERS.match(head) is None
+
+    def carried(self, text: str) -> tuple[str, int]:
+        """See the frame."""
+        found = _PROGRAM.match(text) if "]: " in text else None
+        return (found[1], int(found[2] or 0)) if found else ("", 0)
+
+    @staticmethod
+    def _continue(opened: deque[_Record], text: str, process: str) -> None:
+        """See the frame. What carries the log puts its own words before each line, which are not the statement's."""
+        record = next((one for one in reversed(opened) if one.process == process), None)
+        if record is None or len(record.lines) >= MOST_LINES:
+            return
+        found = _PROGRAM.match(text) if process else None
+        head, tab, rest = (
+            text.replace("#011", "\t", 1).partition("\t") if found is None else ("", "", text[found.end() :])
+        )
+        if found is not None and not rest.startswith(("\t", "#011")):
+            record.lines[-1] += rest
+        elif found is not None or (tab and _DIGITS.sub("0", record.lines[0]).startswith(_DIGITS.sub("0", head))):
+            record.lines.append(f"\t{rest}")
+        elif text[:1].isspace():
+            record.lines.append(text)
+
     def entry(self, record: str) -> Entry | None:
         """See the frame."""
         found = _SEVERITY.search(record, 0, 400)
         if found is None or found[1] != "LOG":
             return None
         prefix = record[: found.start()]
-        time, pid, owner = _TIME.search(prefix), _PID.search(prefix), _OWNER.search(prefix)
-        named = dict(_NAMED.findall(prefix))
-        user, database = owner.groups() if owner and not named else (named.get("user", ""), named.get("db", ""))
-        stamp = "" if time is None else time[3] or " ".join(filter(None, time.groups()[:2]))
-        lines = record[found.end() :].split("\n")
-        return Entry(
-            stamp,
-            pid[1] if pid else "",
-            user,
-            database,
-            "\n".join([lines[0], *(x for x in lines[1:] if x[:1].isspace())]),
-        )
+        message = record[found.end() :]
+        return Entry(prefix, *_session(_TIME.sub("", prefix)), message.replace("#011", "\t").replace("#012", "\n"))
+
+
+@lru_cache(1000)
+def _session(prefix: str) -> tuple[str, str, str]:
+    """Return session, user and database from a ``log_line_prefix``; empty where it does not tell."""
+    pid, owner = _PID.search(prefix), _OWNER.search(prefix)
+    named = dict(_NAMED.findall(prefix))
+    user, database = owner.groups() if owner and not named else (named.get("u", ""), named.get("d", ""))
+    return (pid[1] or pid[2] or pid[3]) if pid else "", user, database
 
 
 class PostgresCsv(_PostgresLog):
@@ -220,47 +292,24 @@ class PostgresCsv(_PostgresLog):
 
 
 class PostgresJson(_PostgresLog):
-    """``log_destination = jsonlog``, of PostgreSQL 15 or newer: an object a line."""
+    """``log_destination = jsonlog``, of PostgreSQL 15 or newer, or CloudNativePG's log of a pod: an object a line."""
 
     id = "postgresql-jsonlog"
-    title = "PostgreSQL log with durations (jsonlog)"
+    title = "PostgreSQL log with durations (jsonlog, CloudNativePG)"
 
     begin = re.compile(r"\{")
-    known = re.compile(rb'(?m)^\{ ?"timestamp" ?: ?"[^\n]*"error_severity" ?:')
+    known = re.compile(rb'(?m)^\{ ?(?:"timestamp" ?: ?"|[^\n]*"record" ?: ?\{)[^\n]*"error_severity" ?:')
 
     def entry(self, record: str) -> Entry | None:
         """See the frame."""
         fields = msgspec.json.decode(record)
+        wrapped = fields.get("record")
+        fields, names = (wrapped, _OF_RECORD) if isinstance(wrapped, dict) else (fields, _OF_LINE)
         if fields.get("error_severity") != "LOG":
             return None
-        return Entry(*(str(fields.get(key, "")) for key in ("timestamp", "pid", "user", "dbname", "message")))
+        return Entry(*(str(fields.get(key, "")) for key in names))
 
 
-class CloudWatchEvents(Document):
-    """``aws logs filter-log-events`` or ``get-log-events`` of a slow log or a PostgreSQL log, page by page."""
-
-    id = "cloudwatch-events"
-    title = "CloudWatch events of a MySQL slow log or a PostgreSQL log (JSON)"
-    tables: tuple[Table, ...] = (INTERVALS_IN,)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise events whose messages are lines of these logs."""
-        logs = (b"# Query_time:", b"# User@Host:", b"LOG:  ")
-        return re.match(rb'\s*\{\s*"events"\s*:\s*\[', head) is not None and any(mark in head for mark in logs)
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Unwrap the messages in order of time, and read them as the log that they are."""
-        document = json_text.decode(source, data, records=(2,), ends_cut=True)
-        if isinstance(document, Reading):
-            return document
-        events = [event for event in document.value.get("events") or () if isinstance(event, dict)]
-        events = [
-            one for one in events if isinstance(one.get("timestamp"), int) and isinstance(one.get("message"), str)
-        ]
-        events.sort(key=lambda event: event["timestamp"])
-        text = "".join(f"{event['message'].rstrip()}\n" for event in events).encode("utf-8", "surrogatepass")
-        kind = SlowLog() if b"# Query_time:" in text else PostgresStderr()
-        reading = kind.read(source, text, None, True)
-        reading.problems += document.problems
-        reading.consumed, reading.state = 0, None
-        return reading
+_OF_LINE = ("timestamp", "pid", "user", "dbname", "message")
+_OF_RECORD = ("log_time", "process_id", "user_name", "database_name", "message")
+"""Keys of an entry in jsonlog, and in the record that CloudNativePG wraps."""

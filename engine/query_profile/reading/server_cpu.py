@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -15,14 +16,21 @@ CGROUP = "cgroup"
 """Source of these rows: a control group's CPU is the server's own."""
 
 _COUNTERS = {
+    "usage_usec": ("cpu_us", 1.0),
     "user_usec": ("user_us", 1.0),
     "system_usec": ("system_us", 1.0),
-    "usage": ("user_us", 1e-3),
+    "usage": ("cpu_us", 1e-3),
+    "usage_user": ("user_us", 1e-3),
+    "usage_sys": ("system_us", 1e-3),
     "user": ("user_us", float(TICK_US)),
     "system": ("system_us", float(TICK_US)),
     "throttled_usec": ("throttled_us", 1.0),
 }
-"""Name and microseconds per unit of the counters of cpu.stat (v2) and cpuacct.stat (v1)."""
+"""Name and microseconds per unit of the counters of cpu.stat (v2), cpuacct.stat and cpuacct.usage (v1)."""
+
+_V2 = re.compile(rb"(?m)^(?:\d[\d:.TZ +-]{7,40}[ ,;\t])?usage_usec[ ,;]\d")
+_V1 = re.compile(r"cpuacct\.usage(?:_percpu)?(_user|_sys)?")
+_BARE = re.compile(r"[\d:.TZ+\s-]+", re.ASCII)
 
 
 class CgroupCpu(HostKind):
@@ -30,39 +38,61 @@ class CgroupCpu(HostKind):
 
     id = "cgroup-cpu"
     title = "CPU of a control group (cpu.stat; cpuacct.usage, cpuacct.stat of version 1)"
+    version = 2
     marks = ("usage_usec", "user_usec")
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the counters; a number alone only by its name."""
-        words = [line.split(b" ")[0] for line in head.replace(b"\r", b"").split(b"\n")]
-        begin = words[1:4] if re.match(rb"\d", words[0]) and len(words) > 2 else words[:3]
-        if begin[:2] in ([b"usage_usec", b"user_usec"], [b"nr_periods", b"nr_throttled"]):
+        """Recognise the counters; numbers alone only by the name."""
+        lines = head.replace(b"\r", b"").split(b"\n")
+        words = [line.split(b" ")[0] for line in (lines[:-1] if len(lines) > 4 else lines)]
+        if _V2.search(head) is not None or words[:2] == [b"nr_periods", b"nr_throttled"]:
             return True
-        if begin[:2] == [b"user", b"system"]:
-            return all(word in (b"", b"user", b"system") or re.match(rb"\d", word) is not None for word in words)
-        return "cpuacct.usage" in name and re.fullmatch(rb"\d+", head.strip()) is not None
+        if {b"user", b"system"} <= {*words}:
+            return all(word in (b"user", b"system") or word[:1] in b"0123456789" for word in words)
+        return _V1.search(name) is not None and _BARE.fullmatch(decode(head)) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read cumulative microseconds; a line with a time tells the moment of the counters below it."""
+        """Read cumulative microseconds; a time before a counter, or in a line above it, tells its moment."""
         rows = HostRows(source, CGROUP)
-        at_ms: int | None = name_instant_ms(source.name) or source.mtime_ms
         lines = decode(whole_lines(data, final)).splitlines()
-        if len(lines) == 1 and re.fullmatch(r"\d+", lines[0], re.ASCII):
-            lines = [f"usage {lines[0]}"]
-        for number, line in enumerate(lines, 1):
-            name, _, value = line.strip().partition(" ")
-            if name in _COUNTERS:
+        found = [*_counters(lines, _V1.search(source.name))]
+        rows.series = _V1.sub("cpuacct", rows.series)
+        told = any(moment is not None for _, moment, *_ in found)  # then nothing in front of the first moment has one
+        at_ms = None if told else name_instant_ms(source.name) or source.mtime_ms
+        for number, moment, name, values in found:
+            at_ms = at_ms if moment is None else moment
+            if name in _COUNTERS and at_ms is not None:
                 column, unit = _COUNTERS[name]
                 try:
-                    rows.add(at_ms or 0, column, non_negative(value) * unit)
+                    rows.add(at_ms, column, sum(map(non_negative, values[: None if name[:5] == "usage" else 1])) * unit)
                 except ValueError as error:
                     rows.problem("bad-number", f"{error}; the line is left out", number)
             elif name == "throttled_time":
                 reason = "cpu.stat of version 1 tells no CPU: copy cpuacct.usage from the folder cpuacct beside it"
                 rows.problem("no-cpu", reason, number)
-            elif name[:1].isdecimal() and (moment := instant_ms(line)) is not None:
-                at_ms = moment
         return rows.reading()
+
+
+def _counters(lines: list[str], named: re.Match[str] | None) -> Iterator[tuple[int, int | None, str, list[str]]]:
+    """Yield line, moment (None: not in this line), name and values of the counters, and of lines with a moment only.
+
+    ``named``: the name of a file of version 1, whose lines are numbers: one for each CPU, behind a moment in a file of many.
+    """
+    usage, waiting = f"usage{named[1] or ''}" if named else "", False
+    alone = sum(1 for line in lines if line.strip()) == 1
+    for number, line in enumerate(lines, 1):
+        words = line.replace(",", " ").replace(";", " ").split()
+        first = next((i for i, word in enumerate(words) if word[0].isalpha()), None)
+        if first is not None:
+            yield number, instant_ms(" ".join(words[:first])), words[first], words[first + 1 :]
+        elif words and named and (alone or waiting):
+            yield number, None, usage, words
+            waiting = False
+        elif words:
+            size = 2 if len(words) > 1 and ":" in words[1] else 1
+            values = words[size:] if named else []
+            waiting = not values
+            yield number, instant_ms(" ".join(words[: size if named else None])), usage if values else "", values
 
 
 class Pidstat(HostKind):
@@ -95,10 +125,10 @@ class Pidstat(HostKind):
                     fields.index("UID") if "UID" in fields else fields.index("TGID" if "TGID" in fields else "PID") :
                 ]
                 continue
-            if not fields or not names or fields[0] == "Average:":
+            if not names or not fields or not fields[0][0].isdecimal():  # an average has its word
                 continue
             clock = 2 if fields[1:2] in (["AM"], ["PM"]) else 1
-            row = dict(zip(names, fields[clock:], strict=False))
+            row = dict(zip(names, (each.replace(",", ".") for each in fields[clock:]), strict=False))
             at_ms = instant_ms(fields[0]) if ":" not in fields[0] else sysstat_ms(date, " ".join(fields[:clock]))
             try:
                 used = [non_negative(row["%usr"]), non_negative(row["%system"])]

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from engine.core.reading import Problem, Problems, Reading, Source, clean
-from engine.formats.sql_text import fingerprint, query_hash
+from engine.formats.sql_text import fingerprint, query_hash, shape
 from engine.formats.timestamps import name_stem
 from engine.query_profile.reading.collected_rows import STEM, class_key
 
 SECOND = 1000
 """Milliseconds per bucket of statements; longer ones stay by themselves."""
 
-KNOWN, LONGEST_KNOWN = 1000, 2000
-"""Statements whose class is remembered, and their most characters."""
+KNOWN, LONGEST_KNOWN = 2000, 4000
+"""Shapes of statements whose class is remembered, and their most characters."""
+
+SESSIONS, MOST_INSIDE, CARRIED = 500, 1000, 20
+"""Sessions whose statements may turn out to have run inside another, and how many of each: within a reading, and to the next."""
+
+NOTHING = 1e-3
+"""Sums of a group that was taken back: calls, or microseconds."""
+
+Entry = tuple[float, bool, tuple[Any, ...], tuple[float, ...]]
+"""A statement of a session: its end (epoch ms), whether the log marks it as part of a routine, its group and its values."""
+
+
+CARRIERS = re.compile(rb'\s*(?:[\[{]|"?@?timestamp"?,|[^\n]{0,200},"?@?message"?\s*\n)')
+"""Begin of JSON or CSV that carries a log's lines as its texts: such files belong to ``CarriedLog``."""
 
 
 class Statements:
     """The ``interval_classes`` rows of one reading of a log of kind ``system``. ``spread``: long statements belong to all seconds
-    that they ran, else to the one they ended in."""
+    that they ran, else to the one they ended in. ``sessions``: newest statements of each session, for the reading behind."""
 
-    def __init__(self, source: Source, system: str, *, spread: bool = False) -> None:
+    def __init__(
+        self, source: Source, system: str, *, spread: bool = False, sessions: dict[str, list[Any]] | None = None
+    ) -> None:
         self.source = source
         self.system = system
         self.spread = spread
         self.problems: list[Problem] = Problems()
+        self.sessions: dict[str, list[Entry]] = {name: [*entries] for name, entries in (sessions or {}).items()}
         self._groups: dict[tuple[Any, ...], list[float]] = {}
         self._known: dict[str, str] = {}
 
@@ -44,33 +62,82 @@ class Statements:
         errors: float = 0.0,
         lock_s: float = 0.0,
         rate: float = 1.0,
+        session: str = "",
+        marked: bool = False,
+        timed: bool = True,
+        holds: bool = False,
     ) -> None:
-        """Add a statement that ended at ``end_ms`` (None: unknown) of ``owner``: user and database. It stands for ``rate``."""
-        folded = self._known.get(text)
-        if folded is None:
-            folded = fingerprint(text)
-            if len(text) <= LONGEST_KNOWN and len(self._known) < KNOWN:
-                self._known[text] = folded
+        """Add a statement that ended at ``end_ms`` (None: unknown) of ``owner``: user and database. It stands for ``rate``.
+
+        A statement that ``holds`` others, as a CALL does, ended behind those of its ``session`` that ran inside it: they count
+        as nested. They are ``marked`` by the log, or its moments tell, if ``timed``: to the millisecond.
+        """
+        folded = self._folded(text)
         stretch: tuple[int | None, int | None] = (None, None)
         if end_ms is not None:
             second = end_ms // SECOND * SECOND
             long = self.spread and seconds * 1000 > SECOND
             stretch = (round(end_ms - seconds * 1000), end_ms) if long else (second, second + SECOND)
-        sums = self._groups.setdefault((*stretch, folded, *owner), [0.0] * 5)
-        for i, value in enumerate((calls, seconds * 1e6, rows, errors, lock_s * 1e6)):
-            sums[i] += value * rate
+        group = (*stretch, folded, *owner, False)
+        values = tuple(value * rate for value in (calls, seconds * 1e6, rows, errors, lock_s * 1e6))
+        self._sum(group, values)
+        if session and end_ms is not None:
+            if holds or folded.startswith("call "):
+                self._hide(self.sessions.get(session, []), end_ms - seconds * 1000)
+            if marked or timed:
+                entries = self.sessions.setdefault(session, [])
+                entries.append((end_ms, marked, group, values))
+                del entries[: -MOST_INSIDE if len(entries) > 2 * MOST_INSIDE else 0]
+                if len(self.sessions) > SESSIONS:
+                    del self.sessions[next(iter(self.sessions))]
+
+    def _folded(self, text: str) -> str:
+        """Return the fingerprint of a statement; those of its shape share it."""
+        known = shape(text) if len(text) <= LONGEST_KNOWN else None
+        folded = self._known.get(known or "")
+        if folded is None:
+            folded = fingerprint(text)
+            if known and len(self._known) < KNOWN:
+                self._known[known] = folded
+        return folded
+
+    def _sum(self, group: tuple[Any, ...], values: Sequence[float], sign: int = 1) -> None:
+        sums = self._groups.setdefault(group, [0.0] * 5)
+        for i, value in enumerate(values):
+            sums[i] += sign * value
+
+    def _hide(self, entries: list[Entry], begin_ms: float) -> None:
+        """Count those ``entries`` of a session as nested that ran inside a statement that began at ``begin_ms``."""
+        beside = []
+        while entries and entries[-1][0] + SECOND > begin_ms:
+            end_ms, marked, group, values = entries.pop()
+            if marked or end_ms - 1 > begin_ms:
+                self._sum(tuple(group), values, -1)
+                self._sum((*group[:-1], True), values)
+            else:
+                beside.append((end_ms, marked, group, values))
+        entries += reversed(beside)
+
+    def carried(self) -> dict[str, list[Entry]]:
+        """Return the newest statements of the sessions, for the next reading."""
+        return {name: entries[-CARRIED:] for name, entries in [*self.sessions.items()][-CARRIED:]}
 
     def put(self, reading: Reading) -> Reading:
         """Put the rows and problems into ``reading``."""
         reading.problems += self.problems
-        if not self._groups:
+        groups = {group: sums for group, sums in self._groups.items() if max(map(abs, sums)) > NOTHING}
+        if not groups:
             return reading
-        starts, ends, texts, users, databases = map(list, zip(*self._groups, strict=True))
+        starts, ends, texts, users, databases, nested = map(list, zip(*groups, strict=True))
         hashes = [query_hash(text) for text in texts]
         names = ("calls", "time_us", "rows", "errors", "lock_us")
         reading.rows["interval_classes"] = {
             "series": [STEM + clean(name_stem(self.source.name))] * len(hashes),
-            "key": [class_key(*parts) for parts in zip(hashes, users, databases, strict=True)],
+            "key": [
+                class_key(*parts, *["n"] * inside)
+                for *parts, inside in zip(hashes, users, databases, nested, strict=True)
+            ],
+            "nested": nested,
             "queryid": hashes,
             "query": [clean(text) for text in texts],
             "user": [clean(user) for user in users],
@@ -78,6 +145,6 @@ class Statements:
             "system": [self.system] * len(hashes),
             "start_ms": starts,
             "end_ms": ends,
-            **dict(zip(names, map(list, zip(*self._groups.values(), strict=True)), strict=True)),
+            **dict(zip(names, map(list, zip(*groups.values(), strict=True)), strict=True)),
         }
         return reading

@@ -9,7 +9,7 @@ fell at once, the interval is not used; nor is any interval if the snapshots of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -277,11 +277,17 @@ def _inside(infos: Sequence[ClassInfo], place: np.ndarray, values: np.ndarray) -
     """Word which statements ran inside others: their work is in their callers' already."""
     time = np.zeros(len(infos))
     np.add.at(time, place, np.nan_to_num(values[:, NAMES.index("time_us")]))
-    nested = [j for j, info in enumerate(infos) if info.nested]
-    most = max(nested, key=lambda j: time[j])
+    return inside_note(
+        {j: (label(info.query) or info.name, time[j]) for j, info in enumerate(infos) if info.nested}.values()
+    )
+
+
+def inside_note(nested: Collection[tuple[str, float]]) -> str:
+    """Word that statements (name and time in microseconds) ran inside others."""
+    name, time_us = max(nested, key=lambda each: each[1])
     return (
         f"{_count(len(nested), 'nested statement')} ran inside others, whose time and CPU hold theirs: not counted again "
-        f"(most time: {label(infos[most].query) or infos[most].name}, {time[most] / 1e6:,.1f} s)"
+        f"(most time: {name}, {time_us / 1e6:,.1f} s)"
     )
 
 

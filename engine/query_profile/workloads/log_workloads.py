@@ -10,9 +10,10 @@ import polars as pl
 
 from engine.core import units
 from engine.core.view import FILE
+from engine.formats.sql_text import label
 from engine.query_profile.reading.statements import SECOND
 from engine.query_profile.tables import METRICS
-from engine.query_profile.workloads import resources
+from engine.query_profile.workloads import deltas, resources
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names
 
 BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -56,9 +57,11 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
     """Sum ``part`` (rows of the ``interval_classes`` table) by class between ``edges`` (epoch ms; None: one interval per
     file). ``name``: label of the workload; ``system``: its kind. The oldest intervals are left out where all metrics of all
     classes would take more than ``memory`` bytes."""
+    nested = pl.col("nested").fill_null(pl.lit(False))
+    part, within = part.filter(~nested), part.filter(nested)
     part = part if edges is None else _split(part, edges)
     interval, inside, start_ms, end_ms = _by_file(part) if edges is None or len(edges) < 2 else _between(part, edges)
-    notes = _not_counted(part, inside) + _threshold(part)
+    notes = _not_counted(part, inside) + _threshold(part) + _inside(within)
     tables = max(1, sum(part[metric].count() > 0 for metric, _ in METRICS))
     most = max(FEWEST, memory // (max(1, part["key"].n_unique()) * tables * 8))
     if (gone := len(start_ms) - most) > 0:
@@ -129,6 +132,13 @@ def _threshold(part: pl.DataFrame) -> tuple[str, ...]:
     return (
         f"only statements of {least} and more are in the log: the CPU of shorter ones is nobody's here, or blamed on these",
     )
+
+
+def _inside(within: pl.DataFrame) -> tuple[str, ...]:
+    """Word which statements ran inside a routine's call."""
+    times = within.group_by("key").agg(pl.col("query").first(), pl.col("time_us").sum())
+    nested = [(label(query), time_us) for query, time_us in times.select("query", "time_us").sort("query").rows()]
+    return (deltas.inside_note(nested),) if nested else ()
 
 
 def left_out(gone: int, count: int, why: str) -> str:

@@ -184,7 +184,9 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
                 user, name=CPU, used=user.used + system.used, fell=user.fell | system.fell,
                 mixed=user.mixed or system.mixed,
             )  # fmt: skip
-    elif "user_us" in named:
+    elif (
+        "user_us" in named and CPU not in named and one.source != CGROUP
+    ):  # a group's files tell both, or one of them is missing
         named[CPU] = replace(named["user_us"], name=CPU)
     return list(named.values())
 
