@@ -313,8 +313,23 @@ INSIGHTS = Table(
     key=("topic", "subject"),
 )
 
-INSIGHT_TABLES: tuple[Table, ...] = (RECOMMENDATIONS, COSTS, ROLLUP, EXPLAINED, PHASES, HISTORY, CONF_CHANGES, WHAT_IF)
-"""Further result tables, in the order they are shown. The last five only with option job."""
+ERRORS = Table(
+    "errors",
+    "One row per cause of the errors of one job (option job), the most frequent first, with the longest error in full",
+    (
+        text("job_id", "job id", kind="id", hidden=True),
+        text("cause", "the line that names the cause", priority=0, width=40, grow=120),
+        count("attempts", "attempts that ended with it, null: only what is above them names it", priority=0),
+        text("place", "where it was seen first", priority=1, width=24),
+        text("text", "the whole error", priority=3, width=60),
+    ),
+    key=("cause",),
+)
+
+INSIGHT_TABLES: tuple[Table, ...] = (
+    RECOMMENDATIONS, COSTS, ROLLUP, EXPLAINED, ERRORS, PHASES, HISTORY, CONF_CHANGES, WHAT_IF,
+)  # fmt: skip
+"""Further result tables, in the order they are shown. The last six only with option job."""
 
 SHOWN_WASTE = 1024 * 3.6
 """MB·s of a thousandth of a GB·h, as the list shows waste."""

@@ -15,6 +15,7 @@ from sample_data.job_heuristics.plans import Shape, make
 from sample_data.job_heuristics.shapes import HISTORY
 from tests.tui.fakes import SIZES, Stage, compare, opened, play, screen_styles, settle, still
 from tui.glyphs import SETS
+from tui.views.job_heuristics.level import ErrorLevel, OpenJob
 from tui.views.job_heuristics.pane import _summary_lines
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.fragments import plain
@@ -128,6 +129,27 @@ def test_enter_opens_a_job_and_escape_comes_back(cluster: Path, tmp_path: Path) 
             await s.until(lambda: shown(s) is None)
             assert s.app.pane.parameters.job is None and len(s.app.pane.levels) == 1
             assert jobs(s).row["name"] == CRAWL, "the cursor is where it was"
+
+    play(story)
+
+
+def test_a_failed_job_opens_at_its_errors_and_enter_shows_the_whole_text(cluster: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with screen(cluster, tmp_path) as s:
+            job = await open_job(s, "import-events")
+            await s.until(lambda: s.app.pane.top.section == "errors")
+            (first, *_) = s.app.pane.result.tables["errors"].to_dicts()
+            await s.press("enter")
+            await s.until(lambda: isinstance(s.app.pane.top, ErrorLevel))
+            whole = first["text"].splitlines()
+            await s.see(whole[-1].strip()[:60])
+            assert s.app.pane.open_job == s.app.pane.parameters.job == job
+            await s.press("escape")
+            await s.until(lambda: isinstance(s.app.pane.top, OpenJob))
+            assert s.app.pane.parameters.job == job and s.app.pane.top.section == "errors"
+            await section(s, "verdicts")
+            await s.press("enter")  # the verdict Exception
+            await s.until(lambda: s.app.pane.top.section == "errors")
 
     play(story)
 

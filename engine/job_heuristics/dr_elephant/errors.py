@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import polars as pl
+
 from engine.core.reading import clean
 from engine.job_heuristics.dr_elephant.history import stem
+from engine.job_heuristics.tables import ERRORS, of_rows
 
 MOST_CAUSE = 300
 """Most characters of the line that names the cause."""
+MOST_ERRORS = 200
+"""Most causes of one job that are listed."""
 _TRACEBACK, _CAUSED = "Traceback (most recent call last)", "Caused by: "
 _BRIDGE = "py4j.protocol.Py4J"
 """Python's error that only passes on one of Java."""
@@ -24,9 +29,11 @@ _PREFIXES = re.compile(
     r"Task serialization failed: (?=\S)|User class threw exception: |Exception in thread \"[^\"]{0,200}\" |"
     r"FetchFailed\(.{0,500}message=\s*|(?=(?:Vertex|Task|TaskAttempt \d+) failed, ).{0,2000}?info=\[|"
     r"(?:Error: )?(?:Error|Failure) while running task ?(?:\( ?\w+ ?\) ?)?: ?(?:attempt_\w+:)?|"
-    r"Error: (?=\S+(?:Exception|Error)))"
+    r"Error: (?=\S+(?:Exception|Error))|AttemptID:\S+ |\[\d{4}-\d\d-\d\d [\d:.,]+\] ?|"
+    r"Application \S+ failed \d+ times.{0,200}?exited with\s+exitCode: -?\d+(?: due to: ?)?|"
+    r"(?:Failing this attempt\.)?Diagnostics: )"
 )
-"""What Hadoop, Spark and Tez write before the error of a task."""
+"""What YARN, Hadoop, Spark and Tez write before the error of a task or master."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -51,10 +58,11 @@ def root_cause(text: str) -> str:
     lost = next((line.removeprefix(_CAUSED) for line in lines if _WORKER_GONE in line), "")
     first = lost or (causes[-1] if causes else next((line for line in lines if line.strip()), ""))
     found = _PREFIXES.match(first)
+    following = (line for line in lines[1:] if line.strip())
     while found:
-        rest = first[found.end() :]
-        first = rest or next((line for line in lines[1:] if line.strip()), first)
-        found = _PREFIXES.match(first) if rest else None
+        rest = first[found.end() :] or next(following, "")
+        found = _PREFIXES.match(rest)
+        first = rest or first
     return clean(first.strip(), MOST_CAUSE)
 
 
@@ -64,15 +72,40 @@ def with_cause(text: str, most: int) -> str:
     return whole if whole.startswith(cause) else clean(f"{cause} · {whole}", most)
 
 
-def grouped(errors: Iterable[tuple[str, int]], most: int = 20) -> tuple[tuple[str, int, str], ...]:
-    """Add up errors, each with its number, by their cause, whatever ids and numbers that names. Return the cause as it was
-    first seen, the number, and the first error in full; the most frequent first."""
+Told = tuple[str, int, str]
+"""An error in full, the number of attempts that ended with it (0: what is above them failed), and the first place."""
+
+
+def grouped(errors: Iterable[tuple[str, int, str]], most: int = 20) -> tuple[tuple[str, int, str, str], ...]:
+    """Add up errors by their cause, whatever ids and numbers that names. Return the cause as it was first seen, the number of
+    attempts, the first place, and the longest of the errors; the most frequent first."""
     counts: dict[str, int] = {}
-    shown: dict[str, tuple[str, str]] = {}
-    for error, number in errors:
+    shown: dict[str, tuple[str, str, str]] = {}
+    for error, number, where in errors:
         cause = root_cause(error)
         key = stem(cause)
-        shown.setdefault(key, (cause, error))
+        known = shown.setdefault(key, (cause, where, error))
+        if len(error) > len(known[2]):
+            shown[key] = (*known[:2], error)
         counts[key] = counts.get(key, 0) + number
     order = sorted(counts, key=lambda key: (-counts[key], shown[key]))
-    return tuple((shown[key][0], counts[key], shown[key][1]) for key in order[:most])
+    return tuple((shown[key][0], counts[key], *shown[key][1:]) for key in order[:most])
+
+
+def cause_of(errors: pl.Series) -> str:
+    """Return the most frequent cause of the errors of attempts; empty without any."""
+    told = errors.drop_nulls().value_counts(sort=True, name="n").sort("n", errors.name, descending=[True, False])
+    return next((cause for cause, *_ in grouped(((text, n, "") for text, n in told.iter_rows() if text), 1)), "")
+
+
+def errors_frame(job_id: str, errors: Iterable[Told]) -> pl.DataFrame:
+    """Return ERRORS rows of one job."""
+    rows = grouped(((text, number, where) for text, number, where in errors if text), MOST_ERRORS)
+    return of_rows(ERRORS, ((job_id, cause, n or None, where, _whole(text, cause)) for cause, n, where, text in rows))
+
+
+def _whole(text: str, cause: str) -> str:
+    """Return the lines of an error without empty ones, and without the cause that ``with_cause`` puts before them."""
+    lines = [line for line in lines_of(text) if line.strip()]
+    repeated = len(lines) > 1 and lines[0].strip() == cause and any(cause in line for line in lines[1:])
+    return "\n".join(lines[repeated:])

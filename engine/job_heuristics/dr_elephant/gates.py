@@ -60,7 +60,8 @@ class Gate:
 
     ``value`` computes the values, ``limits`` names the parameter with the four limits, ``scale`` converts them to the
     unit of the values. ``rising``: larger values are worse. ``unit`` is ``ms``, ``bytes``, ``bytes/s``, ``tasks``,
-    ``10000`` (a ratio times that) or empty (a ratio).
+    ``10000`` (a ratio times that) or empty (a ratio). ``fact``: how a finding says it, with ``{}`` for the value in words
+    and ``{value}`` for the number; empty: labels and values of the verdict tell it.
     """
 
     key: str
@@ -71,6 +72,7 @@ class Gate:
     rising: bool = True
     scale: float | Callable[[Subject], Any] = 1.0
     final: Final = Final.OPEN
+    fact: str = ""
 
     def read(self, subject: Subject) -> Reading:
         """Return the gate's values for ``subject`` and its limits, in the same unit."""
@@ -101,6 +103,12 @@ class Reading:
     def scale(self) -> tuple[float, ...]:
         """The limits of the first of the values."""
         return tuple(float(np.ravel(limit)[0]) for limit in self.limits)
+
+    def fact(self, at: int) -> str:
+        """Return what a finding says of one of the values."""
+        value = float(self.values[at])
+        text = amount(value, self.gate.unit)
+        return self.gate.fact.format(text, value=value) if math.isfinite(value) else f"{self.gate.label}: {text}"
 
     def level_of(self, value: float) -> int:
         """Return the severity 0-4 that the gate gives ``value`` by the limits of the first of its values."""

@@ -57,19 +57,18 @@ _FACTS = (
     ("Average code runtime",
      "{Average shuffle time} of shuffle and {Average sort time} of sort per task, {Average code runtime} of code",
      "start these tasks later, or send them less data"),
-    ("Time skew (Group A)",
-     "tasks differ: {Time skew (Group A)} and {Time skew (Group B)}, with {Data skew (Group A)} and {Data skew (Group B)}",
-     "look for hot keys and slow hosts"),
-    ("GC time to Executor Run time ratio", "{GC time to Executor Run time ratio:.1%} of the task time is garbage collection", ""),
-    ("Spark failed jobs count", "{Spark failed jobs count:,.0f} of its jobs failed", ""),
-    ("Spark failed stages count", "{Spark failed stages count:,.0f} of its stages failed", ""),
-    ("Spark job failure rate", "some tasks failed in jobs that succeeded", ""),
-    ("Spark stage failure rate", "some tasks failed, or stages kept executors busy for long", ""),
-    ("spark.executor.memory", "settings that Dr. Elephant warns of", ""),
+    ("Differ", "tasks differ: {Differ}", "look for hot keys and slow hosts"),
+    ("Late", "{Late:,.0f} tasks run for 14 minutes or longer, where the queue's limit is 15",
+     "divide their work into more tasks, or use another queue"),
+    ("Queue: ", "tasks run for 13 minutes or longer, where the queue's limit is 15",
+     "divide their work into more tasks, or use another queue"),
+    ("Error", "it failed, and its history does not say why", "read the log of its application master"),
+    ("Empty", "no task is in its history, so nothing is judged", "see whether its files are whole"),
+    ("Cached", "{Cached}: every node copies them before its first task", "keep them smaller, or read them from HDFS"),
 )  # fmt: skip
 """What a verdict found, by a label that it shows, and what to do if no setting is advised; the first of a value counts."""
-
-
+_SKEW = (("{} skew (Group A)", "{} skew (Group B)"), ("Data", "Time"))
+_LATE = re.compile(r"Number of \w+ tasks that are in \w+ state")
 _WORDS = re.compile(r" HH:MM:SS avg| avg| @ |(?<![\d,])1 tasks")
 _PLAIN = {" @ ": " of ", "1 tasks": "1 task"}
 """How words of Dr. Elephant read in a sentence; others are left out."""
@@ -84,13 +83,32 @@ def fact_of(details: Mapping[str, Any]) -> tuple[str, str]:
     asked = str(values.get("Requested Container Memory", ""))
     if asked.endswith("B") and "Avg Physical Memory (MB)" in values:
         values["Used"] = f"{values['Avg Physical Memory (MB)'] / (1024 if asked.endswith('GB') else 1):,.1f}"
+    values |= _summed(values)
     for label, shape, todo in _FACTS:
         with contextlib.suppress(KeyError, ValueError):
-            if values[label] not in (0.0, "") or "rate" in label:
+            if values[label] not in (0.0, ""):
                 return _WORDS.sub(lambda found: _PLAIN.get(found[0], ""), shape.format_map(values)), todo
-    sizes = {label: units.size(value) for label, value in values.items() if "//" in label and isinstance(value, float)}
-    texts = ((label, sizes.get(label, value)) for label, value in details.items())
-    return ", ".join(f"{label}: {value}".removesuffix(": ") for label, value in texts if isinstance(value, str)), ""
+    return "its values are beyond a limit", "open the job and see them in its verdicts"
+
+
+def _summed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what several labels say together: how the groups of a skew differ, how many tasks are late, large files."""
+    found: dict[str, Any] = {}
+    pairs = ([str(values.get(label.format(axis), "0")) for label in _SKEW[0]] for axis in _SKEW[1])
+    differ = [" and ".join(pair) for pair in pairs if not any(group.startswith("0") for group in pair)]
+    if differ:
+        found["Differ"] = ", with ".join(differ)
+    if "No Data Received" in values:
+        found["Empty"] = True
+    found["Late"] = sum(value for label, value in values.items() if _LATE.match(label))
+    counted = next((label for label in values if label.endswith(".filesizes")), "")
+    if counted:
+        named = counted.removesuffix(".filesizes")
+        words = "{:,.0f} files and {:,.0f} sizes in {}, so no size is known"
+        found["Cached"] = words.format(values[named], values[counted], named)
+    elif values and all(isinstance(value, float) for value in values.values()):
+        found["Cached"] = ", ".join(f"{label} has {units.size(value)}" for label, value in values.items())
+    return found
 
 
 def subject_of(heuristic: str, name: str | None) -> str:
@@ -101,10 +119,11 @@ def subject_of(heuristic: str, name: str | None) -> str:
 
 
 def findings_of(
-    jobs: pl.DataFrame, heuristics: pl.DataFrame, advice: Mapping[tuple[str, str], str] | None = None
+    jobs: pl.DataFrame, heuristics: pl.DataFrame, told: Mapping[tuple[str, str], tuple[str, str]] | None = None
 ) -> dict[str, tuple[Finding, ...]]:
     """Make one finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows); verdicts on the failure of a job that
-    failed are one. ``advice``: what to do, by job and heuristic, where an engine says more than ``fact_of``."""
+    failed are one. ``told``: what was found and what to do, by job and heuristic, where an engine knows more than ``fact_of``
+    reads."""
     named = {job: rest for job, *rest in jobs.select("job_id", "name", "state", "error").iter_rows()}
     findings: dict[str, list[Finding]] = {job: [] for job in named}
     failures: dict[str, Finding] = {}
@@ -117,8 +136,7 @@ def findings_of(
                 words = f"{error}; open the job for the whole text"
                 failures[job] = Finding(level, subject_of("Failure", name), words, row)
             continue
-        fact, todo = fact_of(details)
-        todo = (advice or {}).get((job, heuristic)) or todo
+        fact, todo = (told or {}).get((job, heuristic)) or fact_of(details)
         running = ", so far: it still runs" if state == "RUNNING" else ""
         words = "; ".join(part for part in (fact + running, todo) if part)
         findings[job].append(Finding(level, subject_of(heuristic, name), words.replace("\n", " "), row))
@@ -126,21 +144,32 @@ def findings_of(
 
 
 def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: pl.DataFrame) -> tuple[Finding, ...]:
-    """Return ``findings_of`` all jobs with the setting that is recommended against each (``advised``: RECOMMENDATIONS rows),
-    and with the job's id where several jobs have its name."""
+    """Return ``findings_of`` all jobs with the setting that would better each verdict (``advised``: RECOMMENDATIONS rows),
+    and with the job's id where several jobs have its name; the worst first."""
     names: dict[str, str | None] = dict(jobs.select("job_id", "name").iter_rows())
     common = set(jobs.filter(jobs["name"].is_duplicated())["job_id"].to_list())
     settings: dict[tuple[str, str], str] = {}
-    for job, heuristic, key, value, now in advised.select("job_id", "heuristic", "key", "value", "current").iter_rows():
-        setting = f"set {key}={value}" + (f" (now {now})" if now else "")
-        settings.setdefault((job, subject_of(heuristic, names.get(job))), setting)
+    columns = ("job_id", "heuristic", "key", "value", "current")
+    helping = advised.filter(pl.col("severity_now") != pl.col("severity_after"))
+    for job, heuristic, key, value, now in helping.select(columns).iter_rows():
+        settings.setdefault((job, subject_of(heuristic, names.get(job))), setting_of(key, value, now))
     made = []
     for one in findings:
         job = one.row[1][0] if one.row else ""
         wanted = settings.get((job, one.subject))
         text = f"{one.text.partition('; ')[0]}; {wanted}" if wanted else one.text
         made.append(replace(one, subject=f"{one.subject} ({job})" if job in common else one.subject, text=text))
-    return tuple(made)
+    return worst_first(made)
+
+
+def setting_of(key: str, value: str, now: str | None) -> str:
+    """Write what a recommendation sets."""
+    return f"set {key}={value}" + (f" (now {now})" if now else "")
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sort findings by level, within one as they are."""
+    return tuple(sorted(findings, key=lambda one: -units.rank(one.level)))
 
 
 STRIPS = {"job_id": pl.String, "strip": pl.String}

@@ -15,8 +15,9 @@ from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision, history
 from engine.job_heuristics.dr_elephant.decision import Outlook, VerdictDetail, Why
 from engine.job_heuristics.dr_elephant.display import labels
+from engine.job_heuristics.dr_elephant.errors import Told, errors_frame
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
-from engine.job_heuristics.tables import CONF_CHANGES, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF
+from engine.job_heuristics.tables import CONF_CHANGES, ERRORS, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF
 
 Explain = Callable[[str, int], tuple[Why | None, str, Outlook | None]]
 """Says why a verdict (its name, severity 0-4) is so, what to do, and how it may end while the job runs."""
@@ -39,12 +40,13 @@ def verdicts_in_full(rows: pl.DataFrame, explain: Explain, predicted: Mapping[st
 @dataclass(frozen=True, slots=True)
 class OpenJob:
     """One open job and the others of its kind, ``known`` by id. ``input_bytes`` gives the bytes that jobs read,
-    ``configuration`` the properties of a job."""
+    ``configuration`` the properties of a job; ``errors`` are those of the open one."""
 
     job_id: str
     known: Container[str]
     input_bytes: Callable[[Sequence[str]], Mapping[str, int | None]]
     configuration: Callable[[str], Mapping[str, str | None]]
+    errors: Sequence[Told]
 
 
 def tables_of(
@@ -55,8 +57,8 @@ def tables_of(
     compare: str | None,
     context: Context,
 ) -> dict[str, pl.DataFrame]:
-    """Return the tables that every open job has, by name: EXPLAINED, HISTORY, CONF_CHANGES, and WHAT_IF if ``metrics`` are
-    predicted. ``compare``: the run whose configuration is compared, None: the run before."""
+    """Return the tables that every open job has, by name: EXPLAINED, ERRORS, HISTORY, CONF_CHANGES, and WHAT_IF if
+    ``metrics`` are predicted. ``compare``: the run whose configuration is compared, None: the run before."""
     times = "now" if context.at_ms is None else "past"
     key = (job.job_id, times, fleet.version)
     runs = context.memo.value("runs like job", key, lambda: _runs(job, fleet.jobs))
@@ -66,6 +68,7 @@ def tables_of(
         changes = history.conf_changes(job.configuration(other), job.configuration(job.job_id), other)
     tables = {
         EXPLAINED.name: decision.explained(job.job_id, verdicts),
+        ERRORS.name: errors_frame(job.job_id, job.errors),
         HISTORY.name: runs,
         CONF_CHANGES.name: changes,
     }

@@ -365,7 +365,7 @@ def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
                 ]
         rest = _number(jobs, tables, level) - (len(listed) - before)
         if rest > 0:
-            text = f"{rest:,} more verdicts of this level; the list of jobs and table heuristics have them"
+            text = f"{rest:,} more of this level; the list of jobs and table heuristics have their verdicts"
             yield Finding(level, "jobs of fleet results", text, rest=rest)
     for table in tables:
         problems += table.problems

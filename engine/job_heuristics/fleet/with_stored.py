@@ -16,6 +16,7 @@ from engine.core.reading import Problem, fold
 from engine.core.tables import Table
 from engine.core.view import Context, Inputs, MadeLater, NoInput, Result, View
 from engine.job_heuristics.dr_elephant import history
+from engine.job_heuristics.dr_elephant.judged import worst_first
 from engine.job_heuristics.fleet.documents import OwnHistories, own_histories
 from engine.job_heuristics.fleet.stored_jobs import (
     MOST_ADVISED,
@@ -86,7 +87,7 @@ def with_stored(
         summary=every.summary,
         tables=of_job,
         later=later,
-        findings=(*base.findings, *stored.findings),
+        findings=worst_first((*base.findings, *stored.findings)),
         notes=(*base.notes, *_notes(stored, chosen, parameters, context)),
         problems=fold([*base.problems, *stored.problems, *(chosen.problems if chosen is not None else ())]),
         detail=detail,

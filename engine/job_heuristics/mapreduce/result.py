@@ -16,7 +16,7 @@ from engine.core import units
 from engine.core.view import Context
 from engine.formats import json_text
 from engine.job_heuristics.dr_elephant import decision
-from engine.job_heuristics.dr_elephant.errors import grouped
+from engine.job_heuristics.dr_elephant.errors import Told
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
@@ -213,14 +213,16 @@ def facts_of(part: Model) -> JobFacts:
         path,
         _chart(a, path, row),
         tuple(_side(s, part.attempts) for s in job.sides if len(s.total)),
-        _errors(part.attempts),
+        _errors(part),
     )
 
 
-def _errors(attempts: pl.DataFrame) -> tuple[tuple[str, int, str], ...]:
-    """Return the causes of the errors of attempts with an example, the most frequent first, at most 20."""
-    told = attempts.filter(pl.col("error").fill_null("") != "").group_by("error").agg(pl.len().alias("n"))
-    return grouped(told.sort("error").iter_rows())
+def _errors(part: Model) -> tuple[Told, ...]:
+    """Return the errors of failed attempts, and what the one job in ``part`` says of its own end."""
+    told = part.attempts.filter((pl.col("state") == "FAILED") & (pl.col("error").fill_null("") != ""))
+    each = told.group_by("error", maintain_order=True).agg(pl.len(), pl.col("attempt_id").first())
+    own = ((text, 0, "job") for text in part.jobs["diagnostics"].to_list())
+    return (*each.iter_rows(), *own)
 
 
 def _chart(a: Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
@@ -347,7 +349,7 @@ def of_job(
             ("wait", before.wait_ms, after.wait_ms, units.duration),
             ("run time", before.runtime_ms, after.runtime_ms, units.duration),
         ]
-    frame = OpenJob(job_id, model.parts, partial(_input_bytes, model), partial(_configuration, model))
+    frame = OpenJob(job_id, model.parts, partial(_input_bytes, model), partial(_configuration, model), facts.errors)
     tables = tables_of(frame, verdicts, made.verdicts, metrics, parameters.compare, context)
     return made, tables | {PHASES.name: _phases(made)}
 

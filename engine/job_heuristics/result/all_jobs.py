@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import polars as pl
 
+from engine.core import units
 from engine.core.incremental import FramePartials
 from engine.core.tables import Table
-from engine.core.view import Context, UnknownName
+from engine.core.view import Context, Finding, Level, UnknownName
 from engine.job_heuristics.dr_elephant.advice import savings
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
-from engine.job_heuristics.dr_elephant.judged import JudgedFleet, advised_findings, in_order
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet, advised_findings, in_order, setting_of, subject_of
 from engine.job_heuristics.mapreduce.insight import cost, recommend
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRules
@@ -28,7 +29,7 @@ from engine.job_heuristics.tez.rules import TezHeuristic, TezRules
 
 if TYPE_CHECKING:
     from engine.core.reading import Problem
-    from engine.core.view import Finding, Result
+    from engine.core.view import Result
     from engine.job_heuristics.mapreduce.result import JobDetail
     from engine.job_heuristics.spark.result import AppDetail
     from engine.job_heuristics.tez.result import TezDetail
@@ -202,9 +203,48 @@ def extend(
     findings = memo.value(
         f"findings {times}",
         versions,
-        lambda: advised_findings(verdicts.findings, verdicts.jobs, fleet["recommendations"]),
+        lambda: advised_findings(
+            (*verdicts.findings, *costly(listing, fleet["costs"], fleet["recommendations"])),
+            verdicts.jobs,
+            fleet["recommendations"],
+        ),
     )
     return Extension(tables, detail, rollup.summary(listing), findings, complaints)
+
+
+LEAST_COST, LARGE_COST = 1024.0 * 3600, 10 * 1024.0 * 3600
+"""Avoidable MB s from which the cost of a job is a finding, low and moderate: 1 and 10 GB·h."""
+LEAST_SHARE = 0.2
+"""Part of what a job held that must be avoidable for that."""
+
+
+def costly(listing: pl.DataFrame, costs: pl.DataFrame, advised: pl.DataFrame) -> list[Finding]:
+    """Return a finding for each job that could have avoided much, whatever its verdicts; from LISTING, COSTS and
+    RECOMMENDATIONS rows."""
+    lost = pl.col("avoidable_mb_s")
+    large = listing.filter((lost >= LEAST_COST) & (lost >= LEAST_SHARE * pl.col("cost_mb_s")))
+    lost_to, best = (
+        frame.filter(pl.col("job_id").is_in(large["job_id"].to_list())).sort(by, descending=True, nulls_last=True)
+        .unique("job_id", keep="first", maintain_order=True)
+        for frame, by in ((costs.filter(pl.col("cause").is_in(cost.WASTE)), "mb_s"),
+                          (advised.filter(pl.col("saving_mb_s") > 0), "saving_mb_s"))
+    )  # fmt: skip
+    causes = dict(lost_to.select("job_id", "cause").iter_rows())
+    settings = {
+        row["job_id"]: setting_of(row["key"], row["value"], row["current"]) for row in best.iter_rows(named=True)
+    }
+    found = []
+    for row in large.iter_rows(named=True):
+        job, avoidable, held = row["job_id"], row["avoidable_mb_s"], row["cost_mb_s"]
+        most = f", most of it {causes[job]}" if job in causes else ""
+        running = ", so far: it still runs" if row["state"] == "RUNNING" else ""
+        fact = (
+            f"{units.mb_seconds(avoidable)} of the {units.mb_seconds(held)} that it held were avoidable{most}{running}"
+        )
+        text = f"{fact}; {settings.get(job, 'open the job for what it went to')}"
+        level: Level = "moderate" if avoidable >= LARGE_COST else "low"
+        found.append(Finding(level, subject_of("Cost", row["name"]), text, ("jobs", (job,))))
+    return found
 
 
 def _some(apps: Mapping[str, A], wanted: Collection[str]) -> dict[str, A]:

@@ -13,6 +13,7 @@ import polars as pl
 from engine.core import units
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision
+from engine.job_heuristics.dr_elephant.errors import Told
 from engine.job_heuristics.dr_elephant.insight import Insight, insights_frame
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
 from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
@@ -32,6 +33,7 @@ from engine.job_heuristics.spark.insight.whatif import (
 from engine.job_heuristics.spark.model.app import App
 from engine.job_heuristics.spark.model.assembly import Apps
 from engine.job_heuristics.spark.rules.heuristic import SparkRules, surely, tree_of
+from engine.job_heuristics.spark.rules.verdict_tables import failed_tasks
 from engine.job_heuristics.spark.tables import EXECUTORS, PLAN, SCALE, SPARK_TASK_LIST, SQL, STAGES
 from engine.job_heuristics.tables import INSIGHTS, of_rows
 
@@ -93,7 +95,9 @@ def of_app(
             ("true cost", now.cost_mb_s, then.cost_mb_s, units.mb_seconds),
             ("run time", now.runtime_ms, then.runtime_ms, units.duration),
         ]
-    frame = OpenJob(app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].properties)
+    frame = OpenJob(
+        app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].properties, _errors(app)
+    )
     return detail, tables_of(frame, verdicts, detail.verdicts, metrics, parameters.compare, context) | facts.tables | {
         INSIGHTS.name: insights_frame(found)
     }
@@ -241,6 +245,19 @@ def _scale(plan: Schedule, held: Resources) -> pl.DataFrame:
              count * each * ms / 3.6e6, mark)
         )  # fmt: skip
     return of_rows(SCALE, rows)
+
+
+def _errors(app: App) -> list[Told]:
+    """Return the errors of its tasks, stages, jobs and queries."""
+    found: list[Told] = []
+    told = failed_tasks(app).select(pl.coalesce("trace", "error").alias("told"), "stage_id").drop_nulls("told")
+    for error, number, stage in (
+        told.group_by("told", maintain_order=True).agg(pl.len(), pl.col("stage_id").first()).iter_rows()
+    ):
+        found.append((error, number, f"stage {stage}"))
+    found += [(one.failure or "", 0, f"stage {one.stage}") for one in app.stages]
+    found += [(job.error or "", 0, f"job {job.number}") for job in app.jobs]
+    return [*found, *((one.error or "", 0, f"query {one.number}") for one in app.sql)]
 
 
 def _input_bytes(apps: Apps, wanted: Sequence[str]) -> dict[str, int | None]:

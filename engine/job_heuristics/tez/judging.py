@@ -11,6 +11,7 @@ import polars as pl
 from engine.core.view import Context, Finding, Level
 from engine.job_heuristics.dr_elephant import metrics
 from engine.job_heuristics.dr_elephant.display import cut
+from engine.job_heuristics.dr_elephant.errors import Told, grouped, root_cause
 from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
 from engine.job_heuristics.dr_elephant.sides import Jobs, totals
 from engine.job_heuristics.tables import JOBS, SEVERITIES
@@ -137,13 +138,28 @@ def _failures(app: App) -> list[Finding]:
     return found
 
 
+def errors_of(app: App, dag: Dag) -> list[Told]:
+    """Return the errors of a DAG's attempts that failed, of the vertices that did, and its own diagnostics."""
+    failed = (pl.col("dag") == dag.number) & (pl.col("status") == "FAILED")
+    attempts = app.attempts.filter(failed).sort("end_ms", nulls_last=True, maintain_order=True)
+    names = dict(app.vertices.filter(pl.col("dag") == dag.number).select("vertex", "name").iter_rows())
+    found = [
+        (text or error or "", 1, f"{names.get(vertex) or f'vertex {vertex}'}, task {task}")
+        for text, error, vertex, task in attempts.select("diagnostics", "error", "vertex", "task").iter_rows()
+    ]
+    vertices = app.vertices.filter(failed).select("diagnostics", "name").iter_rows()
+    found += [(text or "", 0, name or "vertex") for text, name in vertices]
+    return [*found, (dag.facts["diagnostics"] or "", 0, f"DAG {dag.number}")]
+
+
 def failure_of(app: App, dag: Dag) -> str:
-    """Return why a DAG did not succeed: its diagnostics, those of its first vertex that failed, and of the first attempt."""
-    of, failed = pl.col("dag") == dag.number, pl.col("status") == "FAILED"
-    parts = [dag.facts["diagnostics"]]
-    for frame in (app.vertices.filter(of & failed), app.attempts.filter(of & failed).sort("end_ms")):
-        parts += [text for text in frame["diagnostics"].to_list() if text][:1]
-    return cut("; ".join(dict.fromkeys(part.rstrip("; ") for part in parts if part)), 400)
+    """Return why a DAG did not succeed: the most frequent cause of its failed attempts, else what its first vertex that failed
+    says, else the DAG; then the DAG's own words."""
+    told = [one for one in errors_of(app, dag) if one[0]]
+    attempts = [one for one in told if one[1]] or told[:1]
+    cause = next((cause for cause, *_ in grouped(attempts, 1)), "")
+    own = root_cause(dag.facts["diagnostics"] or "").rstrip("; ")
+    return cut("; ".join(dict.fromkeys(part for part in (cause.rstrip("; "), own) if part)), 400)
 
 
 def _before_rules(unit: Unit, error: str, jobs: Jobs, k: int) -> str:

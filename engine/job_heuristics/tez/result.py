@@ -22,7 +22,7 @@ from engine.job_heuristics.tables import INSIGHTS, SEVERITIES, of_rows
 from engine.job_heuristics.tez import tables
 from engine.job_heuristics.tez.advice import SETTINGS
 from engine.job_heuristics.tez.insight import InDepth, Vertex, in_depth
-from engine.job_heuristics.tez.judging import failure_of, fetch_error, unit_of
+from engine.job_heuristics.tez.judging import errors_of, failure_of, fetch_error, unit_of
 from engine.job_heuristics.tez.model import App, Apps
 from engine.job_heuristics.tez.rules import TezRules, Unit, judge_units, true_mb
 
@@ -63,7 +63,8 @@ def of_app(
         return why, rule.heuristic.advice if level else "", None
 
     full = verdicts_in_full(mine, words, {})
-    frame = OpenJob(app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].conf)
+    errors = [told for dag in app.dags[:MOST_IN_DEPTH] for told in errors_of(app, dag)]
+    frame = OpenJob(app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].conf, errors)
     detail = TezDetail((*revision, verdicts.version, parameters), app, dags, full)
     return detail, tables_of(frame, verdicts, full, None, parameters.compare, context) | facts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars as pl
 import zstandard
 
 from engine.core.reading import Problem, Source
-from engine.core.view import FILE, FileInfo, Inputs
+from engine.core.view import FILE, FileInfo, Finding, Inputs
 from engine.job_heuristics.fleet.tables import FLEET_RESULTS
 from engine.job_heuristics.mapreduce.tables import INPUTS as MAPREDUCE_INPUTS
 from engine.job_heuristics.spark.tables import SPARK_INPUTS
@@ -113,3 +114,18 @@ def files_below(roots: Iterable[Path]) -> list[Path]:
     for root in roots:
         found += [root] if root.is_file() else [p for p in root.rglob("*") if p.is_file()]
     return sorted(found)
+
+
+_LABELS = re.compile(r"(?:^|, )[A-Z][^:;,]{2,60}: ")
+
+
+def badly_told(findings: Iterable[Finding]) -> list[str]:
+    """The findings that list labels and values, or say no fact, or not what to do."""
+    told = {
+        finding.subject: finding.text for finding in findings if not finding.subject.startswith(("DAG ", "Failure of "))
+    }
+    return [
+        f"{subject}: {text}"
+        for subject, text in told.items()
+        if len(_LABELS.findall(text)) > 1 or not all(text.partition("; ")) or "beyond a limit" in text
+    ]

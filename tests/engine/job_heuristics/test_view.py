@@ -15,7 +15,7 @@ from engine.output import export, report
 from sample_data.job_heuristics.make import FILES
 from sample_data.job_heuristics.plans import Shape, make
 from sample_data.job_heuristics.writer import text as history_text
-from tests.engine.job_heuristics.helper import inputs_below, inputs_of
+from tests.engine.job_heuristics.helper import badly_told, inputs_below, inputs_of
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,9 @@ def test_a_finding_names_subject_fact_and_what_to_do(whole: Result) -> None:
     texts = {found.subject: found.text for found in whole.findings}
     assert texts and any(key in text for key in advised for text in texts.values())
     for found in whole.findings:
-        assert found.subject.startswith((*names, "Failure of ")), found
+        assert found.subject.startswith((*names, "Failure of ", "Cost of ")), found
         assert found.level.upper() not in found.text and " avg" not in found.text
+    assert badly_told(whole.findings) == []
 
 
 def test_text_about_one_job_leaves_the_others_out(inputs: Inputs, whole: Result) -> None:

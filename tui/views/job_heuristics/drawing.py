@@ -357,8 +357,6 @@ def _arrival(shown: JobDetail, width: int) -> list[Line]:
     return [[], *paragraph(text, width, "title")]
 
 
-MOST_LINES = 40
-"""Most lines of an error that are drawn."""
 METRICS = {"used_mb_s": ("used", " MB·s"), "wasted_mb_s": ("wasted", " MB·s"), "wait_ms": ("wait", " ms")}
 """Name on screen and unit of each metric in table differences."""
 
@@ -388,7 +386,7 @@ def notes_of_job(result: Result, job_id: str, middle: list[Line], width: int) ->
 
 
 def notes(result: Result, job_id: str, shown: JobDetail, mode: str, width: int) -> list[Line]:
-    """Draw the notes of a MapReduce job: also where the published description differs, and errors of attempts."""
+    """Draw the notes of a MapReduce job: also where the published description differs."""
     out: list[Line] = []
     if shown.prediction is not None:
         assumed = shown.prediction.assumptions or ("other limits only: nothing about the tasks changes",)
@@ -403,15 +401,15 @@ def notes(result: Result, job_id: str, shown: JobDetail, mode: str, width: int) 
         f"Dr. Elephant's code and its published description (shown: {mode}, key m)",
         differences or paragraph("both give the same numbers for this job", width, "dim"),
     )
-    from engine.job_heuristics.dr_elephant.errors import lines_of
+    return notes_of_job(result, job_id, out, width)
 
-    errors: list[Line] = []
-    for text, count, whole in shown.facts.errors:
-        errors += [
-            *paragraph(f"{count:,} x {text}", width, "severe"),
-            *paragraphs(lines_of(whole)[:MOST_LINES], width, "dim"),
-        ]
-    return notes_of_job(result, job_id, out + part("errors of attempts", errors), width)
+
+def error(row: dict[str, Any], width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw one error in full, given its row of table errors."""
+    times = f"{row['attempts']:,} x " if row["attempts"] else ""
+    place = f"first in {row['place']}" if row["attempts"] else f"said by {row['place']}"
+    text = paragraphs(str(row["text"]).splitlines(), width)
+    return [*paragraph(f"{times}{row['cause']}", width, "severe"), [(place, "dim")], [], *text]
 
 
 def tasks_by_time(

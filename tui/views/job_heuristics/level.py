@@ -7,15 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 
 from engine.core import units
-from engine.core.tables import Kind
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
+from tui.views.job_heuristics.controls import USE, WIDTH, ScenarioControls, knob
 from tui.views.shared.sections import Box, Level, LinesOf, Part, Row, Section, Shown, TableOf
-from tui.views.shared.tab import Tab
 from tui.widgets.control import Control, NumberControl, WordControl
 from tui.widgets.drawing.fragments import Fragment, Line
 from tui.widgets.drawing.plot import Draw
@@ -25,95 +23,6 @@ if TYPE_CHECKING:
     from engine.core.view import Result
     from engine.job_heuristics.mapreduce.result import JobDetail
     from tui.widgets.table.window import Cell, Key
-
-USE = (
-    "change a value: + and - step it, Enter types one, Backspace puts it back, Up and Down choose another. "
-    "Verdicts and metrics follow at once; x drops the scenario."
-)
-"""How the controls are used."""
-
-
-WIDTH = 21
-"""Cells of the labels of controls."""
-
-
-def knob(
-    field: str,
-    label: str,
-    value: float,
-    low: float,
-    high: float | None = None,
-    step: float | None = None,
-    kind: Kind = "count",
-) -> NumberControl:
-    """Return the control of one number of the scenario: the parameter ``field``, its value as the job ran, and its bounds;
-    ``step`` None: by the size of the number."""
-    id = f"what-{field.replace('_', '-')}"
-    return NumberControl(label, value, low=low, high=high, step=step, kind=kind, label_width=WIDTH, name=field, id=id)
-
-
-class ScenarioControls(VerticalScroll):
-    """Numbers of the scenario, and a factor on the limits of a heuristic. Each change becomes a parameter of the view."""
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._filled = False
-        self._wanted = False
-
-    @property
-    def _pane(self) -> Tab:
-        return next(node for node in self.ancestors if isinstance(node, Tab))
-
-    def show(self, make: Callable[[], list[Control[Any]]]) -> None:
-        """Show the values in force; the first time ``make`` the controls."""
-        if self._filled:
-            self.follow()
-            return
-        self._filled = True
-        self.mount(*make())
-        self.call_after_refresh(self._made)
-
-    def _made(self) -> None:
-        self.follow()
-        if self._wanted:
-            self.focus_first()
-
-    def focus_first(self) -> None:
-        """Put the focus on the first control; if the job is still being read, as soon as there is one."""
-        self._wanted = not self.children
-        if self.children:
-            self.children[0].focus()
-
-    def follow(self) -> None:
-        """Show the values that the parameters have (undo, advice taken)."""
-        for control in self.query(NumberControl):
-            if control.name:
-                wish = getattr(self._pane.parameters, control.name)
-                control.show(control.start if wish is None else wish)
-        for word in self.query(WordControl):
-            self._show_factor(word.value)
-
-    def _show_factor(self, limit: str) -> None:
-        factors = dict(_wish(text) for text in self._pane.parameters.limits)
-        self.query_one("#what-times", NumberControl).show(factors.get(limit, 1.0))
-
-    @on(Control.Changed)
-    def _changed(self, event: Control.Changed) -> None:
-        event.stop()
-        control, pane = event.sender, self._pane
-        if isinstance(control, WordControl):
-            self._show_factor(control.value)
-            return
-        value: float | None = None if control.value == control.start else control.value
-        if not control.name:
-            word = self.query_one("#what-limit", WordControl).value
-            others = [t for t in pane.parameters.limits if _wish(t)[0] != word]
-            mine = [f"{word}=x{value:g}"] if value is not None else []
-            pane.change(limits=tuple(sorted([*others, *mine])))
-        elif value is not None:
-            pane.change(**{control.name: round(value, 3) if control.kind == "number" else int(value)})
-        else:
-            pane.change(**{control.name: None})
 
 
 class OpenJob(Level):
@@ -128,7 +37,7 @@ class OpenJob(Level):
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id)
         self.job_id = job_id
-        self.read = False
+        self.read = self.led = False
         self.NAME = f"{self.PREFIX}-sections"
 
     # -- what kinds of jobs differ in ---------------------------------------------------------------------------------
@@ -163,6 +72,17 @@ class OpenJob(Level):
         first, *rest = self.lines(result, width, glyphs)
         error = result.detail.listed(self.job_id).get("error") if result.detail is not None else None
         return [first, *drawing.paragraph(error or "", width, "severe"), *rest] if error else [first, *rest]
+
+    def show(self, result: Result) -> None:
+        """Draw ``result``; a job that failed first shows its errors."""
+        super().show(result)
+        if self.led or not self.ready(result):
+            return
+        self.led = True
+        titles = [section.title for section in self.declared]
+        failed = result.detail.listed(self.job_id).get("error") and _errors(result)
+        if failed and "errors" in titles and self.section == titles[0]:
+            self.choose("errors")
 
     def ready(self, result: Result) -> bool:
         """Return whether the job has been read."""
@@ -235,6 +155,36 @@ class OpenJob(Level):
             await pane.back()
             await pane.open(row["job_id"])
 
+    def errors(self) -> Section:
+        """Return the section of the errors of the job, grouped by cause, if it has any; Enter opens the whole text."""
+        section = self.both(
+            "errors",
+            TableOf(
+                table="errors",
+                id=f"{self.PREFIX}-errors",
+                open=self.whole,
+                height=lambda rows: min(max(rows, 1), 8) + 1,
+            ),
+            lambda result, row: partial(drawing.error, row) if row is not None else None,
+        )
+        return replace(section, hidden=lambda result: not _errors(result))
+
+    async def whole(self, row: Row) -> None:
+        """Open the whole text of the error that a row names; a row that names none goes to all errors of the job."""
+        from engine.job_heuristics.dr_elephant.errors import root_cause
+        from engine.job_heuristics.dr_elephant.history import stem
+
+        known = _errors(self.pane.result)
+        told = next((str(row[name]) for name in ERROR_COLUMNS if row.get(name)), "")
+        cause = stem(root_cause(told)) if told else ""
+        found = next((one for one in known if stem(one["cause"]) == cause), None)
+        if found is not None:
+            await self.pane.drill(ErrorLevel(found["cause"]))
+        elif known and (row.get("failed_tasks") or row.get("topic", row.get("heuristic")) in FAILING):
+            self.choose("errors")
+        else:
+            self.notify("this row names no error", timeout=3)
+
     def worst(self, result: Result) -> Key | None:
         """Return the worst verdict, which is why the job was opened; None if nothing is bad."""
         bad = [each for each in self.shown(result).verdicts if units.rank(each.severity) > units.rank("none")]
@@ -263,6 +213,37 @@ class OpenJob(Level):
         self.choose("what if")
 
 
+ERROR_COLUMNS = ("text", "failure", "error", "diagnostics", "why")
+"""Columns of tables that hold an error."""
+FAILING = ("failed attempts", "Exception", "Spark Job Metrics", "Spark Stage Metrics")
+"""Insights and verdicts that are about errors."""
+
+
+def _errors(result: Result | None) -> list[Row]:
+    """Return the rows of table errors; none before the open job is read."""
+    return result.tables["errors"].to_dicts() if result is not None and "errors" in result.tables else []
+
+
+class ErrorLevel(Level):
+    """The whole text of one error of the open job, by its ``cause``."""
+
+    DEFAULT_CSS = "ErrorLevel Drawing { padding: 0 1; }"
+
+    def __init__(self, cause: str) -> None:
+        super().__init__("error")
+        self.cause = cause
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the text."""
+        return (Section("", LinesOf(self._text, "error-text")),)
+
+    def _text(self, result: Result) -> Draw:
+        found = next((row for row in _errors(result) if row["cause"] == self.cause), None)
+        if found is None:
+            return lambda width, height, glyphs: drawing.paragraph("this error is not in the data any more", width)
+        return partial(drawing.error, found)
+
+
 class JobLevel(OpenJob):
     """The open MapReduce job. Its sections draw from ``Result.detail.job`` and the tables of that job."""
 
@@ -289,6 +270,8 @@ class JobLevel(OpenJob):
     .-narrow JobLevel #job-verdicts Drawing { border-left: none; border-top: hkey $panel; }
     .-ascii JobLevel #job-verdicts Drawing { border-left: ascii $panel; }
     .-ascii .-narrow JobLevel #job-verdicts Drawing { border-left: none; border-top: ascii $panel; }
+    JobLevel .app-both > Drawing { height: 1fr; border-top: hkey $panel; }
+    .-ascii JobLevel .app-both > Drawing { border-top: ascii $panel; }
     JobLevel #job-scenario { height: 1fr; }
     JobLevel #job-controls { width: 46%; height: 1fr; }
     .-narrow JobLevel #job-scenario { layout: vertical; }
@@ -302,13 +285,14 @@ class JobLevel(OpenJob):
 
     def sections(self) -> tuple[Section, ...]:
         """What is wrong with the job, what it costs, what would help."""
-        verdicts = TableOf(table="explained", id="job-explained", first=self.worst)
+        verdicts = TableOf(table="explained", id="job-explained", first=self.worst, open=self.whole)
         advice = self.advice("job-advice", height=lambda rows: min(max(rows, 1), 12) + 2)  # the text stands right below
         return (
             Section(
                 "verdicts",
                 Box(Horizontal, verdicts, LinesOf(self.verdict, "job-verdict", of="job-explained"), id="job-verdicts"),
             ),
+            self.errors(),
             Section("cost", self.drawn("job-cost", self._cost)),
             Section("tasks", self.of_shown("job-tasks", drawing.distributions)),
             Section("time", self.of_shown("job-time", drawing.timeline)),
@@ -332,7 +316,7 @@ class JobLevel(OpenJob):
                 ),
             ),
             Section("history", Box(Vertical, self.history(), TableOf(table="conf_changes", id="job-changes"))),
-            Section("task list", TableOf(table="tasks", id="job-task-list", arrange=task_spec)),
+            Section("task list", TableOf(table="tasks", id="job-task-list", arrange=task_spec, open=self.whole)),
             Section("notes", self.drawn("job-notes", self._notes)),
         )
 
@@ -487,12 +471,3 @@ def _number(text: str) -> float | None:
         return float(text.removesuffix("m"))
     except ValueError:
         return None
-
-
-def _wish(text: str) -> tuple[str, float]:
-    """Limit and factor of a wish like ``Mapper Time/num_tasks_severity=x1.5``; 1 for one that gives values."""
-    where, _, value = text.partition("=")
-    try:
-        return where, float(value.removeprefix("x")) if value.startswith("x") else 1.0
-    except ValueError:
-        return where, 1.0

@@ -217,7 +217,7 @@ class Pane(ViewPane):
     @property
     def open_job(self) -> str | None:
         """The job whose level is open."""
-        return self.top.job_id if isinstance(self.top, OpenJob) else None
+        return next((level.job_id for level in self.levels if isinstance(level, OpenJob)), None)
 
     async def open(self, job_id: str) -> None:
         """Open one job."""
@@ -246,7 +246,7 @@ class Pane(ViewPane):
         """Close the open job and drop its scenario."""
         was = self.open_job
         closed = await super().back()
-        if was is not None and closed:
+        if was is not None and self.open_job is None:
             self._choose(job=None, compare=None, **no_what_if(type(self.parameters)))
             self._ask()
         return closed
@@ -256,7 +256,8 @@ class Pane(ViewPane):
         gone = self.open_job
         if empty and gone is not None:
             self.notify(f"{gone} is gone: {empty}", severity="warning", markup=False)
-            await self.back()
+            while self.open_job is not None and await self.back():
+                pass
             return
         await super().nothing(empty=empty, error=error)
 

@@ -11,8 +11,9 @@ from textual.containers import Horizontal, Vertical
 from engine.core import units
 from tui.glyphs import Glyphs
 from tui.views.job_heuristics import drawing
+from tui.views.job_heuristics.controls import USE, knob
 from tui.views.job_heuristics.drawing import heading, paragraph
-from tui.views.job_heuristics.level import USE, OpenJob, advice_lines, knob
+from tui.views.job_heuristics.level import OpenJob
 from tui.views.shared.sections import Box, Row, Section, TableOf
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import Lane, Span, lanes
@@ -68,12 +69,17 @@ class SparkLevel(OpenJob):
         )
         history = Box(Vertical, self.history(), TableOf(table="conf_changes", id="app-changes"))
         return (
-            self.both("verdicts", TableOf(table="explained", id="app-verdicts", first=self.worst), self.verdict),
-            self.both("insights", TableOf(table="insights", id="app-insights"), self.finding),
-            self.both("stages", TableOf(table="stages", id="app-stages"), self._stage),
+            self.both(
+                "verdicts",
+                TableOf(table="explained", id="app-verdicts", first=self.worst, open=self.whole),
+                self.verdict,
+            ),
+            self.errors(),
+            self.both("insights", TableOf(table="insights", id="app-insights", open=self.whole), self.finding),
+            self.both("stages", TableOf(table="stages", id="app-stages", open=self.whole), self._stage),
             Section("timeline", self.of_shown("app-timeline", gantt)),
             self.both("executors", TableOf(table="executors", id="app-executors"), self._executors),
-            self.both("sql", TableOf(table="sql", id="app-sql"), self._plan),
+            self.both("sql", TableOf(table="sql", id="app-sql", open=self.whole), self._plan),
             self.both("advice", self.advice("app-advice"), self.finding),
             Section("what if", what_if),
             Section("history", history),
@@ -131,12 +137,6 @@ class SparkLevel(OpenJob):
         )
         return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]
 
-    def finding(self, result: Result, row: Row | None) -> Draw | None:
-        """Return what draws an insight or an advice in full, with the errors of failed attempts."""
-        if row is None:
-            return None
-        return partial(found_lines, self.shown(result), row)
-
     def _stage(self, result: Result, row: Row | None) -> Draw | None:
         return partial(stage_tasks, self.shown(result), row) if row is not None else None
 
@@ -158,22 +158,9 @@ class SparkLevel(OpenJob):
         return drawing.notes_of_job(result, self.job_id, [], width)
 
 
-def found_lines(shown: AppDetail, row: Row, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Draw an insight or an advice in full; of failed attempts also the first error of each cause."""
-    from engine.job_heuristics.dr_elephant.errors import lines_of
-
-    out = advice_lines(SparkLevel.TAKES, row, width, height, glyphs)
-    traces = shown.app.tasks["trace"].drop_nulls().head(MOST_TRACES) if row.get("topic") == "failed attempts" else ()
-    for trace in traces:
-        out += [[], *drawing.paragraphs(lines_of(trace), width, "dim")]
-    return out
-
-
 _STYLES = {"COMPLETE": "bar", "FAILED": "severe", "ACTIVE": "key"}
 
 
-MOST_TRACES = 5
-"""Most errors that are drawn in full."""
 MOST_WAVES = 200
 """More waves of a stage than this cannot be told apart."""
 

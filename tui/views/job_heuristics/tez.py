@@ -43,15 +43,17 @@ class TezLevel(OpenJob):
     def sections(self) -> tuple[Section, ...]:
         """How its DAGs ran, what is wrong, what would help."""
         dags = TableOf(
-            table="tez_dags", id="tez-dags", first=self._worst_dag, height=lambda rows: min(max(rows, 1), 8) + 1
-        )
+            table="tez_dags", id="tez-dags", first=self._worst_dag, open=self.whole,
+            height=lambda rows: min(max(rows, 1), 8) + 1,
+        )  # fmt: skip
         return (
             self.both("DAGs", dags, self._waves),
             self.both("verdicts", TableOf(table="explained", id="tez-verdicts", first=self.worst), self.verdict),
-            self.both("vertices", TableOf(table="tez_vertices", id="tez-vertices"), self._tasks),
+            self.errors(),
+            self.both("vertices", TableOf(table="tez_vertices", id="tez-vertices", open=self.whole), self._tasks),
             self.both("insights", TableOf(table="insights", id="tez-insights"), self.finding),
             self.both("advice", self.advice("tez-advice"), self.finding),
-            Section("task list", TableOf(table="tez_tasks", id="tez-task-list")),
+            Section("task list", TableOf(table="tez_tasks", id="tez-task-list", open=self.whole)),
             Section("history", Box(Vertical, self.history(), TableOf(table="conf_changes", id="tez-changes"))),
             Section("notes", self.drawn("tez-notes", self._notes)),
         )

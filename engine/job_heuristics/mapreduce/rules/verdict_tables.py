@@ -15,7 +15,7 @@ import polars as pl
 from engine.core.reading import clean
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.display import integer
-from engine.job_heuristics.dr_elephant.errors import grouped, root_cause
+from engine.job_heuristics.dr_elephant.errors import cause_of, root_cause
 from engine.job_heuristics.dr_elephant.gates import Array
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE
 from engine.job_heuristics.dr_elephant.judged import (
@@ -204,8 +204,8 @@ def why_failed(model: Model) -> dict[str, str]:
             mine = model.attempts.filter(
                 (pl.col("job_id") == job) & (pl.col("state") == "FAILED") & (pl.col("error").fill_null("") != "")
             )
-            causes = grouped(mine["error"].value_counts(sort=True).sort("error").iter_rows(), 1)
-            found[job] = causes[0][0] if causes and state == "FAILED" else root_cause(text or "")
+            cause = cause_of(mine["error"]) if state == "FAILED" else ""
+            found[job] = cause or root_cause(text or "")
     return found
 
 

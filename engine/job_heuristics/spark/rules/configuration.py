@@ -153,16 +153,26 @@ def _advise(level: int, app: App) -> str:
         words.append(f"set {SHUFFLE_SERVICE} to true where the cluster runs the external shuffle service")
     if any(_overhead(app, key)[1] >= 2 * GIB for key in (DRIVER_OVERHEAD, EXECUTOR_OVERHEAD)):
         words.append("lower the memory overhead")
-    text = "; ".join(words) or "see the values in the details"
+    if (_size_of(app, DRIVER_MEMORY) or 0) >= 10 * GIB or (whole(app.properties.get(DRIVER_CORES)) or 0) >= 4:
+        words.append("give the driver below 10 GB and 4 cores, unless it collects or broadcasts that much")
+    if (whole(app.properties.get(MIN_EXECUTORS)) or 0) > _FEW:
+        words.append(f"lower {MIN_EXECUTORS}: that many executors are held even without work")
+    if (whole(app.properties.get(MAX_EXECUTORS)) or 0) > _MANY:
+        words.append(f"lower {MAX_EXECUTORS}")
+    if "*" in (app.properties.get(JARS) or ""):
+        words.append(f"name each file in {JARS}")
+    text = "; ".join(words) or "see which of its settings the work needs"
     return f"{text[0].upper()}{text[1:]}."
 
 
 _FLAGS: tuple[Branch, ...] = tuple(
-    gate(key, label, "flags")
-    for key, label in (
-        ("min_executors", "level of the minimum of executors"), ("max_executors", "level of the maximum of executors"),
-        ("jars", "level of a * among the jars"), ("serializer", "level of the serializer"),
-        ("shuffle", "level of the shuffle service"),
+    gate(key, label, "flags", fact=fact)
+    for key, label, fact in (
+        ("min_executors", "level of the minimum of executors", f"{MIN_EXECUTORS} is above {_FEW}"),
+        ("max_executors", "level of the maximum of executors", f"{MAX_EXECUTORS} is above {_MANY}"),
+        ("jars", "level of a * among the jars", f"{JARS} holds a *"),
+        ("serializer", "level of the serializer", "the serializer is not Kryo"),
+        ("shuffle", "level of the shuffle service", "the external shuffle service is off"),
     )
 )  # fmt: skip
 
@@ -179,12 +189,31 @@ HEURISTICS = (
         },
         texts={_SERIALIZER_PARAMETER: _KRYO},
         branches=(
-            gate("driver_memory", "memory of the driver", "memory", "bytes", GIB),
-            gate("executor_memory", "memory of an executor", "memory", "bytes", GIB),
-            gate("driver_cores", "cores of the driver", "cores"),
-            gate("executor_cores", "cores of an executor", "cores"),
-            gate("driver_overhead", "memory overhead of the driver", _OVERHEAD_LIMITS, "bytes"),
-            gate("executor_overhead", "memory overhead of an executor", _OVERHEAD_LIMITS, "bytes"),
+            gate("driver_memory", "memory of the driver", "memory", "bytes", GIB, fact="the driver has a heap of {}"),
+            gate(
+                "executor_memory",
+                "memory of an executor",
+                "memory",
+                "bytes",
+                GIB,
+                fact="executors have a heap of {} each",
+            ),
+            gate("driver_cores", "cores of the driver", "cores", fact="the driver has {} cores"),
+            gate("executor_cores", "cores of an executor", "cores", fact="executors have {} cores each"),
+            gate(
+                "driver_overhead",
+                "memory overhead of the driver",
+                _OVERHEAD_LIMITS,
+                "bytes",
+                fact="the driver has a memory overhead of {}",
+            ),
+            gate(
+                "executor_overhead",
+                "memory overhead of an executor",
+                _OVERHEAD_LIMITS,
+                "bytes",
+                fact="executors have a memory overhead of {} each",
+            ),
             *_FLAGS,
         ),
         measure=_measure,

@@ -24,7 +24,7 @@ _PARTS: tuple[tuple[str, str, Callable[[Executor], int], Callable[[int], str]], 
     ("write", "shuffle write bytes", lambda each: each.shuffle_write, size),
 )
 """Compared quantities: name of the measure, label, value of an executor, format."""
-_NEVER = float(2**63 - 1)
+_NEVER = float("inf")
 """Ratio for a median of 0."""
 
 
@@ -78,7 +78,15 @@ HEURISTICS = (
         order=102,
         limits={_LIMITS: (10**0.125, 10**0.25, 10**0.5, 10)},
         numbers={_BYTES: 100 * 2**20, _MILLIS: 300_000},
-        branches=tuple(gate(key, f"largest to median {label} of executors", _LIMITS) for key, label, _, _ in _PARTS),
+        branches=tuple(
+            gate(
+                key,
+                f"largest to median {label} of executors",
+                _LIMITS,
+                fact=f"{label} of the busiest executor is {{}} times the median",
+            )
+            for key, label, _, _ in _PARTS
+        ),
         measure=_measure,
         describe=_describe,
         advise=_advise,

@@ -64,7 +64,14 @@ HEURISTICS = (
         class_name="ExecutorGcHeuristic",
         order=105,
         limits={_HIGH: (0.08, 0.1, 0.15, 0.2), _LOW: (0.05, 0.04, 0.03, 0.01)},
-        branches=(gate("gc", "share of task time in garbage collection", _HIGH),),
+        branches=(
+            gate(
+                "gc",
+                "share of task time in garbage collection",
+                _HIGH,
+                fact="{value:.1%} of the task time is garbage collection",
+            ),
+        ),
         measure=lambda app, rule: {"gc": _ratio(app)},
         describe=_describe,
         advise=_advise,

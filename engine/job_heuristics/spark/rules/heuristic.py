@@ -44,11 +44,12 @@ SparkRule = Rule[SparkHeuristic]
 SparkRules = Rules[SparkHeuristic]
 
 
-def gate(key: str, label: str, limits: str, unit: str = "", scale: float = 1.0) -> Branch:
-    """Return a branch of one rising gate over the measure ``key``."""
-    return Branch(
-        (Gate(key=key, label=label, unit=unit, value=lambda subject: subject[key], limits=limits, scale=scale),)
+def gate(key: str, label: str, limits: str, unit: str = "", scale: float = 1.0, *, fact: str) -> Branch:
+    """Return a branch of one rising gate over the measure ``key``; ``fact`` as in ``Gate``."""
+    made = Gate(
+        key=key, label=label, unit=unit, value=lambda subject: subject[key], limits=limits, scale=scale, fact=fact
     )
+    return Branch((made,))
 
 
 def tree_of(rule: SparkRule, apps: Sequence[App]) -> Tree:

@@ -80,8 +80,13 @@ HEURISTICS = (
         order=103,
         limits={_JOBS: RATES, _TASKS: RATES},
         branches=(
-            gate("jobs", "share of jobs that failed", _JOBS),
-            gate("tasks", "largest share of failed tasks in a job", _TASKS),
+            gate("jobs", "share of jobs that failed", _JOBS, fact="{value:.0%} of its jobs failed"),
+            gate(
+                "tasks",
+                "largest share of failed tasks in a job",
+                _TASKS,
+                fact="up to {value:.0%} of the tasks of a job failed",
+            ),
         ),
         measure=_measure,
         describe=_describe,

@@ -10,7 +10,7 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant.display import details_json
-from engine.job_heuristics.dr_elephant.errors import grouped, root_cause
+from engine.job_heuristics.dr_elephant.errors import cause_of, root_cause
 from engine.job_heuristics.dr_elephant.judged import (
     FAILED,
     STRIPS,
@@ -51,17 +51,20 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
     listed = list(apps.values())
     worst = np.zeros(len(listed), dtype=np.int64)
     cells: list[tuple[int, int, str, int, str]] = []
-    advice: dict[tuple[str, str], str] = {}
+    told: dict[tuple[str, str], tuple[str, str]] = {}
     for order, rule in enumerate(rules.rules):
         if not listed or TYPE in rule.excluded:
             continue
-        levels = tree_of(rule, listed).levels()
+        tree = tree_of(rule, listed)
+        readings = [(one, one.levels()) for branch in tree.branches for one in branch]
+        levels = tree.levels()
         worst = np.maximum(worst, levels)
         for at, (app, level) in enumerate(zip(listed, levels.tolist(), strict=True)):
             cells.append((at, order, rule.name, level, details_json(rule.heuristic.describe(app, rule, level))))
             if level:
                 text = rule.heuristic.advise(level, app).removesuffix(".")
-                advice[app.app_id, rule.name] = f"{text[:1].lower()}{text[1:]}"
+                facts = ", ".join(reading.fact(at) for reading, alone in readings if alone[at] == level)
+                told[app.app_id, rule.name] = facts, f"{text[:1].lower()}{text[1:]}"
     cells.sort(key=lambda cell: cell[:2])
     names = [app.app_id for app in listed]
     heuristics = VERDICTS.frame(
@@ -75,7 +78,7 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
     )
     shown = _jobs(listed, [SEVERITIES[level] for level in worst.tolist()], rules)
     strips = pl.DataFrame({"job_id": names, "strip": strips_of(names, heuristics, rules.names)}, STRIPS)
-    return Judged(shown, heuristics, strips, findings_of(shown, heuristics, advice))
+    return Judged(shown, heuristics, strips, findings_of(shown, heuristics, told))
 
 
 def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataFrame:
@@ -117,8 +120,12 @@ def why_failed(app: App) -> str:
     told = root_cause(failed[0]) if failed else ""
     if told.rstrip(".") not in ("", "Job aborted") and not told.endswith("(most recent call last):"):
         return told
-    errors = app.tasks.filter(~pl.col("reason").is_in(["Success", "TaskKilled", "Resubmitted"]))["error"].drop_nulls()
-    return next((cause for cause, *_ in grouped(errors.value_counts(sort=True).iter_rows(), 1)), told)
+    return cause_of(failed_tasks(app)["error"]) or told
+
+
+def failed_tasks(app: App) -> pl.DataFrame:
+    """Return the attempts of tasks that ended with an error."""
+    return app.tasks.filter(~pl.col("reason").is_in(["Success", "TaskKilled", "Resubmitted"]))
 
 
 def _fitting(value: int) -> int:

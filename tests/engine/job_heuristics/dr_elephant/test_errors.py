@@ -53,6 +53,12 @@ GROUP = (
         (GROUP, "ValueError: no price"),
         ("User class threw exception: a.b.Missing: no path\n\tat a.b", "a.b.Missing: no path"),
         ("FetchFailed(BlockManagerId(3, n4, 7337, None), message=\na.Fetch: reset\n\tat a.b", "a.Fetch: reset"),
+        (
+            "Application application_1_2 failed 2 times due to AM Container for a exited with  exitCode: -104\n"
+            "Failing this attempt.Diagnostics: [2025-10-20 22:40:20.12]Container [pid=4] is beyond memory limits.\nDump",
+            "Container [pid=4] is beyond memory limits.",
+        ),
+        ("AttemptID:attempt_1_2_m_3_0 Timed out after 600 secs", "Timed out after 600 secs"),
         ("Traceback (most recent call last):", "Traceback (most recent call last):"),
         ("", ""),
     ),
@@ -63,7 +69,8 @@ def test_the_cause_stands_in_the_text_as_it_was_written_and_as_it_was_cleaned(te
 
 
 def test_errors_are_grouped_by_cause_whatever_numbers_it_names() -> None:
-    assert grouped([("KeyError: 17", 2), ("a.E: x", 3), ("KeyError: 4", 2)]) == (
-        ("KeyError: 17", 4, "KeyError: 17"),
-        ("a.E: x", 3, "a.E: x"),
+    longer = 'Traceback (most recent call last):\n  File "a.py"\nKeyError: 4'
+    assert grouped([("KeyError: 17", 2, "b"), ("a.E: x", 3, "c"), (longer, 2, "d"), ("a.E: x", 0, "e")]) == (
+        ("KeyError: 17", 4, "b", longer),
+        ("a.E: x", 3, "c", "a.E: x"),
     )

@@ -19,7 +19,7 @@ from engine.job_heuristics.spark.model.assembly import current_apps
 from engine.job_heuristics.spark.rules.heuristics import HEURISTICS
 from engine.job_heuristics.spark.rules.verdict_tables import judge_apps
 from tests.contract.samples import opened
-from tests.engine.job_heuristics.helper import inputs_below
+from tests.engine.job_heuristics.helper import badly_told, inputs_below
 from tests.reference import reference
 
 PARTS = ("synthetic", "spark", "real")
@@ -166,6 +166,7 @@ def test_verdicts_metrics_and_texts_are_dr_elephants(part: str) -> None:
     context = Context(0)
     apps = current_apps(inputs_below(reference("spark-jobs") / part / "logs"), context)
     judged = judge_apps(apps, default_rules(HEURISTICS), context)
+    assert badly_told(judged.findings) == []
     jobs = {row["job_id"]: row for row in judged.jobs.iter_rows(named=True)}
     verdicts = {(row["job_id"], row["heuristic"]): row for row in judged.heuristics.iter_rows(named=True)}
     for app_id, row in expected(part).items():

@@ -15,7 +15,7 @@ from engine.job_heuristics.dr_elephant.heuristic import Rules, default_rules, re
 from engine.job_heuristics.tez.judging import judge_apps
 from engine.job_heuristics.tez.model import current_apps
 from engine.job_heuristics.tez.rules import HEURISTICS, TezHeuristic
-from tests.engine.job_heuristics.helper import inputs_below
+from tests.engine.job_heuristics.helper import badly_told, inputs_below
 from tests.reference import reference
 
 FORMS = ("rest", "real/rest", "ui-zip", "import-tool-zip", "written/simple-history", "written/entity-logs",
@@ -34,6 +34,7 @@ def compare(folder: Path, rows: dict[str, dict[str, Any]], rules: Rules[TezHeuri
     """Compare all applications below a folder; ``yarn``: YARN's answers, which give name and run time, are there."""
     context = Context(0)
     judged = judge_apps(current_apps(inputs_below(folder), context), rules, context)
+    assert badly_told(judged.findings) == []
     compared = 0
     for job in judged.jobs.iter_rows(named=True):
         row = rows.get(job["job_id"], {"upstream": "unknown", "tag": ""})

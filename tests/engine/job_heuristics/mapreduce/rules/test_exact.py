@@ -14,12 +14,14 @@ from engine.core.parameters import Attachment
 from engine.core.view import Context, Result
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from tests.engine.job_heuristics.helper import inputs_below, inputs_of, read_bytes
+from tests.engine.job_heuristics.helper import badly_told, inputs_below, inputs_of, read_bytes
 from tests.reference import reference
 
 
 def compute(*roots: Path, **parameters: Any) -> Result:
-    return VIEW.compute(inputs_below(*roots), JobParameters(**parameters), Context(0))
+    result = VIEW.compute(inputs_below(*roots), JobParameters(**parameters), Context(0))
+    assert badly_told(result.findings) == []
+    return result
 
 
 @cache
