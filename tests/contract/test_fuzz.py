@@ -53,6 +53,26 @@ FAILED_ONCE = (
     ("query-profile", "pg-stat-kcache", "kcache-1760000000.csv",
      "captured_at,queryid,top,userid,dbid,exec_user_time,exec_system_time\n"
      "2026-01-05 10:00:00+00,42,t,\x01,5,1.5,0.5\n"),
+    ("job-heuristics", "tez-history", "history.txt.appattempt_1760000000000_0001_000001",
+     '{"entityType": "TEZ_DAG_ID", "entityId": "dag_1760000000000_0001_1", "otherInfo": {"startTime": -Infinity}}\n'),
+    ("job-heuristics", "spark-event-log", "application_1760000000000_0001",
+     '{"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart", "executionId": 1, "time": 5,'
+     ' "sparkPlanInfo": {"nodeName": "\\ud800"}}\n'),
+    ("query-profile", "postgresql-log", "postgresql.log",
+     f"2026-01-05 10:00:01 UTC [7] app@shop LOG:  duration: {'9' * 400}.0 ms  statement: SELECT 1\n"),
+    ("query-profile", "slow-log-table", "slow_log.tsv",
+     "start_time\tquery_time\tsql_text\n2026-01-05 10:00:00\t00:00:01\tSELECT 1\n"),
+    ("broker-load", "cluster-listing", "listing.txt", "\x00b1:9092 (id: 1 rack: \x1b[2J) -> (\n"),
+    ("run-comparison", "criterion", "a/new/sample.json", f'{{"times": [{"9" * 400}], "iters": [1]}}'),
+    ("run-comparison", "asv", "results/m/0a-env.json", '{"result_columns": ["result", "params"], "results": {"a": [[1], 5]}}'),
+    ("run-comparison", "github-action-history", "data.js",
+     'window.BENCHMARK_DATA = {"entries": {"a": [{"commit": {"id": "\\ud800\\u001b"}, "date": 1760000000000,'
+     ' "benches": [{"name": "b", "value": 1, "unit": "s"}]}]}}'),
+    ("run-comparison", "vegeta", "vegeta.json", f'{{"requests": 1, "success": {"9" * 400}}}'),
+    ("run-comparison", "ghz", "ghz.json", '{"statusCodeDistribution": {"OK": 5}, "latencyDistribution": true}'),
+    ("run-comparison", "k6-json", "results.json",
+     f'{{"metric": "a", "type": "Point", "data": {{"value": {"9" * 400}}}}}\n'
+     f'{{"metric": "a", "type": "Point", "data": {{"x": {"[" * 3000}{"]" * 3000}}}}}\n'),
 )  # fmt: skip
 """Inputs that a reader once failed on."""
 

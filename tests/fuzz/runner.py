@@ -80,7 +80,7 @@ def tried(view: str, kind: str, samples: Sequence[Sample], seed: str, indexes: r
     while begin < indexes.stop:
         at, (mine, theirs) = spawn.Value("q", begin), spawn.Pipe(duplex=False)
         arguments = (view, kind, samples, seed, range(begin, indexes.stop, indexes.step), at, theirs)
-        process = spawn.Process(target=work, args=arguments, daemon=True)
+        process = spawn.Process(target=work, args=arguments)
         process.start()
         theirs.close()
         for message in _messages(mine):

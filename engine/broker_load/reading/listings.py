@@ -88,7 +88,9 @@ def _of_lines(
         if said["id"] or said["kcat"]:
             rack = "" if said["rack"] == "null" else said["rack"]
             host = said["version"] or said["host"]
-            _append(brokers, (int(said["id"] or said["kcat"]), host, rack, said["fenced"] != "true", None))
+            _append(
+                brokers, (int(said["id"] or said["kcat"]), clean(host), clean(rack), said["fenced"] != "true", None)
+            )
         elif said["moved"]:
             every, to, off = (_ids(said[name]) if said["all"] else None for name in ("all", "to", "from"))
             _append(moving, (time_ms, said["moved"], int(said["at"]), every, to, off))

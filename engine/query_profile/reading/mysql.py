@@ -294,7 +294,7 @@ class SlowTable(Document):
                 continue
             end_ms = None if begin is None else begin + round(seconds * 1000)
             owner = (
-                _user(f"# User@Host: {row['user_host']}") or "",
+                _user(f"# User@Host: {row.get('user_host', '')}") or "",
                 "" if row.get("db") == "NULL" else row.get("db", ""),
             )
             statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock)

@@ -17,7 +17,6 @@ from engine.core.reading import Log, Reading, Source, decode
 from engine.core.tables import Table
 from engine.formats import json_text
 from engine.formats.timestamps import instant_ms
-from engine.query_profile.reading.collected_rows import finite
 from engine.query_profile.reading.mysql import LONGEST, MOST_LINES
 from engine.query_profile.reading.statements import CARRIERS, Statements
 from engine.query_profile.tables import INTERVALS_IN
@@ -166,7 +165,7 @@ class _PostgresLog(Log):
                 rows.problem("other-language", reason, line)
             return
         ms, what, sql = found.groups()
-        seconds = finite(ms) / 1000
+        seconds = float(ms) / 1000
         if not seconds < LONGEST:
             rows.problem("bad-number", f"a duration of {ms[:40]} ms; the record is left out", line)
             return

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import PurePosixPath
 from typing import Any
 
-from engine.core.reading import Document, FileKind, Reading, Source, from_first_character
+from engine.core.reading import Document, FileKind, Reading, Source, clean, from_first_character
 from engine.core.tables import Table
 from engine.formats.delimited import records
 from engine.run_comparison.reading.frames import JsonReport, Line, TextReport, at, each
@@ -152,8 +152,9 @@ def _criterion(out: Collected, document: Any) -> None:
         out.add(base._replace(bucket=bucket), at(report, f"{bucket}.point_estimate"))
         return
     for time, count in zip(as_list(report["times"], "times"), as_list(report.get("iters"), "iters"), strict=False):
-        if isinstance(time, (int, float)) and isinstance(count, (int, float)) and count > 0:
-            out.add(base._replace(bucket="sample"), time / count)
+        took, number = float_or_none(time), float_or_none(count)
+        if took is not None and number is not None and number > 0:
+            out.add(base._replace(bucket="sample"), took / number)
         else:
             out.problem("bad-value", f"{base.verb}: a time or count is no number above 0")
 
@@ -205,7 +206,7 @@ def _asv(out: Collected, document: Any) -> None:
         fields = dict(zip(map(as_text, columns), row, strict=False)) if isinstance(row, list) else {"result": row}
         values, params = fields.get("result"), fields.get("params") or []
         quantity, unit = _ASV.get(name.rpartition(".")[2].partition("_")[0], ("", ""))
-        every = product(*params) if all(isinstance(each, list) for each in params) else ()
+        every = product(*params) if isinstance(params, list) and all(isinstance(each, list) for each in params) else ()
         for value, chosen in zip(values if isinstance(values, list) else (), every, strict=False):
             label = f"({', '.join(map(as_text, chosen))})" if chosen else ""
             if isinstance(value, (int, float)) and value == value:  # null and NaN: it failed or was skipped
@@ -268,7 +269,7 @@ def _history(out: Collected, document: Any) -> None:
 
 
 def _commit(out: Collected, suite: str, entry: Any) -> None:
-    moment, run = epoch_ms(at(entry, "date"), 1.0), as_text(at(entry, "commit.id"))
+    moment, run = epoch_ms(at(entry, "date"), 1.0), clean(as_text(at(entry, "commit.id")))
     if moment is None or not run:
         raise BadShape(f"{suite}: an entry has no commit or date")
     for bench in as_list(at(entry, "benches"), "benches"):

@@ -15,6 +15,7 @@ from defusedxml.ElementTree import iterparse
 
 from engine.core.reading import HEAD, Document, FileKind, Reading, Source, whole_lines
 from engine.core.tables import Table
+from engine.formats import json_text
 from engine.formats.delimited import header_fields, records
 from engine.run_comparison.reading.frames import (
     PERCENTILES,
@@ -31,6 +32,7 @@ from engine.run_comparison.reading.frames import (
 from engine.run_comparison.reading.series import (
     Collected,
     Series,
+    as_list,
     as_object,
     as_text,
     float_or_none,
@@ -69,14 +71,16 @@ _JMETER = (
 def _sum(counts: Any, keep: Callable[[str], bool] = lambda key: True) -> float:
     """Return the sum of the counts in an object whose keys are to be kept."""
     counts = counts if isinstance(counts, dict) else {}
-    return sum(value for key, value in counts.items() if keep(key) and isinstance(value, (int, float)))
+    return sum(
+        value for key, value in counts.items() if keep(key) and isinstance(value, (int, float)) and abs(value) < 2**63
+    )
 
 
 def _vegeta(out: Collected, document: Any) -> None:
     report, base = as_object(document, "the document"), Series("vegeta", "", "request")
     out.report_ms = time_ms(report.get("earliest"))
-    share, asked = report.get("success"), report.get("requests", 1)
-    if asked and (not isinstance(share, (int, float)) or take_success(out, base, share, 1)):
+    share, asked = float_or_none(report.get("success")), report.get("requests", 1)
+    if asked and (share is None or take_success(out, base, share, 1)):
         take_all(out, base, report, (each for each in _VEGETA if at(report, each.path)))  # 0: it was not ended
 
 
@@ -102,7 +106,7 @@ def _ghz(out: Collected, document: Any) -> None:
     if not take_success(out, base, _sum(codes, lambda key: key == "OK"), _sum(codes)):
         return
     take_all(out, base, report, _GHZ)
-    for part in report.get("latencyDistribution") or ():
+    for part in as_list(report.get("latencyDistribution") or [], "latencyDistribution"):
         bucket = PERCENTILES.get(f"{float_or_none(at(part, 'percentage')) or 0:g}")
         if bucket is not None:
             out.add(base._replace(resource="latency", bucket=bucket, unit="ns"), at(part, "latency"))
@@ -375,17 +379,17 @@ class K6Stream(Document):
                 continue
             try:
                 point = decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except json_text.ERRORS:
                 out.problem("bad-record", "no point of k6", line=number)
                 continue
             if point.type == "Metric":
                 metrics.types[point.metric] = (as_text(point.data.get("type")), as_text(point.data.get("contains")))
             elif point.type == "Point":
-                value = point.data.get("value")
-                if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    metrics.add(point.metric, float(value))
+                value = float_or_none(point.data.get("value"))
+                if value is not None:
+                    metrics.add(point.metric, value)
                 else:
-                    out.problem("bad-value", f"{point.metric}: {value!r:.40} is no number", line=number)
+                    out.problem("bad-value", f"{point.metric}: its value is no finite number", line=number)
         metrics.finish(out)
         return out.reading(len(data))
 

@@ -76,14 +76,14 @@ def _field(given: Any, kind: Any, name: str, problem: Callable[[str, str], None]
     if isinstance(given, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
         made = convert(given, inner, problem)
         return msgspec.UNSET if made is None else made
-    if inner is msgspec.Raw:
-        return msgspec.Raw(msgspec.json.encode(given))
     if isinstance(given, list) and get_args(inner) and isinstance(get_args(inner)[0], type):
         item = get_args(inner)[0]
         if issubclass(item, msgspec.Struct):
             made_items = [convert(each, item, problem) for each in given if isinstance(each, dict)]
             return [each for each in made_items if each is not None]
     try:
+        if inner is msgspec.Raw:
+            return msgspec.Raw(msgspec.json.encode(given))
         if not isinstance(given, float) or math.isfinite(given):
             return msgspec.convert(given, kind)
     except json_text.ERRORS:

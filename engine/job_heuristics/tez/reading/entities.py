@@ -45,7 +45,7 @@ def whole(value: Any) -> int | None:
     if value is None or (type(value) is int and _LOW <= value <= _HIGH):
         return value
     if isinstance(value, float):
-        return max(-(2**63), min(int(value), 2**63 - 1)) if value == value else 0
+        return int(max(-(2**63), min(value, 2**63 - 1))) if value == value else 0
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return value if -(2**63) <= value < 2**63 else ((value + 2**63) & _MASK) - 2**63
