@@ -165,7 +165,7 @@ PREDICTIONS = Table(
     "Actual against predicted, interval by interval.",
     (
         Column("row", pl.Int64, "Data row, 1-based.", kind="count", priority=0),
-        _us("actual", "Measured.", priority=0),
+        _us("actual", "CPU as measured.", priority=0),
         _us("predicted", "Predicted by the chosen method.", priority=0),
     ),
     key=("row",),
@@ -180,7 +180,7 @@ INTERVALS = Table(
         Column("row", pl.Int64, "Interval, 1-based.", kind="count", priority=0),
         Column("start_ms", pl.Int64, "Begin; null where not known.", "ms", "time_ms"),
         Column("end_ms", pl.Int64, "End; null where not known.", "ms", "time_ms", priority=0),
-        Column("seconds", pl.Float64, "Length.", "s", "s"),
+        Column("seconds", pl.Float64, "Length of the interval.", "s", "s"),
         Column(
             "window",
             pl.String,
@@ -201,7 +201,7 @@ METHODS_SIDE_BY_SIDE = Table(
     "methods",
     "The methods side by side.",
     (
-        Column("method", pl.String, "Method.", priority=0),
+        Column("method", pl.String, "How the CPU is divided among the classes.", priority=0),
         Column("mape", pl.Float64, "Mean relative error on the intervals it was fitted on.", "", "ratio", priority=0),
         _us("attributed", "CPU given to classes."),
         _us("background", "CPU given to no class: used at all times."),
@@ -224,7 +224,7 @@ COMPARISON = Table(
     "comparison",
     "Two windows side by side, per second where times are known.",
     (
-        Column("class", pl.String, "Class.", priority=0),
+        Column("class", pl.String, "The query without its values.", priority=0),
         _us("x_before", "Elapsed time per second (or interval) in the window compared with."),
         _us("x_now", "Elapsed time per second (or interval) in the window."),
         Column("x_factor", pl.Float64, "Now / before.", kind="number"),
@@ -247,7 +247,7 @@ WHAT_IF = Table(
     "what_if",
     "What if the class were faster or gone.",
     (
-        Column("class", pl.String, "Class.", priority=0),
+        Column("class", pl.String, "The query without its values.", priority=0),
         Column("faster", pl.Float64, "How many times faster; null when dropped.", kind="number"),
         _us("saved", "CPU saved in the window.", priority=0),
         _us("saved_low", "Lower end of its interval."),
@@ -265,9 +265,9 @@ SOURCES = Table(
     "Sources found; the first that fits is used.",
     (
         Column("source", pl.String, "Name to choose it by (-o source=).", priority=0),
-        Column("kind", pl.String, "Format."),
-        Column("classes", pl.Int64, "Classes.", kind="count"),
-        Column("intervals", pl.Int64, "Intervals.", kind="count"),
+        Column("kind", pl.String, "Format of the files."),
+        Column("classes", pl.Int64, "Number of query classes.", kind="count"),
+        Column("intervals", pl.Int64, "Number of intervals.", kind="count"),
         Column("usable", pl.Int64, "Intervals that fits can use.", kind="count"),
         Column("resource", pl.String, "What is attributed and where it comes from."),
         Column("chosen", pl.Boolean, "Shown now.", kind="flag"),

@@ -104,7 +104,7 @@ LOADS = Table("loads", "A plain table of loads", (
     Column("tenant_hash", pl.UInt64, "XXH64 of the ID as written, where it differs from the text shown"),
     Column("dataset", pl.Categorical(), "Dataset (service name)", kind="id"),
     Column("dataset_hash", pl.UInt64, "XXH64 of the name as written, where it differs from the text shown"),
-    Column("bytes_per_s", pl.Float64, "Load", kind="bytes_per_s"),
+    Column("bytes_per_s", pl.Float64, "Load that is written with the key", kind="bytes_per_s"),
     Column("fingerprint", pl.UInt64, "Series fingerprint; null spreads the load over the dataset's shards"),
 ))  # fmt: skip
 
@@ -219,7 +219,7 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
     Column("candidates", pl.List(pl.String), "Distinct ACTIVE instances in walk order, at most 6", kind="text",
            priority=1),
     _id("stored_by", "Instance that takes it in the scenario; null if it is rejected", title="stored by"),
-    _rate("bytes_per_s", "Load", title="load", priority=1),
+    _rate("bytes_per_s", "Load that is written with the key", title="load", priority=1),
     _text("limits_from", "rule, override, default or what-if", title="limits", priority=4),
     _count("shard_before", "Shard ID before the scenario", priority=5, hidden=True),
     _id("instance_before", "Owner before the scenario", priority=5, hidden=True),
@@ -245,7 +245,7 @@ TOTALS = (
     _rate("rejected_bytes", "Load no instance takes", title="rejected", priority=0),
     _rate("rerouted_bytes", "Load that goes to another instance because its own failed", title="rerouted", priority=1),
     _rate("moved_bytes", "Sum over datasets and nodes of the decrease", title="moved", priority=1),
-    _rate("needless_moved_bytes", "Moved although its node is alive", title="needless", priority=2),
+    _rate("needless_moved_bytes", "Moved although the node that had it is up", title="moved anyway", priority=2),
     _count("shards_with_changed_owner", "Shard IDs with another owner", title="shards changed", priority=3),
     _count("datasets_with_changed_shard_set", "Datasets whose shards differ", title="sets changed", priority=4),
     _count("datasets_touched", "Datasets with a part on a failed node", title="datasets", priority=2),
@@ -254,7 +254,7 @@ TOTALS = (
     _ratio("max_over_mean", "Largest load over mean load of the nodes that take data", title="max/mean", priority=0),
     _ratio("coefficient_of_variation", "Standard deviation over mean of those loads", title="cv", priority=3),
     _id("worst_instance", "Node with the largest load", title="hottest", priority=0),
-    _rate("worst_load", "Its load", title="its load", priority=0),
+    _rate("worst_load", "Load of the hottest node", title="its load", priority=0),
     _count("nodes_over_capacity", "Nodes above their capacity; null without one", title="over", priority=1),
     _ratio("write_lost_share", "Share of all keys that cannot be written; of rings with replicas", title="keys lost",
            priority=0),
@@ -312,11 +312,11 @@ STRATEGY = Table(
     )  # fmt: skip
 
 EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and the fate of each candidate", (
-    _count("step", "Order", width=4, priority=0),
+    _count("step", "Order of the steps", width=4, priority=0),
     _text("what", "Kind of step", width=9, priority=0),
     _text("name", "What it is about", width=18, priority=0),
     _text("value", "Its value", width=18, priority=0),
-    _text("note", "Why", priority=1),
+    _text("note", "Why it is so", priority=1),
 ), key=("step",), order=("step",), title="Explain",
     )  # fmt: skip
 
@@ -360,7 +360,7 @@ PARTITIONS = Table("partitions", "Partitions, their owners, and who answers quer
     )  # fmt: skip
 
 RESTART = Table("restart", "A rolling restart step by step: the worst node, or zone, of each step", (
-    _count("step", "Order", width=4, priority=0),
+    _count("step", "Order of the steps", width=4, priority=0),
     _text("unit", "What restarts at a time: one node, or a whole zone", width=6, priority=0),
     _text("state", "LEAVING, gone or JOINING", width=8, priority=0),
     _id("worst", "The node or zone that costs most", priority=0),
@@ -375,7 +375,7 @@ RESTART = Table("restart", "A rolling restart step by step: the worst node, or z
    )  # fmt: skip
 
 SIZES = Table("sizes", "The explained tenant at other shard sizes", (
-    _count("shard_size", "Shard size", priority=0),
+    _count("shard_size", "Nodes or partitions that each tenant is spread over", priority=0),
     _count("members", "Instances of the shard", priority=0),
     _ratio("pair_lost_share", "Share of its keys that the worst pair of failing nodes loses", title="worst pair", priority=0),
     Column("worst_pair", pl.List(pl.String), "That pair", kind="text", priority=1),

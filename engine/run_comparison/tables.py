@@ -152,7 +152,12 @@ RUNS = Table(
             "influence", pl.Float64, "change of the matched share when this run is left out", kind="number", priority=2
         ),
         Column(
-            "badness", pl.Float64, "median robust deviation of its metrics from its side", kind="number", priority=2
+            "badness",
+            pl.Float64,
+            "how far its metrics lie from those of its side: the median, in robust standard deviations",
+            kind="number",
+            title="off by",
+            priority=2,
         ),
         Column("outliers", pl.Float64, "share of its metrics beyond 3.5 robust deviations", kind="number", priority=3),
         Column("bad", pl.Boolean, "one bad run: it stands out in most metrics", kind="flag", priority=2),

@@ -97,6 +97,15 @@ def test_parameters_are_documented() -> None:
             assert len(found.sentence) > 10, (name, found.key)
 
 
+def test_columns_are_explained() -> None:
+    """The help shows the meaning of each column: a few words that say more than its title."""
+    for name in FED:
+        for table in view(name).tables:
+            for column in table.columns:
+                assert len(column.meaning.split()) > 1, (name, table.name, column.name)
+                assert column.meaning.lower().rstrip(".") != column.header.lower(), (name, table.name, column.name)
+
+
 _DIRTY = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -75,7 +75,7 @@ def test_brokers_show_bars_states_trend_and_residuals(cluster: Path, tmp_path: P
         assert topics == s.app.pane.result.tables["topics"]["topic"].to_list()[:3] and topics[0] in text
         assert s.app.pane.result.summary["worst_single_failure"].split(":")[0] in text
         if size == (200, 50):
-            for word in ("kafka-1.example.net", "rack-a", "ALIVE", "residual", "CPU modelled"):
+            for word in ("kafka-1.example.net", "rack-a", "ALIVE", "off by", "CPU modelled"):
                 assert word in text, (word, text)
             assert any(f"{row['residual_cpu_pct']:+.1f}" in text for row in rows)
         compare(f"broker-load-{size[0]}x{size[1]}", text, update)

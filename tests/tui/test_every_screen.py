@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from rich.cells import cell_len
 
@@ -19,6 +20,7 @@ from tests.contract.test_screen_agrees import DERIVED
 from tests.tui.fakes import Stage, opened, play, screen_lines, still, unseen
 from tests.tui.process.test_type_ahead import NAMES, burst
 from tests.tui.shadow import Shadow
+from tui.screens.words import explained, labels_on
 
 SIZES = ((80, 24), (160, 45), (200, 50))
 SHARED = {"first screen": "", "help": "?", "zoomed": "z", "opened": "\r"}
@@ -98,6 +100,27 @@ def fits(s: Stage, what: str) -> None:
     assert s.app.pane.error == "" and "Traceback" not in "\n".join(shown), what
 
 
+OTHERS = ("Avg ", "Max ", "Min ", "Average ", "Requested ", "Number of ", "and ")
+"""How labels begin that Dr. Elephant gives its own numbers, and lines that count what is not listed."""
+
+
+def explains(s: Stage, what: str) -> None:
+    """The help has a sentence for each word before a value, unless it is a name that the tables hold."""
+    pane = s.app.pane
+    frames = pane.result.tables.values()
+    data = {
+        text
+        for frame in frames
+        for column in frame.select(pl.col(pl.String)).iter_columns()
+        for text in column.unique()
+    }
+    data |= {pane.result.summary.get(f"{side}_name") for side in ("left", "right")}
+    data |= {label for label in labels_on(pane) if label.startswith(OTHERS)}
+    assert not [
+        label for label in labels_on(pane) if label not in data and not explained(label, [label], pane.view.tables)
+    ], what
+
+
 def test_there_are_enough() -> None:
     assert sum(len(scenarios(name)) for name in FED) * len(SIZES) >= 100
 
@@ -115,9 +138,11 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                 DERIVED.get(name, lambda result: None)(s.app.pane.result)  # the headline is what the tables hold
                 with unseen():
                     fits(s, f"{what} at 80x24")
+                    explains(s, what)
                     for size in SIZES[1:]:
                         await s.resize(*size)
                         fits(s, f"{what} at {size[0]}x{size[1]}")
+                    explains(s, what)
                     await back(s)
                     await s.resize(*SIZES[0])
                     await quiet(s)

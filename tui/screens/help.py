@@ -1,9 +1,7 @@
-"""The help: the keys of the screen by scope, a glossary of the columns that are on it, and its signs."""
+"""The help: the keys of the screen by scope, a glossary of its columns and words, and its signs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -12,6 +10,7 @@ from textual.widget import Widget
 from tui import actions
 from tui.host import host_of
 from tui.screens.box import Box
+from tui.screens.words import explained, labels_on
 from tui.textual_internals import text_of
 from tui.views.shared.tab import Tab
 from tui.widgets.drawing.canvas import ScrollCanvas
@@ -29,7 +28,8 @@ class HelpText(ScrollCanvas, can_focus=True):
         self._tables = [table for table in (shown.query(LiveTable) if shown is not None else ()) if on_screen(table)]
         result = shown.result if isinstance(shown, Tab) else None
         self._sentences = [text for text in (result.answer, *result.notes) if text] if result is not None else []
-        self._seen = text_of(shown.screen) if shown is not None else ""
+        specs = shown.view.tables if isinstance(shown, Tab) and shown.view is not None else ()
+        self._words = explained(text_of(shown.screen), labels_on(shown), specs) if shown is not None else {}
 
     def content(self, width: int) -> list[Line]:
         """Return the lines: keys, columns and signs of the shown tab, then keys of tables, of every tab, of all."""
@@ -52,9 +52,8 @@ class HelpText(ScrollCanvas, can_focus=True):
             out = self._glossary(width) + out
         out = [*self._notes(width), *out]
         out.append([("Words", "key")])
-        for term, text in TERMS.items():
-            if re.search(rf"(?<!\w){re.escape(term)}(?!\w)", self._seen, re.IGNORECASE):
-                out += _entry(term, text, width)
+        for term, text in self._words.items():
+            out += _entry(term, text, width)
         out.append([("", "")])
         out.append([("Signs", "key")])
         for level, mark in self.glyphs.severity.items():
@@ -101,52 +100,6 @@ def _entry(name: str, text: str, width: int) -> list[Line]:
     first = "" if own else name
     return [*own, *([(fit("" if n else first, left - 1) + " ", "title"), (part, "")] for n, part in enumerate(parts))]
 
-
-TERMS: Mapping[str, str] = {
-    "alive": "How many brokers or nodes answer, of those that belong to the cluster.",
-    "attributed": "Share of the measured CPU that the estimate gives to some query class; the rest is unattributed.",
-    "attr.": "Short for attributed: share of the measured CPU that is given to some query class.",
-    "avoidable": "Memory over time that was idle, too large or lost, so that other settings would save it.",
-    "bucket": "Which quantile of a measurement: p50 is the median, p99 what 99 of 100 stay below.",
-    "cap est.": "The broker's capacity is a default or an assumption: no file gives it.",
-    "change point": "A run from which on a metric stays at another level.",
-    "Cliff's delta": "How often a value of one side is above one of the other: 1 always, 0 as often as not, -1 never.",
-    "coverage": "Share of the partitions whose load is known.",
-    "cv": "Standard deviation over mean: 0 if the load is even.",
-    "equivalent": "The difference is so small, with certainty, that the threshold allows it.",
-    "executor": "A process of a Spark application that runs its tasks.",
-    "flags": "What is special about a row, in a word; empty if nothing is.",
-    "follower": "A replica that copies from its leader.",
-    "GB·h": "Gigabytes of memory held, times the hours for which they were.",
-    "geometric mean": "The usual factor by which metrics changed.",
-    "goals": "Rules of Cruise Control for a balanced cluster; those that must hold are hard.",
-    "headroom": "What is left until the tightest resource reaches its limit; below 0 it is over.",
-    "hottest": "The node with the largest load.",
-    "ISR": "In-sync replicas: those that have all messages. Below min ISR producers with acks=all are refused.",
-    "leaders": "Partitions whose reads and writes this broker serves.",
-    "medians": "The middle value of each side.",
-    "needless": "Moved although the old place would have served.",
-    "observed": "What metrics say, not the model.",
-    "potential out": "Outgoing traffic if the broker led every partition that it holds.",
-    "q": "Chance that a difference is found where there is none, over all metrics together.",
-    "regime": "Moment of a failure: A not noticed yet, B the node is gone, C it is back.",
-    "rejected": "Writes that nobody takes in this scenario.",
-    "rerouted": "Writes that go to another node than usual.",
-    "resid.": "Modelled minus measured CPU, in percent of a broker; near 0 the model fits.",
-    "residual": "Modelled minus measured CPU, in percent of a broker; near 0 the model fits.",
-    "right/left": "Value of the right side over that of the left, by the estimator that the panel names.",
-    "shard": "A part of the keys with one owner.",
-    "single failure": "What the loss of any one broker, node or rack would leave.",
-    "skew": "How unevenly the load is spread: 0 evenly, 1 all in one place.",
-    "spill": "Records that are written to disk because memory is short.",
-    "trend": "The last values, each row between its own least and largest one.",
-    "true cost": "Memory that containers held over their whole time, failed attempts too.",
-    "trust": "How far the checks bear the estimate out: good, fair, poor.",
-    "unattributed": "Share of the measured CPU that goes to no query class.",
-    "worst loss": "The single loss that would hurt most, on top of what is lost already.",
-    "× mean": "Load over the mean of all nodes that take data.",
-}
-"""Words on screen that are no titles of columns, a sentence each; the help explains those that are on screen."""
 
 NOTES = (
     "Filters: words must occur in some text column; cpu>50, size>=10MB, wait<5m, wasted>1GBh, submitted>07:00, state=RUNNING, "

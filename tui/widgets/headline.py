@@ -19,13 +19,13 @@ class HeadlineBar(Canvas):
     (not in a drill-down, where breadcrumbs matter more).
     """
 
-    _headline: tuple[Headline, ...] = ()
+    numbers: tuple[Headline, ...] = ()
     _crumbs: tuple[str, ...] = ()
     _rows = 1
 
     def show(self, headline: Sequence[Headline]) -> None:
         """Show these numbers instead."""
-        self._headline = tuple(headline)
+        self.numbers = tuple(headline)
         self._fit()
         self.repaint()
 
@@ -53,12 +53,12 @@ class HeadlineBar(Canvas):
         first: Line = []
         for crumb in self._crumbs:
             first.append((f"{glyphs.arrow} {cut(harmless(crumb), max(width // 2, 8), glyphs.ellipsis)} ", "title"))
-        wanted = max((i + 1 for i, number in enumerate(self._headline) if number.short), default=0)
-        lines, shown = self._spread(first, self._headline, width, 1)
+        wanted = max((i + 1 for i, number in enumerate(self.numbers) if number.short), default=0)
+        lines, shown = self._spread(first, self.numbers, width, 1)
         if shown >= wanted:
             return lines
         # from the right, only as many as it takes
-        brief = [number for number in self._headline if number.short]
+        brief = [number for number in self.numbers if number.short]
         for full in range(len(brief) - 1, -1, -1):
             lines, shown = self._spread(first, brief, width, 1, full)
             if shown == len(brief):

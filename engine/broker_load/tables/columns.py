@@ -112,13 +112,13 @@ LOAD = (
         grow=22,
     ),
     integer("leaders", "Leader replicas.", title="leads", width=6, priority=2),
-    integer("replicas", "Replicas.", title="repl", width=6, priority=8),
+    integer("replicas", "How many replicas it holds.", title="repl", width=6, priority=8),
 )
 """Load columns that several tables share."""
 
 WHO = (
     BROKER,
     text("host", "Host name.", width=16, priority=5),
-    text("rack", "Rack.", width=8, priority=6),
+    text("rack", "The rack, or availability zone, it is in.", width=8, priority=6),
     text("state", "ALIVE, DEAD, BAD_DISKS; FAILED in a simulation.", width=9, priority=3),
 )

@@ -105,7 +105,7 @@ CAPACITY = Table(
     "Capacities of capacity.json, one row per broker; -1 is the default.",
     (
         BROKER,
-        number("disk_mb", "Disk.", "MB"),
+        number("disk_mb", "Space that it takes on disk.", "MB"),
         number("cpu", "CPU capacity as given; 100 where cores are given.", "%"),
         number("cores", "Cores; null where only a CPU figure is given."),
         number("nw_in_kbs", "Network in.", "KB/s"),
@@ -117,7 +117,7 @@ CAPACITY = Table(
 LOG_DIRS = Table(
     "log_dirs",
     "Log directories of each broker and their errors.",
-    (TIME, BROKER, text("log_dir", "Directory."), text("error", "Name of the error, null if none.")),
+    (TIME, BROKER, text("log_dir", "The directory of the data."), text("error", "Name of the error, null if none.")),
 )
 SIZES = Table(
     "log_dir_sizes",
@@ -125,7 +125,7 @@ SIZES = Table(
     (
         TIME,
         BROKER,
-        text("log_dir", "Directory."),
+        text("log_dir", "The directory of the data."),
         TOPIC,
         PARTITION,
         Column("size", pl.Int64, "Bytes.", "B", "bytes"),
@@ -197,7 +197,7 @@ ANSWER_DIRS = Table(
     (
         text("answer", "Which part of which answer."),
         BROKER,
-        text("log_dir", "Directory."),
+        text("log_dir", "The directory of the data."),
         number("disk_mb", "Size of its replicas; null on a dead directory.", "MB"),
         number("disk_pct", "Share of its capacity.", "%"),
         integer("leaders", "Leader replicas in it."),
@@ -209,7 +209,7 @@ ANSWER_GOALS = Table(
     "answer_goals",
     "Goal results of optimisation answers.",
     (
-        text("goal", ""),
+        text("goal", "The goal by its name in Cruise Control."),
         text("status", "NO-ACTION, FIXED or VIOLATED."),
         number("score_before", "Balancedness before."),
         number("score_after", "Balancedness after."),

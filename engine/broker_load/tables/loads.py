@@ -38,10 +38,10 @@ BROKERS = Table(
         text("tightest", "The resource nearest to (or furthest over) its threshold.", title="of", width=6, priority=2),
         *LOAD,
         text("flags", "Warnings: broken thresholds, estimated capacity, no metrics.", width=10, priority=0, grow=30),
-        number("measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="meas.", width=6,
+        number("measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="measured", width=8,
             priority=4),
-        number(
-            "residual_cpu_pct", "Modelled minus measured CPU.", "%", "percent", title="resid.", width=6, priority=3),
+        number("residual_cpu_pct", "Modelled minus measured CPU; near 0 the model fits.", "%", "percent", title="off by",
+            width=6, priority=3),
         text("residual_reason", "Why the model differs from the measurement.", hidden=True),
         number("nw_in_cap_kbs", "Network-in capacity.", KBS, hidden=True),
         number("nw_out_cap_kbs", "Network-out capacity.", KBS, hidden=True),
@@ -65,7 +65,7 @@ REPLICAS = Table(
         integer("position", "Position in the assignment; 0 is the preferred leader.", title="pos", width=4, priority=3),
         flag("leader", "Whether it leads.", width=6, priority=0),
         number("cpu_pct_cores", "CPU, 100 is one core.", "% of a core", title="cpu", width=10, priority=0, grow=60),
-        number("disk_mb", "Disk.", "MB", title="disk MB", priority=2),
+        number("disk_mb", "Space that it takes on disk.", "MB", title="disk MB", priority=2),
         number("nw_in_kbs", "Network in.", KBS, title="in", width=8, priority=1),
         number("nw_out_kbs", "Network out.", KBS, title="out", width=8, priority=1),
         SPLIT,
@@ -97,7 +97,7 @@ PARTITIONS = Table(
         Column("replicas", IDS, "Broker ids in assignment order.", priority=2),
         Column("isr", IDS, "Broker ids in sync.", priority=2),
         number("cpu_pct_cores", "Leader CPU, 100 is one core.", "% of a core", title="cpu", width=12, priority=0, grow=60),
-        number("disk_mb", "Size.", "MB", title="disk MB"),
+        number("disk_mb", "Space that its leader takes on disk.", "MB", title="disk MB"),
         number("nw_in_kbs", "Network in of the leader.", KBS, title="in", priority=0),
         number("nw_out_kbs", "Network out of the leader.", KBS, title="out", priority=0),
         number("msg_in", "Messages in.", "1/s", title="msg in"),
@@ -146,7 +146,7 @@ WINDOWS = Table(
 HOSTS = Table(
     "hosts",
     "Sums of the brokers on each host, as Cruise Control shows them (percentages add up too).",
-    (text("host", "Host name.", priority=0), text("rack", "Rack."), *LOAD),
+    (text("host", "Host name.", priority=0), text("rack", "The rack, or availability zone, it is in."), *LOAD),
     key=("host",),
     order=("host",),
 )
@@ -154,7 +154,11 @@ HOSTS = Table(
 RACKS = Table(
     "racks",
     "Sums of the brokers in each rack; percentages are of the rack's live capacity.",
-    (text("rack", "Rack.", priority=0), integer("brokers", "Brokers.", width=7), *LOAD),
+    (
+        text("rack", "The rack, or availability zone, it is in.", priority=0),
+        integer("brokers", "How many brokers are there.", width=7),
+        *LOAD,
+    ),
     key=("rack",),
     order=("rack",),
 )
@@ -164,8 +168,8 @@ TOPICS = Table(
     "Sums over the replicas of each topic, and how unevenly its partitions share its CPU.",
     (
         TOPIC,
-        integer("partitions", "Partitions.", title="parts", width=6, priority=1),
-        integer("replicas", "Replicas.", title="repl", width=6, priority=3),
+        integer("partitions", "How many partitions it has.", title="parts", width=6, priority=1),
+        integer("replicas", "How many replicas it holds.", title="repl", width=6, priority=3),
         number("cpu_share_pct", "Share of the CPU of all topics.", "%", "percent", title="cpu %", width=10, priority=0,
             grow=30),
         number("nw_in_share_pct", "Share of the network in of all topics.", "%", "percent", title="in %", width=10,
@@ -195,7 +199,7 @@ DIRECTORIES = Table(
     "Load of each log directory (JBOD), from kafka-log-dirs and capacity.json.",
     (
         BROKER,
-        text("log_dir", "Directory.", width=16, priority=0),
+        text("log_dir", "The directory of the data.", width=16, priority=0),
         integer("replicas", "Replicas in it; null where no report lists it."),
         number("disk_mb", "Size of its replicas; null where unknown or offline.", "MB", title="disk MB", priority=0),
         number("capacity_mb",

@@ -22,7 +22,7 @@ BALANCE = Table(
     "balance",
     "Per resource: cluster load, capacity and balance limits (fractions of capacity).",
     (
-        text("resource", "Resource.", width=16, priority=0),
+        text("resource", "CPU, disk, network in or network out.", width=16, priority=0),
         number("cluster_load", "Load of the cluster.", title="load", priority=0),
         number("cluster_capacity_alive", "Capacity of the alive brokers.", title="capacity"),
         number("avg_utilization", "Load over capacity.", title="average"),
@@ -42,11 +42,14 @@ STATS = Table(
     "Cluster statistics as Cruise Control computes them; host values for CPU and network.",
     (
         text("statistic", "AVG, MAX, MIN, STD.", priority=0),
-        number("cpu", "", "% of a core"),
-        *(number(name, "", KBS) for name in ("nw_in_kbs", "nw_out_kbs")),
-        number("disk_mb", "", "MB"),
-        number("pnw_out_kbs", "", KBS),
-        *(number(name, "") for name in ("replicas", "leaders", "topic_replicas")),
+        number("cpu", "CPU of a host.", "% of a core"),
+        number("nw_in_kbs", "Bytes that a host receives.", KBS),
+        number("nw_out_kbs", "Bytes that a host sends.", KBS),
+        number("disk_mb", "Disk of a broker.", "MB"),
+        number("pnw_out_kbs", "Bytes that a host would send if it led every partition that it holds.", KBS),
+        number("replicas", "Replicas of a broker."),
+        number("leaders", "Leaders of a broker."),
+        number("topic_replicas", "Replicas of one topic on a broker."),
     ),
     key=("statistic",),
 )
@@ -86,7 +89,7 @@ COVERAGE = Table(
 SKIPPED = Table(
     "skipped",
     "Partitions without a sample and the rule that leaves them out.",
-    (TOPIC, PARTITION, BROKER, text("rule", "Rule.", width=30, priority=0)),
+    (TOPIC, PARTITION, BROKER, text("rule", "The rule of Cruise Control that left it out.", width=30, priority=0)),
     key=("topic", "partition"),
 )
 

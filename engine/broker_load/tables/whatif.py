@@ -41,7 +41,7 @@ ADD_BROKERS = Table(
     "add_brokers",
     "Bounds after adding brokers of the typical capacity, which no placement can beat.",
     (
-        text("resource", "Resource.", width=8, priority=0, grow=8),
+        text("resource", "CPU, disk, network in or network out.", width=8, priority=0, grow=8),
         number("average_before_pct", "Utilisation of the cluster now.", "%", "percent", title="average"),
         number("average_after_pct", "Utilisation of the cluster with the new brokers.", "%",
             "percent", title="then"),
@@ -75,7 +75,7 @@ FAILOVER_MIN_ISR = Table(
         PARTITION,
         Column("leader", pl.Int32, "Leader afterwards; null: leaderless.", kind="id"),
         integer("in_sync", "In-sync replicas left."),
-        integer("min_isr", "min.insync.replicas."),
+        integer("min_isr", "Fewest in-sync replicas with which the topic takes writes (min.insync.replicas)."),
         flag("before", "It was below before the failure."),
     ),
     key=("topic", "partition"),

@@ -55,7 +55,7 @@ FINDINGS = Table(
     "findings",
     "What a check would name",
     (
-        text("job_id", "job id", kind="id"),
+        text("job_id", "name of the job in the cluster", kind="id"),
         text("level", "how bad it is"),
         text("subject", "what it is about: which verdict of which job"),
         text("text", "what was found"),
@@ -74,7 +74,10 @@ def findings_frame(findings: Iterable[Finding]) -> pl.DataFrame:
 FILES = Table(
     "files",
     "One row per job and file that it was computed from",
-    (text("job_id", "job id", kind="id"), text("path", "the file, as the run that computed it could open it")),
+    (
+        text("job_id", "name of the job in the cluster", kind="id"),
+        text("path", "the file, as the run that computed it could open it"),
+    ),
     key=("job_id",),
     order=("job_id", "path"),
 )

@@ -73,7 +73,7 @@ COUNTERS: tuple[Column, ...] = (
 COUNTER_COLUMNS: tuple[str, ...] = tuple(c.name for c in COUNTERS)
 
 JOB = text("job_id", "job id from the content, null: not known", kind="id", priority=0)
-TASK = text("task_id", "task id", kind="id", priority=0)
+TASK = text("task_id", "name of the task in the cluster", kind="id", priority=0)
 ATTEMPT = text("attempt_id", "task attempt id", kind="id", priority=0)
 TYPE = text("type", "MAP, REDUCE, and in old files SETUP and CLEANUP")
 STATE = text("state", "state in Hadoop's words")
@@ -95,13 +95,13 @@ JOB_EVENTS = Table(
         text("event", "event type (AM_STARTED, JOB_SUBMITTED ... ; REST_JOB, BEGIN)"),
         text("source", "history, rest or am (answer of a running application master)"),
         time("time_ms", "when the event happened, null: unknown"),
-        time("submit_ms", "submitted"),
+        time("submit_ms", "when it was submitted"),
         time("launch_ms", "initialised by the application master"),
         time("finish_ms", "finished"),
         time("am_start_ms", "application master started"),
         text("name", "job name in full"),
-        text("user", "user"),
-        text("queue", "queue"),
+        text("user", "who submitted it"),
+        text("queue", "queue of the cluster that it was submitted to"),
         text("state", "SUCCEEDED, FAILED, KILLED, ERROR, RUNNING ..."),
         count("maps", "maps planned"),
         count("reduces", "reduces planned"),
@@ -173,7 +173,7 @@ ATTEMPT_ENDS = Table(
         time("map_finish_ms", "map phase of a map ended"),
         time("shuffle_finish_ms", "shuffle of a reduce ended"),
         time("sort_finish_ms", "merge of a reduce ended"),
-        text("host", "host"),
+        text("host", "machine that it ran on"),
         text("rack", "rack"),
         ERROR,
         text("split", "status text of the attempt: names the input split of many maps"),
@@ -203,11 +203,11 @@ JOB_MODEL = Table(
     (
         JOB,
         text("name", "job name"),
-        text("user", "user"),
-        text("queue", "queue"),
+        text("user", "who submitted it"),
+        text("queue", "queue of the cluster that it was submitted to"),
         text("job_type", "job type by Dr. Elephant's JobTypeConf.xml"),
         text("state", "SUCCEEDED, FAILED, KILLED, ERROR, RUNNING or UNKNOWN (no event names one)"),
-        time("submit_ms", "submitted"),
+        time("submit_ms", "when it was submitted"),
         time("am_start_ms", "first application master started"),
         time("launch_ms", "initialised by the application master"),
         time("finish_ms", "finished; null while running"),
@@ -285,7 +285,7 @@ ATTEMPT_MODEL = Table(
         time("map_finish_ms", "map phase of a map ended"),
         time("shuffle_finish_ms", "shuffle of a reduce ended"),
         time("sort_finish_ms", "merge of a reduce ended"),
-        text("host", "host"),
+        text("host", "machine that it ran on"),
         text("rack", "rack"),
         text("container", "container id", kind="id"),
         text("locality", "locality"),

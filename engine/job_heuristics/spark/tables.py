@@ -10,7 +10,7 @@ from engine.core.tables import Column, Kind, Table
 from engine.job_heuristics.tables import INSIGHTS, SEQ, count, flag, fraction, percent, text, time, whole
 
 LOG = text("log", "the log inside an archive, null: the file itself")
-STAGE = count("stage_id", "stage")
+STAGE = count("stage_id", "number of the stage")
 ATTEMPT = count("stage_attempt", "attempt of the stage")
 EXECUTOR = text("executor", "executor id; driver: the driver itself")
 
@@ -28,7 +28,7 @@ SPARK_EVENTS = Table(
         text("app_id", "application id", kind="id"),
         text("attempt", "attempt of the application, null: the only one"),
         text("name", "its name; of an unknown event its name; of a broken line the reason; PROFILE: its resources"),
-        text("user", "user"),
+        text("user", "who submitted it"),
         text("version", "version of Spark"),
         whole("number", "END: exit code; UNKNOWN: how many; PROFILE: its id"),
         whole("cpus", "PROFILE: cores of a task"),
@@ -38,7 +38,7 @@ SPARK_EVENTS = Table(
 SPARK_CONF = Table(
     "spark_conf",
     "One row per Spark property of an environment update, or of a saved answer",
-    (SEQ, LOG, text("key", "property"), text("value", "value; null: not a text in the log")),
+    (SEQ, LOG, text("key", "property that was changed"), text("value", "value; null: not a text in the log")),
 )
 
 SPARK_JOBS = Table(
@@ -68,10 +68,10 @@ SPARK_STAGES = Table(
         count("job", "LISTED: the Spark job that lists it"),
         STAGE,
         ATTEMPT,
-        text("name", "name"),
+        text("name", "name in the program"),
         count("tasks", "number of tasks"),
         text("parents", "stages it depends on, separated by commas"),
-        time("submit_ms", "submitted"),
+        time("submit_ms", "when it was submitted"),
         time("complete_ms", "completed"),
         text("failure", "why it failed, null: it did not"),
         text("cached", "RDDs of it that are to be stored, separated by commas"),
@@ -89,8 +89,8 @@ SPARK_EXECUTORS = Table(
         text("event", "ADDED, REMOVED, MANAGER (block manager added) or EXCLUDED"),
         time("time_ms", "when"),
         EXECUTOR,
-        text("host", "host"),
-        count("cores", "cores"),
+        text("host", "machine that it ran on"),
+        count("cores", "CPU cores that it has"),
         count("profile", "resource profile"),
         whole("memory", "memory for storage", kind="bytes"),
         text("reason", "why it was removed or excluded"),
@@ -103,9 +103,9 @@ TASK_COLUMNS: tuple[Column, ...] = (
     count("task_id", "task attempt, unique in its application"),
     count("index", "place of the task in its stage"),
     count("attempt", "attempt of the task"),
-    time("launch_ms", "launched"),
+    time("launch_ms", "when it was launched"),
     EXECUTOR,
-    text("host", "host"),
+    text("host", "machine that it ran on"),
     text("locality", "PROCESS_LOCAL, NODE_LOCAL, RACK_LOCAL, NO_PREF or ANY"),
     flag("speculative", "whether it is a speculative copy"),
 )
@@ -149,7 +149,7 @@ SPARK_TASKS = Table(
         LOG,
         *TASK_COLUMNS,
         count("start_seq", "place of its start in the log, null: in an earlier piece, or none"),
-        time("finish_ms", "ended"),
+        time("finish_ms", "when it ended"),
         whole("getting_ms", "moment from which its result was fetched, 0: it was not", kind="time_ms"),
         text("reason", "Spark's word for how it ended; Success"),
         text("error", "the cause of what went wrong, null: nothing"),
@@ -244,9 +244,9 @@ STAGES = Table(
     "stages",
     "One row per stage attempt of one Spark application (option job), as Spark's history server sums it up",
     (
-        count("stage_id", "stage", title="stage", priority=0, width=6),
+        count("stage_id", "number of the stage", title="stage", priority=0, width=6),
         count("attempt", "attempt of the stage", priority=2, width=7),
-        text("name", "name", priority=0, width=28),
+        text("name", "name in the program", priority=0, width=28),
         text("status", "PENDING, ACTIVE, COMPLETE, FAILED or SKIPPED", priority=0, width=9),
         text("jobs", "Spark jobs that list it", priority=2, width=8),
         count("tasks", "tasks planned", priority=0, width=7),
@@ -254,7 +254,7 @@ STAGES = Table(
         count("failed", "attempts of tasks that failed", priority=1, width=6),
         count("killed", "attempts of tasks that were killed", priority=2, width=6),
         count("active", "tasks that run", priority=2, width=6),
-        time("submit_ms", "submitted", title="submitted", priority=2),
+        time("submit_ms", "when it was submitted", title="submitted", priority=2),
         whole("took_ms", "from submission to completion", kind="ms", title="took", priority=0),
         whole("run_ms", "run time of its tasks", kind="ms", title="run time", priority=1),
         whole(
@@ -288,12 +288,12 @@ EXECUTORS = Table(
     "executors",
     "One row per executor of one Spark application (option job), the driver and removed ones included",
     (
-        text("executor", "id", priority=0, width=8, kind="id"),
-        text("host", "host", priority=1, width=20),
+        text("executor", "number of the executor", priority=0, width=8, kind="id"),
+        text("host", "machine that it ran on", priority=1, width=20),
         flag("active", "whether it was there at the end: Dr. Elephant sees only those", priority=1),
-        count("cores", "cores", priority=1, width=6),
-        time("add_ms", "added", title="added", priority=1),
-        time("remove_ms", "removed", title="removed", priority=2),
+        count("cores", "CPU cores that it has", priority=1, width=6),
+        time("add_ms", "when it was added", title="added", priority=1),
+        time("remove_ms", "when it was removed", title="removed", priority=2),
         whole("life_ms", "how long it was there", kind="ms", title="life", priority=1),
         percent("busy", "part of its task slots that had a task", priority=0, width=7),
         whole("idle_ms", "time in which none of its slots had a task", kind="ms", title="idle", priority=1),
@@ -318,20 +318,20 @@ SQL = Table(
     "sql",
     "One row per SQL execution of one Spark application (option job), with its costliest node",
     (
-        count("execution", "number", title="sql", priority=0, width=5),
+        count("execution", "number of the query", title="sql", priority=0, width=5),
         count("root", "execution it is part of, null: none", priority=3),
         text("description", "what was run", priority=0, width=32),
         text("state", "RUNNING, SUCCEEDED or FAILED", priority=0, width=9),
-        time("start_ms", "started", title="started", priority=2),
+        time("start_ms", "when it started", title="started", priority=2),
         whole("took_ms", "how long it took", kind="ms", title="took", priority=0),
         text("jobs", "its Spark jobs", priority=2, width=10),
         count("nodes", "nodes of its last plan", priority=1, width=6),
         text("costliest", "node with the longest own time", priority=1, width=24),
         whole("costliest_ms", "its own time, summed over tasks", kind="ms", title="its time", priority=1),
         text("most_rows", "node that gave the most rows", title="most rows", priority=2, width=20),
-        count("most_rows_number", "its rows", title="its rows", priority=2),
+        count("most_rows_number", "rows that this operator made", title="its rows", priority=2),
         text("largest", "node with the most bytes", title="most bytes", priority=2, width=20),
-        whole("largest_bytes", "its bytes", kind="bytes", title="its bytes", priority=2),
+        whole("largest_bytes", "bytes that this operator made", kind="bytes", title="its bytes", priority=2),
         count("rows", "rows read from files and tables", priority=2),
         count("files", "files read", priority=2),
         whole("read_bytes", "bytes of the files read", kind="bytes", title="read", priority=1),
@@ -347,7 +347,7 @@ PLAN = Table(
         count("execution", "SQL execution", title="sql", priority=0, width=5),
         count("node", "place in its plan", priority=2, width=5),
         count("depth", "how far below the root", priority=2, width=5),
-        text("name", "operator", priority=0, width=28),
+        text("name", "name of the operator", priority=0, width=28),
         whole("time_ms", "largest of its times, summed over tasks", kind="ms", title="time", priority=0),
         count("rows", "rows it gave", priority=0),
         whole("bytes", "its largest size", kind="bytes", priority=1),
@@ -364,7 +364,7 @@ SCALE = Table(
     "other_executors",
     "Predicted run time of one Spark application (option job) on other numbers of executors",
     (
-        count("executors", "executors", priority=0),
+        count("executors", "number of executors", priority=0),
         percent("of_now", "of those it had at most", priority=1),
         whole("runtime_ms", "predicted run time", kind="ms", title="run time", priority=0),
         percent("change", "against the same model of those it had", priority=0),

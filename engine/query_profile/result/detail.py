@@ -116,7 +116,7 @@ INTERVALS = Table(
     (
         Column("row", pl.Int64, "Interval, from 1.", "", "count", "", width=6, priority=0),
         Column("end_ms", pl.Int64, "End.", "ms", "time_ms", "end", priority=0),
-        Column("seconds", pl.Float64, "Length.", "s", "s", "length", width=8, priority=2),
+        Column("seconds", pl.Float64, "Length of the interval.", "s", "s", "length", width=8, priority=2),
         Column("window", pl.String, "now or before, if windows are chosen.", width=7, priority=0),
         Column("used", pl.Boolean, "Fits use it.", "", "flag", "used", width=5, priority=0),
         Column("x_s", pl.Float64, "Time of all classes.", "s", "s", "time", width=9, priority=1),

@@ -239,9 +239,8 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
     if summary["drift_pairs"]:
         lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
     if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
-        lines.append(
-            Headline("moved", _rate(summary["moved_bytes"]), f"{_rate(summary['needless_moved_bytes'])} needless")
-        )
+        basis = f"{_rate(summary['needless_moved_bytes'])} of it from nodes that are up"
+        lines.append(Headline("moved", _rate(summary["moved_bytes"]), basis))
     if s.down and summary["regime"] == "transient":
         lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
     if loaded and summary["min_capacity_any_node"] is not None:

@@ -51,13 +51,12 @@ JOBS, ROLL_UP = "jobs", "roll-up"
 
 
 def run_time_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a job's run time, or that it runs; the time of a job that did not succeed is marked."""
+    """Draw a job's run time, or that it runs; red if it did not succeed."""
     state = str(cell.row.get("state") or "")
     if cell.value is None:
         return [(fit(state.lower(), cell.width, "right", cell.glyphs.ellipsis), "key" if state == "RUNNING" else "dim")]
     bad = state in ("FAILED", "ERROR", "KILLED")
-    text = units.text("ms", cell.value, cell.width - 1)
-    return [(("!" * bad + text).rjust(cell.width), "severe" if bad else "")]
+    return [(fit(units.text("ms", cell.value, cell.width), cell.width, "right"), "severe" if bad else "")]
 
 
 def in_gb_h(spec: Table) -> Table:

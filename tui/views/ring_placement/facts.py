@@ -78,7 +78,7 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
     """List the totals of a result's summary, the decisive ones first: a small screen shows only those."""
     if s["members"] is None:
         return [("Totals", "", "title"), ("ring", "none among the files", ""), ("load", _load(s["load_total"]), "")]
-    rounds = s.get("cascade_rounds")
+    rounds, avoidable = s.get("cascade_rounds"), s.get("needless_moved_bytes")
     following = s.get("next_id")
     best = s["best_next_id"] if following else None
     zone = f"any zone: {_load(s['min_capacity_any_zone'])} each" if s.get("min_capacity_any_zone") is not None else None
@@ -89,7 +89,8 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
         ("cascade", f"{rounds} rounds, {len(s['down'])} nodes down" if rounds else None, "critical"),
         ("drift", f"{s['drift_pairs']} pairs differ" if s["drift_pairs"] else None, "severe"),
         ("rerouted", _load(s.get("rerouted_bytes")), ""),
-        ("moved", f"{_load(s.get('moved_bytes'))}, {_load(s.get('needless_moved_bytes'))} needless", ""),
+        ("moved", _load(s.get("moved_bytes")), ""),
+        ("of it", f"{_load(avoidable)} from nodes that are up" if avoidable else None, ""),
         ("survives", f"any node: {_load(s.get('min_capacity_any_node'))} each", ""),
         ("", zone, ""),
         ("max/mean", _spread(s), ""),
@@ -97,7 +98,7 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
          f"{s['datasets_with_changed_shard_set']} with other shards", ""),
         ("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""),
         ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
-        ("tries", f"{s['mean_tries']:.3f} per request", ""),
+        ("tries", f"{s['mean_tries']:.3f} per request" if s["mean_tries"] > 1 else None, ""),
         ("next node", f"{following}: {s['next_id_shards_changed']} shards move" if following else None, ""),
         ("best ID", f"{best}: {s['best_next_id_shards_changed']} shards move" if best != following else None, ""),
         ("unit", s["load_unit"] or "no load", "dim"),

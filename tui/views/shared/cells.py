@@ -42,14 +42,14 @@ def named(styles: Mapping[str, str], other: str = "", none: str = "") -> Rendere
     return render
 
 
-def interval(low: str, high: str, format: str) -> Renderer:
+def interval(low: str, high: str, format: Callable[[float], str]) -> Renderer:
     """Return a renderer of the interval between columns ``low`` and ``high``: empty without one, "none" without an upper end."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         first, last = cell.row.get(low), cell.row.get(high)
         if first is None or last is None:
             return [("", "")]
-        return [(f"{format} to {format}".format(first, last), "")] if last != float("inf") else [("none", "dim")]
+        return [(f"{format(first)} to {format(last)}", "")] if last != float("inf") else [("none", "dim")]
 
     return render
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from textual import work
 from textual.app import ComposeResult
 
 from engine.core import units
@@ -59,8 +59,9 @@ class SideBySide(Level):
         keys = "[ and ] step the moment before, ( and ) that on screen; a dash: not there on that side"
         self._what = [(what, "title"), (keys, "dim")]
         self.query_one(TextPanel).show(self._what)
-        self.run_worker(partial(self._show, result), exclusive=True, exit_on_error=False)
+        self._show(result)
 
+    @work(exclusive=True, exit_on_error=False)
     async def _show(self, result: Result) -> None:
         from engine.output.side_by_side import SIDES, headlines, side_by_side
 

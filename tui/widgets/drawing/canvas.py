@@ -171,7 +171,7 @@ class ScrollCanvas(ScrollView, Painter):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._lines: list[Line] = []
+        self.drawn: list[Line] = []
         self._width = -1
 
     def content(self, width: int) -> list[Line]:
@@ -184,16 +184,16 @@ class ScrollCanvas(ScrollView, Painter):
         if width <= 0:
             self._width = -1  # hidden or not laid out yet: that, or the first drawing, comes later
             return
-        old, same = self._lines, width == self._width
+        old, same = self.drawn, width == self._width
         self._width = width
-        self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
-        set_virtual_size(self, Size(width, len(self._lines)))
-        longest = max(len(old), len(self._lines))
-        if not same or (len(old) != len(self._lines) and longest > self.size.height):
+        self.drawn = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
+        set_virtual_size(self, Size(width, len(self.drawn)))
+        longest = max(len(old), len(self.drawn))
+        if not same or (len(old) != len(self.drawn) and longest > self.size.height):
             self.refresh()  # even if the lines are equal: Textual may have kept some from before the widget was hidden
             return
         top = self.scroll_offset.y
-        pairs = zip_longest(old, self._lines, fillvalue=[(" " * width, "")])
+        pairs = zip_longest(old, self.drawn, fillvalue=[(" " * width, "")])
         visible = islice(enumerate(pairs), top, top + self.size.height)
         self.refresh_changed((y - top, before, after) for y, (before, after) in visible)
 
@@ -215,13 +215,13 @@ class ScrollCanvas(ScrollView, Painter):
         if self._width == -1:
             self._width = 0  # once is enough
             width = self.scrollable_content_region.width
-            self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
+            self.drawn = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
             self.call_later(self.repaint)
         elif 0 < self._width != self.scrollable_content_region.width:
             self._width = 0  # another width without another size: what is on screen is wrapped for the old one
             self.call_later(self.repaint)
         index = self.scroll_offset.y + y
-        line = self._lines[index] if index < len(self._lines) else []
+        line = self.drawn[index] if index < len(self.drawn) else []
         return self.strip(self.decorate(index, line), self.scrollable_content_region.width)
 
     def decorate(self, index: int, line: Line) -> Line:
