@@ -317,7 +317,7 @@ ERRORS = Table(
     "errors",
     "One row per cause of the errors of one job (option job), the most frequent first, with the longest error in full",
     (
-        text("job_id", "job id", kind="id", hidden=True),
+        text("job_id", "name of the job in the cluster", kind="id", hidden=True),
         text("cause", "the line that names the cause", priority=0, width=40, grow=120),
         count("attempts", "attempts that ended with it, null: only what is above them names it", priority=0),
         text("place", "where it was seen first", priority=1, width=24),

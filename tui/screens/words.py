@@ -166,6 +166,8 @@ LABELS: Mapping[str, str] = {
     "reducers": "Reduce tasks that ran at a time.",
     "replicas": "Brokers that hold the partition, its preferred leader first.",
     "severe": "Jobs with at least one severe or critical verdict.",
+    "share of all CPU": "Part of the measured CPU that goes to this query.",
+    "share of all time": "Part of the time of all queries that goes to this one.",
     "shards": "How many shards there are, and how many get another owner.",
     "source": "Where the numbers are taken from.",
     "state": "Whether it takes part: alive or not, as the files or the scenario say.",
@@ -212,7 +214,7 @@ def explained(text: str, labels: Iterable[str], tables: Iterable[Table]) -> dict
         for term, sentence in TERMS.items()
         if re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text, re.IGNORECASE)
     }
-    known = {column.header: column.meaning for table in tables for column in table.columns} | LABELS
+    known = {**{column.header: column.meaning for table in tables for column in table.columns}, **LABELS}
     terms = {term.lower() for term in found}
     for label in labels:
         start = label.removesuffix("…")  # cut where the panel is narrow
