@@ -94,10 +94,13 @@ def counter_row(counters: Counters | None) -> Sequence[int | None]:
 
 def limit_error(counters: Counters | None) -> str:
     """Return the exception of Hadoop's parser for too many counters or groups; empty if there is none."""
+    groups = groups_of(counters)
+    if len(groups) <= MOST_GROUPS and sum([len(group.counts) for group in groups]) <= MOST_COUNTERS:
+        return ""
     thrown = "org.apache.hadoop.mapreduce.counters.LimitExceededException: Too many counter"
     names: set[str] = set()
     count = 0
-    for group in groups_of(counters):
+    for group in groups:
         if group.name in _OWN_GROUPS:
             continue
         # A group that replaces another of its name still counts, and so do the counters of both.
@@ -132,7 +135,7 @@ def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str |
     if (
         joined.isascii()
         and joined.isprintable()
-        and (not values or max(map(len, filter(None, values)), default=0) <= limit)
+        and (len(joined) <= limit or max(map(len, filter(None, values))) <= limit)
     ):
         return values
     return [None if v is None else clean(v, limit) for v in values]
@@ -219,7 +222,7 @@ class Collector:
         columns["job_id"] = self.jobs_of(columns["task_id"])
         # Counters without a value are left out; the store fills in nulls.
         for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=False):
-            if values[0] is not None or any(value is not None for value in values):
+            if values.count(None) < len(values):
                 columns[name] = list(values)
         return columns
 
