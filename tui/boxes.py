@@ -84,7 +84,7 @@ class Boxes(Keys):
 
     def action_log(self) -> None:
         """Show the program's log."""
-        from tui.screens.log import LogScreen
+        from tui.screens.problems import LogScreen
 
         self.app.push_screen(LogScreen())
 

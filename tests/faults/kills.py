@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.live.cache.cache import Cache, new_segment
+from engine.live.cache.cache_session import Cache, new_segment
 from engine.live.cache.manifest import Unread
 from engine.live.options import LiveSettings
 from engine.own_files.settings import State
@@ -101,7 +101,7 @@ def run(kind: str, kills: int, seed: int) -> list[str]:
     """Kill ``kills`` writers of ``kind``; return what was wrong after any of them."""
     # Writers are forked by a process that has imported Polars, but made no query: after one, Polars does not survive a fork.
     context, rng, found = multiprocessing.get_context("forkserver"), random.Random(seed), []
-    context.set_forkserver_preload(["engine.live.cache.cache", "engine.own_files.settings", "tomli_w"])
+    context.set_forkserver_preload(["engine.live.cache.cache_session", "engine.own_files.settings", "tomli_w"])
     with tempfile.TemporaryDirectory() as name:
         target = KINDS[kind](Path(name))
         for number in range(kills):

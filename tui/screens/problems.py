@@ -1,7 +1,8 @@
-"""The problems: everything wrong with input and settings, with its place; and the files that are not read."""
+"""The problems: everything wrong with input and settings, with its place; files that are not read; the program's own log."""
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -10,6 +11,8 @@ from textual.widget import Widget
 
 from tui.host import host_of
 from tui.screens.box import Box, about
+from tui.widgets.drawing.canvas import ScrollCanvas
+from tui.widgets.drawing.fragments import Line, wrap
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
@@ -100,3 +103,43 @@ class ProblemsScreen(Box[None]):
     def action_section(self, by: int) -> None:
         """Show the other table."""
         self.query_one(Sections).step(by)
+
+
+_STYLES = {"WARNING": "moderate", "ERROR": "severe", "CRITICAL": "critical"}
+
+
+class LogText(ScrollCanvas, can_focus=True):
+    """Log lines; the view follows the newest one unless it is scrolled up."""
+
+    def content(self, width: int) -> list[Line]:
+        """Return the lines: time and text, warnings and errors in colour."""
+        out: list[Line] = []
+        for created, level, text in host_of(self).log_lines:
+            stamp = dt.datetime.fromtimestamp(created).strftime("%H:%M:%S ")
+            for number, part in enumerate(wrap(text, max(width - 9, 10))):
+                out.append([(stamp if number == 0 else " " * 9, "dim"), (part, _STYLES.get(level, ""))])
+        return out or [[("nothing yet", "dim")]]
+
+    def on_mount(self) -> None:
+        """Follow the log every second."""
+        self.set_interval(1.0, self.follow)
+        self.call_after_refresh(self.follow)
+
+    def follow(self) -> None:
+        """Show new lines; stay at the end if the end is shown."""
+        at_end = self.scroll_offset.y >= self.max_scroll_y
+        self.repaint()
+        if at_end:
+            self.scroll_end(animate=False)
+
+
+class LogScreen(Box[None]):
+    """The box of the log."""
+
+    heading = "Log"
+    keys = "j/k scroll   Esc close"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("L", "close", show=False)]
+
+    def content(self) -> list[Widget]:
+        """Return the lines."""
+        return [LogText()]

@@ -10,7 +10,7 @@ import pytest
 
 import engine.live.ingest.file_content as tail
 import engine.live.ingest.follower as follow
-import engine.live.ingest.log_reader as log_reader
+import engine.live.ingest.readers as readers
 from engine.live.files.scan import FirstScan
 from engine.live.session import Session
 from tests.engine.live.fake import (
@@ -359,7 +359,7 @@ def test_an_endless_record_is_given_up(tmp_path: Path, live: Session, monkeypatc
     monkeypatch.setattr(tail, "BLOCK", 1000)
     monkeypatch.setattr(tail, "WHOLE", 100)
     monkeypatch.setattr(tail, "EAGER", 100)
-    monkeypatch.setattr(log_reader, "MAX_RECORD", 5000)
+    monkeypatch.setattr(readers, "MAX_RECORD", 5000)
     (tmp_path / "a.log").write_bytes(line("a", 1) + b"L|" * 10_000)
     live.scan()
     assert values(live) == [] and kinds(live) == {"too-big"}
