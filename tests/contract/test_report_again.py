@@ -21,7 +21,6 @@ FILES = Path(__file__).parents[2] / "sample_data" / "job_heuristics" / "files"
     [
         ["report", "job-heuristics", "--format", "json"],
         ["report", "job-heuristics", "--format", "text", "-o", "mode=published"],
-        ["report", "job-heuristics", "--format", "csv", "--table", "heuristics"],
         ["check", "job-heuristics", "--fail-on", "low"],
     ],
 )

@@ -170,14 +170,14 @@ def test_a_bug_restores_the_terminal_and_tells_no_data(tmp_path: Path) -> None:
         "def broken(self):\n"
         "    secret = 'hidden ' + 'value'\n"
         "    raise RuntimeError('broken on purpose')\n"
-        "tui.boxes.Boxes.action_log = broken\n"
+        "tui.boxes.Boxes.action_help = broken\n"
         "from tui.__main__ import main\n"
         "sys.exit(main())\n"
     )
     with Terminal(["-c", script, str(tmp_path), "--view", "run-comparison"], tmp_path) as t:
         t.see("Nothing to show")
         t.quiet()
-        t.send(b"L")
+        t.send(b"?")
         assert t.ended() == 1 and t.restored
         t.see("broken on purpose")
         assert b"hidden value" not in t.output

@@ -138,7 +138,6 @@ class LogScreen(Box[None]):
 
     heading = "Log"
     keys = "j/k scroll   Esc close"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("L", "close", show=False)]
 
     def content(self) -> list[Widget]:
         """Return the lines."""

@@ -43,6 +43,7 @@ class Checker:
         self.room = {row["broker"]: (row["cores"] * 100, row["nw_in_cap_kbs"], row["nw_out_cap_kbs"], row["disk_cap_mb"])
                      for row in rows}  # fmt: skip
         self.parts: dict[Key, Partition] = {}
+        self._sums: dict[int, list[float]] = {}  # as of now; empty after a step
         loads: dict[Key, dict[bool, tuple[float, ...]]] = {}
         for row in result.tables["replicas"].to_dicts():
             value = (row["cpu_pct_cores"], row["nw_in_kbs"], row["nw_out_kbs"], row["disk_mb"])
@@ -59,6 +60,8 @@ class Checker:
 
     def sums(self) -> dict[int, list[float]]:
         """cpu, nw_in, nw_out, disk, leader in, potential out, leaders, replicas of each broker."""
+        if self._sums:
+            return self._sums
         total = {broker: [0.0] * 8 for broker in self.rack}
         for part in self.parts.values():
             for broker in part.replicas:
@@ -66,6 +69,7 @@ class Checker:
                 cpu, into, out, disk = part.lead if leads else part.follow
                 more = (cpu, into, out, disk, into * leads, part.lead[2], float(leads), 1.0)
                 total[broker] = [a + b for a, b in zip(total[broker], more, strict=True)]
+        self._sums = total
         return total
 
     def excess(self) -> Excess:
@@ -149,6 +153,7 @@ class Checker:
             assert row["new_leader"] in part.in_sync
         mb = part.lead[3] if came else 0.0
         assert math.isclose(row["moved_mb"], mb, rel_tol=1e-9, abs_tol=1e-9)
+        self._sums = {}
         part.in_sync = {*new} if came else part.in_sync
         part.replicas, part.leader = list(new), row["new_leader"]
 
