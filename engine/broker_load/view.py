@@ -88,6 +88,10 @@ class BrokerLoad:
                 if parameters.plan:
                     base = after if parameters.mode == "upstream" else standing.model.cluster
                     outcome.add(standing.model, base, inputs, parameters, context, builder)
+            elif parameters.plan:
+                part = history.partial(inputs, context)
+                why = f"the description is not of the whole cluster: {part}" if part else "no topology is known"
+                outcome.refuse(f"{why}; kafka-topics --describe without filters gives it", builder)
         findings = sorted(builder.findings, key=lambda one: -LEVELS.index(one.level))
         order = {table.name: place for place, table in enumerate(self.tables)}
         return Result(
@@ -234,6 +238,8 @@ def _add_totals(inputs: Inputs, at_ms: int | None, interval_ms: int, frames: dic
     names = ("disk_mb", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs")
     both = frames["brokers"].join(measured, on="broker", how="left", suffix="_own", maintain_order="left")
     both = both.with_columns(pl.coalesce(name, f"{name}_own").alias(name) for name in names)
+    room = pl.when(pl.col("disk_cap_mb") > 0).then("disk_cap_mb")
+    both = both.with_columns(disk_pct=pl.coalesce("disk_pct", 100.0 * pl.col("disk_mb") / room))
     frames["brokers"] = both.select(frames["brokers"].columns)
 
 

@@ -65,7 +65,7 @@ def test_brokers_show_bars_states_trend_and_residuals(cluster: Path, tmp_path: P
         text = s.text()
         shown = table(s, "#bl-brokers")
         names = {slot.column.name for slot in shown._layout.slots}
-        wanted = {"headroom_pct", "cpu_pct", "disk_pct", "leader_nw_in_kbs", "nw_out_kbs", "flags", "cpu_trend"}
+        wanted = {"headroom_pct", "cpu_pct", "disk_pct", "leader_nw_in_kbs", "nw_out_kbs", "cpu_trend"}
         assert wanted <= names or size == (120, 40), wanted - names
         assert s.app.pane.query_one("#bl-broker-detail").display or size[0] < 100
         rows = shown.window.rows(0, 9)

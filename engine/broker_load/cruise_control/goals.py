@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -409,18 +409,23 @@ NOT_DEFAULT = frozenset({"RackAwareDistributionGoal"})
 """Goals outside Cruise Control's default list, which the balancedness score leaves out."""
 
 
-def balancedness(verdicts: list[Verdict], priority: float = 1.1, strictness: float = 1.5) -> float:
-    """Return Cruise Control's score: 100 minus the costs of violated goals.
+def balancedness(
+    verdicts: list[Verdict],
+    violated: Sequence[bool | None] | None = None,
+    priority: float = 1.1,
+    strictness: float = 1.5,
+) -> float:
+    """Return Cruise Control's score: 100 minus the costs of violated goals; ``violated``: other ones than the verdicts say.
 
     With offline replicas the score is -1; the caller sees to that.
 
     A goal costs ``priority`` to the power of its rank from the lowest priority, times ``strictness`` if hard; all
     costs together make 100.
     """
-    listed = [verdict for verdict in verdicts if verdict.goal not in NOT_DEFAULT]
+    told = [verdict.violated for verdict in verdicts] if violated is None else violated
+    listed = [(one.hard, bad) for one, bad in zip(verdicts, told, strict=True) if one.goal not in NOT_DEFAULT]
     costs = [
-        priority ** (len(listed) - 1 - rank) * (strictness if verdict.hard else 1.0)
-        for rank, verdict in enumerate(listed)
+        priority ** (len(listed) - 1 - rank) * (strictness if hard else 1.0) for rank, (hard, _) in enumerate(listed)
     ]
-    lost = sum(cost for cost, verdict in zip(costs, listed, strict=True) if verdict.violated)
+    lost = sum(cost for cost, (_, bad) in zip(costs, listed, strict=True) if bad)
     return max(100.0 - 100.0 * lost / sum(costs), 0.0) if costs else 100.0

@@ -18,7 +18,7 @@ import polars as pl
 from engine.broker_load.cruise_control import cluster_model, replica_loads, samples, windows
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
-from engine.broker_load.cruise_control.samples import LACKING, NO_RATES, Samples, SkipRules
+from engine.broker_load.cruise_control.samples import LACKING, NO_RATES, UNSIZED, Samples, SkipRules
 from engine.broker_load.cruise_control.windows import Aggregate, Cores, Finished, Trace, Window, WindowSums
 from engine.broker_load.model import broker_capacity, cluster_facts, history, measured, topology
 from engine.broker_load.model.broker_capacity import Capacities
@@ -270,6 +270,12 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         # What is measured in cores is no share of a number of cores that nothing names.
         capacities = replace(capacities, cpu=np.where(capacities.assumed, np.nan, capacities.cpu))
     unknown, lacking = _unknown(final, traces, finished)
+    reported = inputs.table("log_dirs").filter(pl.col("time_ms") <= (at_ms or 2**62)).sort("time_ms")
+    newest = reported.unique(["broker", "log_dir"], keep="last").drop_nulls("error")
+    failed = dict(zip(newest["broker"], newest["log_dir"], strict=True))
+    for broker in failed.keys() & lacking.keys():
+        if lacking[broker] in UNSIZED:
+            lacking[broker] = f"its log directory {failed[broker]} has failed, and nothing else tells its sizes"
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True), unknown, lacking)
     ends = total.ends_ms()
     span = (min(ends) - window_ms, max(ends)) if ends else (0, 2**62)

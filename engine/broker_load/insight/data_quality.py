@@ -36,8 +36,6 @@ def flags(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> l
         heard = np.append(last.heard, False)[where] | (where < 0)
     for index in np.flatnonzero(topology.alive & ~heard).tolist():
         words[index].append("silent")
-    for index in np.flatnonzero(cluster.capacities.estimated & topology.alive).tolist():
-        words[index].append("cap est.")
     return [", ".join(each) for each in words]
 
 

@@ -75,11 +75,12 @@ def printed(result: Result, parameters: BrokerLoadParameters) -> str | None:
     return None if steps is None else ANSWERS[parameters.answer](steps)
 
 
-def commands(throttle_mbs: float, folder: str) -> list[str]:
-    """Return the commands that carry the files in ``folder`` out, one after the other."""
+def commands(throttle_mbs: float, folder: str, beside: bool = False) -> list[str]:
+    """Return the commands that carry the files in ``folder`` out, one after the other; ``beside`` a reassignment in progress."""
+    more = " --additional" if beside else ""
     tool = "kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file"
     return [
-        f"{tool} {folder}/reassignment.json --throttle {round(throttle_mbs * (1 << 20))} --execute",
+        f"{tool} {folder}/reassignment.json --throttle {round(throttle_mbs * (1 << 20))}{more} --execute",
         f"{tool} {folder}/reassignment.json --verify",
         "kafka-leader-election --bootstrap-server HOST:PORT --election-type preferred --path-to-json-file "
         f"{folder}/election.json",
@@ -97,7 +98,7 @@ def files(result: Result, throttle_mbs: float, folder: str) -> dict[str, str]:
     for number in numbers if len(numbers) > 1 else []:
         part = steps.filter(pl.col("batch") == number)
         made |= {f"batch-{number}-{name}.json": ANSWERS[name](part) for name in ("reassignment", "election")}
-    lines = commands(throttle_mbs, folder)
+    lines = commands(throttle_mbs, folder, bool(result.summary.get("plan_left_alone")))
     for number in numbers if len(numbers) > 1 else []:
         lines.append(
             f"# batch {number} alone: the same with batch-{number}-reassignment.json and batch-{number}-election.json"

@@ -14,6 +14,7 @@ from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.plan import planner, proofs
+from engine.broker_load.plan.limits import HARD
 from engine.broker_load.plan.planner import Asked, BadPlan, NoPlan, Plan
 from engine.broker_load.plan.problem import NW_IN
 from engine.broker_load.plan.sequence import Standing, Step
@@ -56,11 +57,16 @@ def add(
         builder.notes.append(f"no plan: {option}: {reason}")
         return
     except NoPlan as error:
-        builder.notes.append(f"no plan: {error}")
-        builder.findings.append(Finding("moderate", "plan", f"no plan: {error}"))
+        refuse(str(error), builder)
         return
     _tables(model, base, inputs, parameters, want, made, builder)
     _tell(made, want, builder)
+
+
+def refuse(why: str, builder: ResultBuilder) -> None:
+    """Say why there is no plan."""
+    builder.notes.append(f"no plan: {why}")
+    builder.findings.append(Finding("moderate", "plan", f"no plan: {why}"))
 
 
 def _possible(model: Model, cluster: Cluster) -> None:
@@ -69,6 +75,8 @@ def _possible(model: Model, cluster: Cluster) -> None:
         raise NoPlan("no topology: kafka-topics --describe gives it")
     if not model.rounds and model.finished is None:
         raise NoPlan("no window has samples: scrapes or samples give the loads")
+    if model.history.unknown:
+        raise NoPlan(model.history.unknown)
     if cluster.lacking:
         raise NoPlan(f"the loads of some brokers are unknown ({cluster.missing})")
 
@@ -244,21 +252,24 @@ def sentence(made: Plan) -> str:
     words = settled(made, today, made.steps[free - 1].after or today) if free else ""
     if words:
         parts.append(f"{plural(free, 'free step')} {words if free > 1 else _singular(words)}")
-    rest = total - free if words else total
+    rest = made.steps[free if words else 0 :]
     if rest:
-        copied = sum(step.mb for step in made.steps)
-        cost = f" and {_amount(copied)}" if made.problem.sized and copied else ""
         then = "do the rest" if words else settled(made, today, last) or "make goals and losses less bad"
-        alone = rest == 1 and not words
-        parts.append(
-            f"{rest} more{cost} {then}"
-            if words
-            else f"{plural(rest, 'step')}{cost} {_singular(then) if alone and not cost else then}"
-        )
+        parts.append(f"{_cost(made, rest, ' more' if words else '')} {then if len(rest) > 1 else _singular(then)}")
     decided = int((~made.undecided).sum())
     return "; ".join(
         [*parts, f"then {decided - int(last.violated.sum())} of {decided} goals hold{_survived(made, last)}"]
     )
+
+
+def _cost(made: Plan, steps: list[Step], more: str) -> str:
+    """Return in words what steps cost: ``18 more free steps and 4 moves (86 GB)``."""
+    free, copied = sum(step.free for step in steps), sum(step.mb for step in steps)
+    moves = len(steps) - free
+    parts = [f"{free}{more} free step{'s' if free > 1 else ''}"] if free else []
+    amount = f" ({_amount(copied)})" if made.problem.sized else ""
+    parts += [f"{moves}{'' if free else more} move{'s' if moves > 1 else ''}{amount}"] if moves else []
+    return " and ".join(parts)
 
 
 def _singular(words: str) -> str:
@@ -323,6 +334,7 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
         "plan_losses_before": int((problem.counted & ~today.survived).sum()),
         "plan_losses_after": int((problem.counted & ~last.survived).sum()),
         "plan_least_mb": _mb(made, made.must),
+        "plan_left_alone": int(problem.cluster.topology.moving.sum()),
     }
     level: Level = "ok" if not last.violated.any() else "moderate"
     basis = f"{plural(len(made.batches), 'batch', 'es')}, {duration(seconds)} at {problem.parameters.plan_throttle_mbs:g} MB/s"
@@ -347,7 +359,7 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
     still = np.flatnonzero(problem.cluster.topology.leader < 0)
     if len(still):
         builder.notes.append(f"{plural(len(still), 'partition')} without a leader left alone")
-    busy = int(problem.cluster.topology.moving.sum())
+    busy = builder.summary["plan_left_alone"]
     if busy:
         builder.notes.append(
             f"{plural(busy, 'partition')} left alone: a reassignment moves {'it' if busy == 1 else 'them'} now; until it is "
@@ -398,9 +410,12 @@ def free_steps(model: Model, cluster: Cluster, parameters: BrokerLoadParameters,
     steps = needed(made)
     if not steps:
         return None
-    words = settled(made, made.today, steps[-1].after or made.today)
-    text = f"{plural(len(steps), 'free move')} (0 MB) would {words}: see -o plan=survive"
-    return Finding("moderate", "plan", text) if words else None
+    after = steps[-1].after or made.today
+    words = settled(made, made.today, after)
+    firm = (made.today.violated & ~after.violated)[HARD].any() or (after.survived & ~made.today.survived).any()
+    text = f"{plural(len(steps), 'free step')} (0 MB) would {words}: see -o plan=survive"
+    # As severe as what it mends, so that whoever is told of the one is told of the other.
+    return Finding("severe" if firm else "moderate", "plan", text) if words else None
 
 
 def needed(made: Plan) -> list[Step]:

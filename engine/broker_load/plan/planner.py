@@ -204,7 +204,8 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
         can = np.zeros_like(can)
     ways = [_Way(chased, can, names, drained, want.survive, free)]
     if not want.survive and not free and problem.cluster.topology.size <= SMALL:
-        ways += [replace(ways[0], goals_first=True), replace(ways[0], goals_first=True, careful=True)]
+        late = replace(ways[0], goals_first=True)
+        ways += [replace(ways[0], rounds=2), late, replace(late, careful=True)]
     report(0.1, "looking for moves")
     ends = []
     for number, way in enumerate(ways):
@@ -224,7 +225,8 @@ def make(problem: Problem, want: Asked, drained: Flags, context: Context, free: 
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """One way to search: survival before the soft goals, or after them; ``careful``: never at their expense."""
+    """One way to search: survival before the soft goals, or after them; ``careful``: never at their expense; ``rounds`` of the
+    soft goals and survival in turns."""
 
     chased: Flags
     reachable: Flags
@@ -234,6 +236,7 @@ class _Way:
     free: bool
     goals_first: bool = False
     careful: bool = False
+    rounds: int = 1
 
     def search(self, problem: Problem, check: Callable[[], None]) -> Search:
         """Return the placement found, with everything that changed."""
@@ -250,7 +253,7 @@ class _Way:
             search.take_back(strict=False)
         if problem.parameters.plan_survive != "none":
             survive(search, racks, self.reachable, self.careful)
-        if not self.only_survival:
+        for _ in range(0 if self.only_survival else self.rounds):
             search.guarded = self.goals_first
             search.mend(self.names, every)
             if problem.parameters.plan_survive != "none":

@@ -31,8 +31,7 @@ class Standing:
 
     def score(self, verdicts: list[Verdict]) -> float:
         """Return Cruise Control's balancedness of what is violated."""
-        pairs = zip(verdicts, self.violated.tolist(), strict=True)
-        return balancedness([replace(verdict, violated=bad) for verdict, bad in pairs])
+        return balancedness(verdicts, self.violated.tolist())
 
 
 @dataclass(frozen=True, slots=True)

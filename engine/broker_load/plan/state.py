@@ -15,7 +15,9 @@ from engine.broker_load.plan.problem import (
     CARRIED,
     CPU,
     DISK,
+    ELIGIBLE,
     IN_SYNC,
+    LEADER_IN,
     LIVING,
     NW_IN,
     NW_OUT,
@@ -66,6 +68,7 @@ class State:
         self.cpu = np.where(loads.held, loads.cpu, 0.0)
         self.offline = across(topology.offline_replicas & loads.held)
         self.broken = broken_racks(problem, self.lists) & (self.leader >= 0)
+        self._true: tuple[Floats, Limits] | None = None
         self._add_up(topology.topic)
         self._inherit()
         self.bounds: Limits = limits.limits(problem, self.sums, slack, rescued=True)
@@ -124,26 +127,33 @@ class State:
             return
         brokers, racks = len(problem.alive), problem.racks
         events = [(leader, 0), (brokers + int(racks[leader]), 1)]
-        one = np.array([row], np.int32)
+        held = [broker for broker in self.lists[row].tolist() if broker >= 0]
         if problem.alive[leader]:
             if sign > 0:
-                mine = self.heirs_of(one, self.lists[one], self.codes[one], self.leader[one])
-                self.next[row] = mine[0]
+                neighbours = {broker for broker in held if racks[broker] == racks[leader]}
+                self.next[row] = self._heir(row, {leader}), self._heir(row, neighbours)
             heir = [(event, int(self.next[row, way])) for event, way in events]
         else:  # a dead leader's partition gets a new one in every event that touches it
-            held = {int(racks[broker]) for broker in self.lists[row].tolist() if broker >= 0}
-            gone = [
-                self.lists[one] == leader,
-                *(np.append(racks, -1)[self.lists[one]] == rack for rack in sorted(held)),
-            ]
-            found = [int(heirs(problem, one, self.lists[one], self.codes[one], flags)[0]) for flags in gone]
-            heir = list(zip([leader, *(brokers + rack for rack in sorted(held))], found, strict=True))
+            heir = [(leader, self._heir(row, {leader}))]
+            for rack in sorted({int(racks[broker]) for broker in held}):
+                heir.append((brokers + rack, self._heir(row, {broker for broker in held if racks[broker] == rack})))
         carried = problem.carried[row]
         for event, broker in heir:
             if broker < 0:
                 self.leaderless[event] += sign
             else:
                 self.gained[:, event, broker] += sign * carried
+
+    def _heir(self, row: int, gone: set[int]) -> int:
+        """Return who leads one partition next if the brokers ``gone`` die, -1 without one; as ``heirs``, of one partition."""
+        pairs = zip(self.lists[row].tolist(), self.codes[row].tolist(), strict=True)
+        left = [(broker, code) for broker, code in pairs if broker >= 0 and broker not in gone]
+        lost = not any(code & IN_SYNC for _, code in left) and self.problem.cluster.topology.elr_known[row]
+        living = [(broker, code) for broker, code in left if code & LIVING]
+        clean = [broker for broker, code in living if code & (ELIGIBLE if lost else IN_SYNC)]
+        if clean or not (living and self.problem.unclean[row]):
+            return clean[0] if clean else -1
+        return living[0][0]
 
     # -- changes --------------------------------------------------------------------------------------------------------
 
@@ -217,7 +227,11 @@ class State:
 
         ``undecided`` [16] goals count none.
         """
-        bounds = limits.limits(self.problem, self.sums)
+        totals = self.sums.sum(axis=1)
+        totals[LEADER_IN] = self.sums[LEADER_IN, self.problem.alive].sum()
+        if self._true is None or (np.abs(totals - self._true[0]) > 1e-12 * np.abs(totals)).any():
+            self._true = totals, limits.limits(self.problem, self.sums)
+        bounds = self._true[1]
         count = np.zeros(limits.GOALS, np.int64)
         count[limits.PLACE] = limits.outside(bounds, self.sums, self.hosts()).sum(axis=1)
         count[limits.RACK] = self.broken.sum()

@@ -165,7 +165,9 @@ def answer(brokers: pl.DataFrame, findings: Sequence[Finding]) -> str:
         return ""
     row = known.row(0, named=True)
     cores = f" of {row['cores']:g} cores" if row["cores"] else ""
-    left = f"; {row['headroom_pct']:.1f} % left ({row['tightest']})" if row["headroom_pct"] is not None else ""
+    room, left = row["headroom_pct"], ""
+    if room is not None:
+        left = f"; {abs(room):.1f} % {'left' if room >= 0 else 'over the threshold'} ({row['tightest']})"
     return f"broker {row['broker']} uses most CPU: {row['cpu_pct']:.1f} %{cores}{left}"
 
 

@@ -37,7 +37,7 @@ BROKERS = Table(
             "over it.", "%", "percent", title="headroom", width=8, priority=0),
         text("tightest", "The resource nearest to (or furthest over) its threshold.", title="of", width=6, priority=2),
         *LOAD,
-        text("flags", "Warnings: broken thresholds, estimated capacity, no metrics.", width=10, priority=0, grow=30),
+        text("flags", "Warnings: broken thresholds, no metrics.", width=10, priority=0, grow=30),
         number("measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="measured", width=8,
             priority=4),
         number("residual_cpu_pct", "Modelled minus measured CPU; near 0 the model fits.", "%", "percent", title="off by",

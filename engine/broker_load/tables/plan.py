@@ -35,6 +35,7 @@ PLAN_STEPS = Table(
         text("reason", "What it is for: a goal, offline, drain, SurviveBroker or SurviveRack.", width=14, priority=2),
         text("mends", "Goals and losses settled by it, separated by |.", width=16, priority=1, grow=60),
     ),
+    title="steps of the plan",
     key=("step",),
     order=("step",),
 )  # fmt: skip
@@ -85,7 +86,10 @@ PLAN_GOALS = Table(
 )  # fmt: skip
 
 PLAN_BROKERS = replace(
-    SCENARIO_BROKERS, name="plan_brokers", meaning="Broker loads at the end of the plan, and before it."
+    SCENARIO_BROKERS,
+    name="plan_brokers",
+    meaning="Broker loads at the end of the plan, and before it.",
+    title="brokers at the end of the plan",
 )
 
 PLAN_BATCHES = Table(
@@ -99,6 +103,7 @@ PLAN_BATCHES = Table(
         number("seconds", "Time at the throttle; null: sizes are unknown.", "s", "s", priority=0),
         number("disk_peak_pct", "Fullest disk while both old and new replicas are there.", "%", "percent", priority=1),
     ),
+    title="batches of the plan",
     key=("batch",),
     order=("batch",),
 )  # fmt: skip

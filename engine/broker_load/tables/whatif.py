@@ -34,6 +34,7 @@ SCENARIO_MOVES = Table(
         Column("new_replicas", IDS, "Replicas after."),
         number("moved_mb", "Data that has to move.", "MB"),
     ),
+    title="partitions that change",
     key=("topic", "partition"),
 )
 
@@ -50,6 +51,7 @@ ADD_BROKERS = Table(
             title="at best then"),
         text("bound", "What sets that bound.", width=40),
     ),
+    title="bounds with more brokers",
     key=("resource",),
 )  # fmt: skip
 
@@ -64,6 +66,7 @@ FAILOVER_LEADERS = Table(
         flag("unclean", "Only an out-of-sync replica could lead: data would be lost."),
         flag("under_min_isr", "Too few in-sync replicas are left for acks=all."),
     ),
+    title="new leaders",
     key=("topic", "partition"),
 )
 
@@ -78,6 +81,7 @@ FAILOVER_MIN_ISR = Table(
         integer("min_isr", "Fewest in-sync replicas with which the topic takes writes (min.insync.replicas)."),
         flag("before", "It was below before the failure."),
     ),
+    title="partitions under min.insync.replicas",
     key=("topic", "partition"),
 )
 
@@ -121,6 +125,7 @@ SCENARIO_BROKERS = Table(
         *_WAS,
         text("breaches", "Capacity thresholds broken.", width=10, priority=0, grow=40),
     ),
+    title="brokers after the change",
     key=("broker",),
     order=("broker",),
 )
@@ -136,6 +141,7 @@ FAILOVER_BROKERS = Table(
         number("nw_out_physical_kbs_before", "Network out before.", KBS, hidden=True),
         text("breaches", "Capacity thresholds broken after the failure.", width=10, priority=0, grow=40),
     ),
+    title="brokers after the failure",
     key=("broker",),
     order=("broker",),
 )  # fmt: skip
@@ -168,6 +174,7 @@ FAILURES = Table(
         ),
         flag("survivable", "No partition is without a leader and no survivor over a capacity threshold.", hidden=True),
     ),
+    title="single failures",
     key=("failure",),
 )
 

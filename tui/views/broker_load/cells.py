@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.core.tables import Kind, Table
     from tui.widgets.table.window import Cell, Renderer
 
-_SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over DISK": ">disk", "cap est.": "est"}
+_SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over DISK": ">disk"}
 
 
 def shown(cell: Cell, kind: Kind, value: Any, width: int) -> str:
@@ -102,7 +102,7 @@ def leaders_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def flag_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw a state that is not alive, thresholds broken, an estimated capacity; in short words where there is little room."""
+    """Draw a state that is not alive, thresholds broken; in short words where there is little room."""
     words = [word for word in str(cell.value or "").split(", ") if word]
     state = str(cell.row.get("state") or "ALIVE")
     if cell.row.get("source") not in (None, "model"):

@@ -176,8 +176,8 @@ def what_if_facts(parameters: BrokerLoadParameters, result: Result) -> list[Fact
     ]
 
 
-AFTER = ("failover_brokers", "scenario_brokers")
-"""Tables of brokers after a what-if, the last step first."""
+AFTER = ("plan_brokers", "failover_brokers", "scenario_brokers")
+"""Tables of brokers after a plan or a what-if, the last step first."""
 
 
 def after_name(result: Result) -> str:
@@ -196,7 +196,8 @@ def heirs(result: Result, broker: int | None = None) -> list[str]:
     if broker is not None:
         moves = moves.filter(pl.col("old_leader") == broker)
     counts = moves.group_by("new_leader").len("leads").sort("leads", "new_leader", descending=[True, False])
-    rows = {row["broker"]: row for row in result.tables[after_name(result)].iter_rows(named=True)}
+    table = next((result.tables[name] for name in AFTER[1:] if name in result.tables), None)
+    rows = {row["broker"]: row for row in table.iter_rows(named=True)} if table is not None else {}
     told = []
     for heir, count in counts.iter_rows():
         leaders = f"{count} leader{'s' if count > 1 else ''}"
@@ -234,10 +235,14 @@ def losses(result: Result) -> list[Fact]:
     told: list[Fact] = []
     if outcome is not None:
         told = [
-            ("what if", f"u undoes it: {outcome.value} ({outcome.basis})", outcome.level),
+            (
+                "plan" if outcome.label == "plan" else "what if",
+                f"u undoes it: {outcome.value} ({outcome.basis})",
+                outcome.level,
+            ),
             ("taken by", "; ".join(heirs(result)) or None, "key"),
         ]
     if worst:
         shown = next(one for one in result.headline if one.label in ("single failure", "one more failure"))
-        told.append(("worst loss" if outcome is None else "next loss", worst, shown.level))
+        told.append(("worst loss" if outcome is None or outcome.label == "plan" else "next loss", worst, shown.level))
     return told

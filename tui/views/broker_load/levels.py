@@ -115,7 +115,7 @@ class PartitionLevel(Level):
 def _replication(row: Row) -> list[Fact]:
     """Return leader and replicas of a partition."""
     alone = row["leader"] < 0
-    late = len(row["isr"]) != len(row["replicas"])
+    late = "under-replicated" in row["state"]
     valid = row["valid"]
     return [
         ("leader", "none" if alone else str(row["leader"]), "severe" if alone else ""),

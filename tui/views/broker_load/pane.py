@@ -51,7 +51,7 @@ class Root(Level):
     #bl-what { height: 1fr; }
     #bl-what-facts { height: 4; }
     #bl-rolling-facts { height: 2; }
-    #bl-plan-facts { height: 2; }
+    #bl-plan-facts { height: auto; max-height: 5; }
     #bl-plan-curve { height: 1fr; }
     .-short #bl-plan-curve { height: 8; }
     #bl-plan-step { height: 7; }
@@ -398,7 +398,8 @@ class Pane(ViewPane):
         """Ask for a folder and write the files of the plan."""
         result = self.result
         if result is None or "plan_steps" not in result.tables:
-            self.notify("there is no plan yet: P makes one", timeout=3)
+            asked = self.parameters is not None and self.parameters.plan
+            self.notify("the plan is not ready yet" if asked else "there is no plan yet: P makes one", timeout=3)
             return
 
         def done(folder: str | None) -> None:

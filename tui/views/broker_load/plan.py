@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual.containers import Horizontal, Vertical
 
 from tui.views.broker_load import cells
-from tui.views.shared.sections import Box, DetailPanel, FactsOf, Fit, Level, PlotOf, Row, Section, TableOf
+from tui.views.shared.sections import Box, DetailPanel, FactsOf, Level, PlotOf, Row, Section, TableOf
 from tui.widgets.drawing.plot import Draw, Mark, Series, plot
 from tui.widgets.facts import Fact
 
@@ -28,7 +28,7 @@ def content(open_step: Callable[[Row], Any]) -> Box:
     beside = Box(
         DetailPanel, PlotOf(_curve, "bl-plan-curve", of=ID), FactsOf(_step, "bl-plan-step", of=ID), id="bl-plan-detail"
     )
-    return Box(Vertical, FactsOf(_first, "bl-plan-facts"), Box(Horizontal, Box(Fit, steps), beside))
+    return Box(Vertical, FactsOf(_first, "bl-plan-facts"), Box(Horizontal, steps, beside))
 
 
 def mark(result: Result) -> tuple[str, str]:
@@ -41,9 +41,9 @@ def _first(result: Result) -> list[Fact]:
     """Return the plan in a sentence and the keys; without a plan, what is free, and how to ask for one."""
     told = result.summary.get("plan")
     if told is not None:
-        return [(told, "", "title"), (KEYS, "", "dim")]
+        return [("plan", told, "title"), ("keys", KEYS, "dim")]
     free = [finding.text for finding in result.findings if finding.subject == "plan"]
-    return [*((text.partition(": see")[0], "", "title") for text in free), (HINT, "", "dim")]
+    return [*(("free", text.partition(": see")[0], "title") for text in free), ("keys", HINT, "dim")]
 
 
 def _curve(result: Result, row: Row | None) -> Draw | None:
