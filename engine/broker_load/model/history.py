@@ -148,11 +148,13 @@ def _reassigned(rows: pl.DataFrame, moving: pl.DataFrame) -> pl.DataFrame:
     fresh = names.is_null() & (pl.col("time_ms_listed") >= pl.col("time_ms") - REASSIGNED_MS)
     told = (names.is_not_null() & (same | younger)) | fresh
     none = pl.lit([], pl.List(pl.Int32))
+    # Where nothing names the added replicas, those that are not in sync are taken for them.
+    copied = pl.when(names.is_null()).then(pl.col("replicas").list.set_difference("isr")).otherwise(none)
     return both.with_columns(
         pl.when(younger).then(pl.coalesce(names, "replicas")).otherwise("replicas").alias("replicas"),
         *(
-            pl.coalesce(name, pl.when(told).then(pl.coalesce(listed, none))).alias(name)
-            for name, listed in (("adding", "to"), ("removing", "off"))
+            pl.coalesce(name, pl.when(told).then(pl.coalesce(listed, guess))).alias(name)
+            for name, listed, guess in (("adding", "to", copied), ("removing", "off", none))
         ),
     ).select(rows.columns)
 

@@ -89,7 +89,8 @@ def _of_lines(
             rack = "" if said["rack"] == "null" else said["rack"]
             host = said["version"] or said["host"]
             _append(
-                brokers, (int(said["id"] or said["kcat"]), clean(host), clean(rack), said["fenced"] != "true", None)
+                brokers,
+                (int(said["id"] or said["kcat"]), clean(host), rack and clean(rack), said["fenced"] != "true", None),
             )
         elif said["moved"]:
             every, to, off = (_ids(said[name]) if said["all"] else None for name in ("all", "to", "from"))
