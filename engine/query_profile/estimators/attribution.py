@@ -5,7 +5,7 @@ See docs/models/query-profile.md, "Remedies" and "Intervals".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ FEWEST_DRAWS = 20
 class Attribution:
     """CPU by class (J,): ``total`` with the ends ``cpu_low_us`` and ``cpu_high_us`` of its interval (NaN without one).
 
+    ``draws`` (B, J): totals as uncertain as they are (B = 0 without them), below 0 where others are above what they used.
     ``predicted`` (T,): CPU of the intervals; ``time`` and ``call`` (J,): costs averaged over the ``parts``; ``background``: sum
     over all intervals.
     """
@@ -40,6 +41,7 @@ class Attribution:
     background: float
     parts: tuple[Costs, ...]
     elbow: Elbow | None = None
+    draws: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     change_point: ChangePoint = NO_CHANGE
     lag: Lag = NO_LAG
 
@@ -92,19 +94,21 @@ def attribute(
         background += float(part_background.sum())
         if len(costs.draws):
             deviation = widened(costs, y[here], predicted[here], part_total)
-            draws.append(np.maximum(part_total + deviation, 0.0))
+            draws.append(part_total + deviation)
         share = (end - begin) / rows if rows else 0.0
         time += costs.time * share
         call += costs.call * share
     cpu_low_us = cpu_high_us = np.full(classes, np.nan)
+    joint = np.zeros((0, classes))
     if options.draws >= FEWEST_DRAWS and len(draws) == len(spans):
         count = min(len(part_draws) for part_draws in draws)
         tail = (1 - level) / 2
-        summed = np.sum([part_draws[:count] for part_draws in draws], axis=0)
+        joint = np.sum([part_draws[:count] for part_draws in draws], axis=0)
+        summed = np.sum([np.maximum(part_draws[:count], 0.0) for part_draws in draws], axis=0)
         low, high = np.quantile(summed, [tail, 1 - tail], axis=0)
         cpu_low_us, cpu_high_us = np.minimum(low, total), np.maximum(high, total)
     return Attribution(
-        total, cpu_low_us, cpu_high_us, predicted, time, call, background, tuple(parts), bent, change, lag
+        total, cpu_low_us, cpu_high_us, predicted, time, call, background, tuple(parts), bent, joint, change, lag
     )
 
 

@@ -233,8 +233,9 @@ class Fits:
         if len(column) > self._separate:
             found = _unlump(found, column, self.x, self.calls)
         most = np.where(np.isnan(self.most), np.inf, self.most)
+        draws = np.minimum(found.draws, most) if len(found.draws) else found.draws
         bounded = (np.minimum(part, most) for part in (found.total, found.cpu_low_us, found.cpu_high_us))
-        return replace(found, **dict(zip(("total", "cpu_low_us", "cpu_high_us"), bounded, strict=True)))
+        return replace(found, draws=draws, **dict(zip(("total", "cpu_low_us", "cpu_high_us"), bounded, strict=True)))
 
     @cached_property
     def most(self) -> np.ndarray:
@@ -361,4 +362,12 @@ def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.nd
     cpu_low_us = np.where(small, 0.0, cpu_low_us)
     cpu_high_us = np.where(small, lumped.cpu_high_us[last], cpu_high_us)
     total, time, call = lumped.total[column] * share, lumped.time[column], lumped.call[column]
-    return replace(lumped, total=total, cpu_low_us=cpu_low_us, cpu_high_us=cpu_high_us, time=time, call=call)
+    return replace(
+        lumped,
+        total=total,
+        cpu_low_us=cpu_low_us,
+        cpu_high_us=cpu_high_us,
+        time=time,
+        call=call,
+        draws=lumped.draws[:0],
+    )

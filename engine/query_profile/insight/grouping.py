@@ -55,7 +55,8 @@ def with_shares(frame: pl.DataFrame, whole_x: float, measured: float, seconds: f
 def sums(frame: pl.DataFrame, names: list[str], by: str, measured: float) -> pl.DataFrame:
     """Sum the rows of ``classes`` by the group that ``names`` gives each; ``measured``: use of the resource, NaN if unknown.
 
-    Interval ends add up as if errors of classes were fully correlated (never too narrow), capped at what was measured.
+    Interval ends add up, which is right for counters that miss the same everywhere; capped at what was measured. Ranges of the
+    model become those of ``ranges``.
     """
     summed = (
         "y_total", "y_low", "y_high", "x_total", "calls", "rows", "errors", "io_us", "lock_us", "cpu_measured_us",
@@ -70,6 +71,22 @@ def sums(frame: pl.DataFrame, names: list[str], by: str, measured: float) -> pl.
     )
     return _bounded(
         CLASSES.frame(grouped if by == "class" else grouped.with_columns(pl.col("class").alias(by))), measured
+    )
+
+
+def ranges(frame: pl.DataFrame, names: list[str], draws: np.ndarray, level: float) -> pl.DataFrame:
+    """Give each row of ``frame`` the range, of coverage ``level``, of the summed ``draws`` (B, J) of the classes whose ``names``
+    (J,) are its own: what one class has too much another has too little, so that ends of ranges do not add up."""
+    if not len(draws):
+        return frame
+    place = {name: row for row, name in enumerate(frame["class"])}
+    known = [column for column, name in enumerate(names) if name in place]
+    summed = np.zeros((frame.height, len(draws)))
+    np.add.at(summed, [place[names[column]] for column in known], draws.T[known])
+    low, high = np.quantile(summed, [(1 - level) / 2, (1 + level) / 2], axis=1)
+    return frame.with_columns(
+        pl.min_horizontal(pl.Series(low).clip(0.0), "y_total").alias("y_low"),
+        pl.max_horizontal(pl.Series(high), "y_total").alias("y_high"),
     )
 
 

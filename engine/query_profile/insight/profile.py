@@ -119,6 +119,12 @@ class Profile:
         return np.zeros(len(low)), np.fmin(self.fits.most, self.measured)
 
     @property
+    def draws(self) -> np.ndarray:
+        """Draws (B, J) of each class' CPU behind the model's intervals; none where those come from elsewhere."""
+        modelled = self.attribution is not None and self.method == "default" and not self.counts and not self.full
+        return self.attribution.draws if modelled and self.attribution is not None else np.zeros((0, 0))
+
+    @property
     def attributed(self) -> float:
         """CPU given to classes, us."""
         return float(np.nansum(self.total)) if self.attributable else math.nan

@@ -25,13 +25,16 @@ def classes(parameters: QueryProfileParameters, profile: Profile) -> pl.DataFram
     """Build the ``classes`` table by rank, filtered, grouped and cut off as ``parameters`` ask."""
     work, measured = profile.work, profile.measured if profile.attributable else math.nan
     frame = tables.CLASSES.frame(_class_columns(profile))
+    draws, level = profile.draws, profile.fits.level
     keep = np.ones(len(work.classes), bool)
     if parameters.filter:
         keep = grouping.matching(work, parameters.filter)
         frame = frame.filter(pl.Series(keep))
+    place, groups = grouping.group(work, parameters.group)
+    names, draws = [groups[p] for p in place[keep]], draws[:, keep] if len(draws) else draws
     if parameters.group != "class":
-        place, names = grouping.group(work, parameters.group)
-        frame = grouping.sums(frame, [names[p] for p in place[keep]], parameters.group, measured)
+        frame = grouping.sums(frame, names, parameters.group, measured)
+        frame = grouping.ranges(frame, names, draws, level)
     whole_x = float(np.nansum(profile.x_total))
     frame = grouping.with_shares(frame, whole_x, measured, profile.seconds).with_columns(NAN_TO_NULL)
     rank = {"cpu": "y_total", "time": "x_total", "io": "io_us", "latency": "latency_us"}
@@ -39,7 +42,9 @@ def classes(parameters: QueryProfileParameters, profile: Profile) -> pl.DataFram
     frame = frame.sort(order, descending=[True, True, False], nulls_last=True, maintain_order=True)
     if parameters.top and frame.height > parameters.top:
         rest = frame.slice(parameters.top)
-        others = grouping.sums(rest, [f"{grouping.OTHERS} - {rest.height} items"] * rest.height, "class", measured)
+        title, joined = f"{grouping.OTHERS} - {rest.height} items", set(rest["class"])
+        others = grouping.sums(rest, [title] * rest.height, "class", measured)
+        others = grouping.ranges(others, [title if name in joined else "" for name in names], draws, level)
         others = grouping.with_shares(others, whole_x, measured, profile.seconds)
         frame = pl.concat([frame.head(parameters.top), others]).with_columns(NAN_TO_NULL)
     return frame.select(tables.CLASSES.schema.names())
