@@ -6,6 +6,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from engine.core.reading import Problem, Source, decode, whole_lines
 
@@ -17,7 +18,10 @@ _BATCH = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 def header_fields(head: bytes) -> list[str]:
     """Return the lower-cased column names of the first line, for any delimiter; empty if it is no header."""
-    line = decode(head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n", 1)[0]).rstrip("\r")
+    head = head.removeprefix(BOM).lstrip(b"\r\n")
+    if any(mark in head[:DRAWN] for mark in (b"+-", b"***", b"-[ R")):
+        head = tabbed(decode(head)).lstrip("\n").encode("utf-8", "surrogatepass")
+    line = decode(head.split(b"\n", 1)[0]).rstrip("\r")
     try:
         return [f.strip().strip('"').lower() for f in next(csv.reader([line], delimiter=delimiter(line)))]
     except (csv.Error, StopIteration):
@@ -27,6 +31,54 @@ def header_fields(head: bytes) -> list[str]:
 def delimiter(line: str) -> str:
     """Return the delimiter that splits ``line`` into the most fields: tab, comma, semicolon or bar."""
     return max("\t,;|", key=line.count)
+
+
+DRAWN = 4096
+"""Characters within which a table that a client has drawn begins: a prompt may stand before it, or the end of a cut record."""
+_RECORD = re.compile(r"(?m)^(?:\*{5,} ?\d+\. row ?\*{5,}|-\[ RECORD \d+ \])")
+_BOX = re.compile(r"(?:[^\n|+]*\n){0,3}\+-[-+]*\+ *\r?\n\|")
+
+
+def tabbed(text: str) -> str:
+    """Turn what clients draw for people into a header and rows with tabs: ``mysql -t``, ``\\G``, psql's ``\\x``.
+
+    Other text is returned as it is.
+    """
+    found, record = _BOX.match(text), _RECORD.search(text, 0, DRAWN)
+    if found is not None:
+        marks = [at for at, mark in enumerate(found[0].split("\n")[-2]) if mark == "+"]
+        return "\n".join(_cells(line.rstrip("\r "), marks) for line in text.split("\n"))
+    if record is None:
+        return text
+    rows: list[dict[str, str]] = []
+    mark, width, name = (":" if record[0][0] == "*" else "|"), 0, ""
+    for line in text[record.start() :].splitlines():
+        if _RECORD.match(line):
+            rows.append({})
+            width = 0
+            continue
+        width = width or line.find(mark)
+        fits = line[width : width + 1] == mark
+        name = line[:width].strip() or name if fits else name
+        value = line[width + 2 :] if fits else line
+        rows[-1][name] = f"{rows[-1][name].rstrip('+')}\n{value}" if name in rows[-1] else value
+    names = list(rows[0])
+    lines = (names, *([each[name] for name in names if name in each] for each in rows))
+    return "\n".join("\t".join(map(_escaped, line)) for line in lines)
+
+
+def _cells(line: str, marks: list[int]) -> str:
+    """Return the cells of a drawn row, joined by tabs, by the ``marks`` of its frame; wide characters move them."""
+    if not line.startswith("|"):
+        return ""
+    fits = len(line) == marks[-1] + 1 and all(line[at] == "|" for at in marks)
+    cells = [line[a + 1 : b] for a, b in pairwise(marks)] if fits else line.strip("|").split(" | ")
+    return "\t".join(_escaped(cell.strip()) for cell in cells)
+
+
+def _escaped(text: str) -> str:
+    """Escape a field as ``unescape`` reads it."""
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
 def unescape(text: str) -> str:
@@ -45,7 +97,7 @@ def records(
     if data.startswith(BOM):
         problems.append(Problem.at(source.path, "byte-order-mark", "the file begins with a byte order mark", line=1))
         data = data.removeprefix(BOM)
-    text = decode(whole_lines(data, final))
+    text = tabbed(decode(whole_lines(data, final)))
     first = next((line for line in _Lines(text) if line.strip("\r\n")), "")
     cut = delimiter(first)
     quoted = cut != "\t" or '"' in first

@@ -86,6 +86,20 @@ def parse(path: str, data: bytes, *, records: Iterable[int] = (), ends_cut: bool
     raise failure
 
 
+def lines(path: str, data: bytes, problems: list[Problem]) -> list[dict[str, Any]] | None:
+    """Decode JSON lines; None if ``data`` are one document. Lines that are no object are left out, each with a problem."""
+    rows = data.strip().split(b"\n")
+    if len(rows) < 2 or not all(row.strip()[:1] + row.strip()[-1:] == b"{}" for row in rows[:2]):
+        return None
+    objects = []
+    for number, row in enumerate(rows, 1):
+        try:
+            objects += [msgspec.json.decode(row, type=dict[str, Any])] if row.strip() else []
+        except ERRORS as error:
+            problems.append(Problem.at(path, "bad-record", f"{reason(error)}; the line is left out", line=number))
+    return objects
+
+
 def reason(error: Exception) -> str:
     """Word why decoding failed."""
     if isinstance(error, UnicodeDecodeError):

@@ -235,7 +235,9 @@ class Fits:
         most = np.where(np.isnan(self.most), np.inf, self.most)
         draws = np.minimum(found.draws, most) if len(found.draws) else found.draws
         bounded = (np.minimum(part, most) for part in (found.total, found.cpu_low_us, found.cpu_high_us))
-        return replace(found, draws=draws, **dict(zip(("total", "cpu_low_us", "cpu_high_us"), bounded, strict=True)))
+        share = np.where(found.total > most, most / np.maximum(found.total, 1e-300), 1.0)
+        found = replace(found, time=found.time * share, call=found.call * share, draws=draws)
+        return replace(found, **dict(zip(("total", "cpu_low_us", "cpu_high_us"), bounded, strict=True)))
 
     @cached_property
     def most(self) -> np.ndarray:

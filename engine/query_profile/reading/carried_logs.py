@@ -6,16 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from engine.core.reading import HEAD, Document, Problem, Problems, Reading, Source
 from engine.core.tables import Table
-from engine.formats import json_text
 from engine.formats.delimited import records
 from engine.formats.timestamps import instant_ms
 from engine.query_profile.reading.mysql import SlowLog
 from engine.query_profile.reading.postgres_log import PostgresCsv, PostgresJson, PostgresStderr
-from engine.query_profile.reading.statements import CARRIERS
+from engine.query_profile.reading.statements import CARRIERS, loaded
 from engine.query_profile.tables import INTERVALS_IN
 
 TEXTS = ("message", "@message", "textPayload", "LogFileData", "log", "MESSAGE")
@@ -53,17 +50,12 @@ class CarriedLog(Document):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Unwrap the texts in order of time, and read them as the log that they are."""
         problems: list[Problem] = Problems()
-        value: Any
-        first, _, more = data.lstrip().partition(b"\n")
-        if first[:1] not in (b"{", b"["):
-            value = [row for _, row in records(source, data, problems, final) if row is not None]
-        elif first.rstrip().endswith(b"}") and more.lstrip()[:1] == b"{":
-            value = list(_objects(source, data, problems))
+        if data.lstrip()[:1] in (b"{", b"["):
+            value = loaded(source, data, problems)
+            if isinstance(value, Reading):
+                return value
         else:
-            document = json_text.decode(source, data, records=(2, 1), ends_cut=True)
-            if isinstance(document, Reading):
-                return document
-            value, problems = document.value, [*document.problems]
+            value = [row for _, row in records(source, data, problems, final) if row is not None]
         events = list(_events(value, DEEPEST))
         if all(at_ms is not None for at_ms, _ in events):
             events.sort(key=lambda event: event[0] or 0)
@@ -74,17 +66,6 @@ class CarriedLog(Document):
         reading.problems += problems
         reading.consumed, reading.state = 0, None
         return reading
-
-
-def _objects(source: Source, data: bytes, problems: list[Problem]) -> Iterator[Any]:
-    """Yield the objects of JSON lines."""
-    for number, line in enumerate(data.split(b"\n"), 1):
-        try:
-            if line.strip():
-                yield msgspec.json.decode(line)
-        except json_text.ERRORS as error:
-            reason = f"{json_text.reason(error)}; the line is left out"
-            problems.append(Problem.at(source.path, "bad-record", reason, line=number))
 
 
 def _events(value: Any, deepest: int) -> Iterator[tuple[int | None, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from engine.formats import json_text
 from engine.formats.delimited import header_fields, records, unescape
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.query_profile.reading.collected_rows import SnapshotRows, class_key, finite
-from engine.query_profile.reading.statements import CARRIERS, Statements
+from engine.query_profile.reading.statements import CARRIERS, Statements, loaded
 from engine.query_profile.tables import INTERVALS_IN, SNAPSHOTS
 
 PICO = 1e-6
@@ -260,23 +260,33 @@ _COLUMNS = (
 
 
 class SlowTable(Document):
-    """``SELECT * FROM mysql.slow_log`` (``--batch``, or CSV with a header), or the table's own file ``slow_log.CSV``."""
+    """``SELECT * FROM mysql.slow_log`` (``--batch``, ``-t``, ``\\G``, CSV with a header, JSON), or its own ``slow_log.CSV``."""
 
     id = "slow-log-table"
-    title = "MySQL or MariaDB table mysql.slow_log (TSV or CSV)"
+    title = "MySQL or MariaDB table mysql.slow_log (TSV, CSV, JSON, -t, \\G)"
     marks = ("start_time", "user_host", "query_time", "sql_text")
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise its column names, or the table's own file by its first row."""
         needed = {"start_time", "user_host", "query_time", "sql_text"}
+        if CARRIERS.match(head) is not None:
+            return all(f'"{name}"'.encode() in head.lower() for name in needed)
         return needed <= set(header_fields(head)) or _ENGINE.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read a statement a row: ``start_time`` is its begin."""
         statements = Statements(source, SlowLog.id)
-        named = "start_time" in header_fields(data[:HEAD])
-        found = records(source, data, statements.problems, final) if named else _engine_rows(decode(data))
+        found: Iterable[tuple[int | None, dict[str, Any] | None]]
+        if data.lstrip()[:1] in (b"{", b"["):
+            value = loaded(source, data, statements.problems)
+            if isinstance(value, Reading):
+                return value
+            found = ((None, row) for row in _objects(value))
+        elif "start_time" in header_fields(data[:HEAD]):
+            found = records(source, data, statements.problems, final)
+        else:
+            found = _engine_rows(decode(data))
         for line, row in found:
             if row is None:
                 continue
@@ -297,15 +307,28 @@ class SlowTable(Document):
                 _user(f"# User@Host: {row.get('user_host', '')}") or "",
                 "" if row.get("db") == "NULL" else row.get("db", ""),
             )
-            statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock)
+            session, timed = row.get("thread_id", ""), "." in row["start_time"]
+            statements.add(end_ms, seconds, text, owner, rows=sent, lock_s=lock, session=session, timed=timed)
         return statements.put(Reading())
 
 
+def _objects(value: Any, deepest: int = 4) -> Iterator[dict[str, str]]:
+    """Yield the rows in a JSON document: objects with a ``query_time``, their names in lower case and their values as texts."""
+    if isinstance(value, dict) and "query_time" in map(str.lower, value):
+        yield {name.lower(): "NULL" if each is None else str(each) for name, each in value.items()}
+    elif isinstance(value, dict | list) and deepest:
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _objects(each, deepest - 1)
+
+
 def _clock(text: str) -> float:
-    """Parse ``hh:mm:ss.ffffff`` (up to 838 hours) to seconds. Raises ValueError."""
+    """Parse ``hh:mm:ss.ffffff`` (up to 838 hours), or seconds, to seconds. Raises ValueError."""
     found = _CLOCK.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:40]!r} is no length of time")
+        seconds = finite(text)
+        if not 0 <= seconds < LONGEST:
+            raise ValueError(f"{text[:40]!r} is no length of time")
+        return seconds
     return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3])
 
 
@@ -401,7 +424,7 @@ class PtQueryDigest(Document):
             return Reading(problems=[problem], complete=False)
         reading = Reading()
         reading.problems += document.problems
-        rows: dict[str, list[Any]] = {name: [] for name in INTERVALS_IN.schema}
+        rows: list[dict[str, Any]] = []
         stamps: list[int] = []
         for number, item in enumerate(classes, 1):
             if item is None and document.bad:
@@ -427,26 +450,24 @@ class PtQueryDigest(Document):
                     Problem.at(source.path, "bad-record", f"class {number}: {error}; it is left out")
                 )
                 continue
-            row = {
-                "series": "~" + clean(name_stem(source.name)),
-                "key": clean(checksum),
-                "queryid": clean(checksum),
-                "query": clean(query),
-                "user": clean(user),
-                "database": clean(database),
-                "system": "pt-query-digest",
-                "calls": calls,
-                "time_us": time_us,
-                "rows": rows_sent,
-                "lock_us": lock_us,
-            }
-            for name, column in rows.items():
-                column.append(row.get(name))
-        count = len(rows["key"])
-        if stamps:
-            rows["start_ms"] = [min(stamps)] * count
-            rows["end_ms"] = [max(stamps) + 1000] * count
-        reading.rows["interval_classes"] = rows
+            rows.append(
+                {
+                    "series": "~" + clean(name_stem(source.name)),
+                    "key": clean(checksum),
+                    "queryid": clean(checksum),
+                    "query": clean(query),
+                    "user": clean(user),
+                    "database": clean(database),
+                    "system": "pt-query-digest",
+                    "calls": calls,
+                    "time_us": time_us,
+                    "rows": rows_sent,
+                    "lock_us": lock_us,
+                }
+            )
+        span = {"start_ms": min(stamps), "end_ms": max(stamps) + 1000} if stamps else {}
+        names = [*rows[0], *span] if rows else []
+        reading.rows["interval_classes"] = {name: [span.get(name, row.get(name)) for row in rows] for name in names}
         return reading
 
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from engine.core.reading import Document, Problem, Problems, Reading, Source, clean, not_utf8
@@ -155,8 +154,8 @@ class PgssJson(_Pgss):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters; ids that a JSON tool rounded do not identify classes."""
         rows = SnapshotRows(source, "postgresql")
-        items, moment = _json_lines(rows, data), None
-        if not items:
+        items, moment = json_text.lines(source.path, data, rows.problems), None
+        if items is None:
             document = json_text.decode(source, data, records=(1,) if data.lstrip()[:1] == b"[" else (2, 1))
             if isinstance(document, Reading):
                 return document
@@ -188,23 +187,6 @@ def _items(rows: SnapshotRows, document: json_text.Document) -> tuple[list[dict[
     if others > 0:
         rows.problem("bad-record", "an element that is no row", count=others)
     return items, moment
-
-
-def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
-    """Return the row objects of a JSON lines file, empty if it is one document; lines that are no object become problems."""
-    lines = [(place, line) for place, line in enumerate(data.split(b"\n"), 1) if line.strip()]
-    if len(lines) < 2 or not all(line.strip()[:1] + line.strip()[-1:] == b"{}" for _, line in lines[:2]):
-        return []
-    items: list[dict[str, Any]] = []
-    for place, line in lines:
-        try:
-            item = msgspec.json.decode(line)
-            if not isinstance(item, dict):
-                raise msgspec.DecodeError("no object")
-            items.append(item)
-        except json_text.ERRORS as error:
-            rows.problem("bad-record", f"{json_text.reason(error)}; the line is left out", place)
-    return items
 
 
 class PgssInfo(Document):
@@ -332,7 +314,7 @@ class PgStatMonitor(Document):
         sums: dict[tuple[int, str], list[float]] = {}
         about: dict[str, tuple[str, ...]] = {}
         for line, row in records(source, data, problems, final):
-            if row is None or str(row.get("toplevel", "t")).lower() in ("f", "false", "0"):
+            if row is None or str(row.get("toplevel", "t")).lower() in ("f", "false", "0") or row.get("top_queryid"):
                 continue
             start = instant_ms(row.get("bucket_start_time") or "")
             try:

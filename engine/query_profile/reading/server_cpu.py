@@ -103,11 +103,8 @@ class Pidstat(HostKind):
     marks = ("linux ", "pid", "%usr", "%system")
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise sysstat's first line, and a header with processes and their CPU."""
-        return (
-            head.startswith(b"Linux ")
-            and re.search(rb"(?m)^[^\n]*\b(?:PID|TGID)\b[^\n]*%usr +%system\b", head) is not None
-        )
+        """Recognise a header with processes and their CPU."""
+        return re.search(rb"(?m)^[^\n]*\b(?:PID|TGID)\b[^\n]*%usr +%system\b", head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Sum the processes of each sample; one that used nothing is not listed."""
@@ -118,7 +115,7 @@ class Pidstat(HostKind):
         names: list[str] = []
         samples: dict[int, list[float]] = {}
         before = 0
-        for number, line in enumerate(lines[1:], 2):
+        for number, line in enumerate(lines, 1):
             fields = line.lstrip("# ").split()
             if "PID" in fields or "TGID" in fields:
                 names = fields[

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.reading import Problem, Problems, Reading, Source, clean
+from engine.formats import json_text
 from engine.formats.sql_text import fingerprint, query_hash, shape
 from engine.formats.timestamps import name_stem
 from engine.query_profile.reading.collected_rows import STEM, class_key
@@ -25,6 +26,18 @@ NOTHING = 1e-3
 
 Entry = tuple[float, bool, tuple[Any, ...], tuple[float, ...]]
 """A statement of a session: its end (epoch ms), whether the log marks it as part of a routine, its group and its values."""
+
+
+def loaded(source: Source, data: bytes, problems: list[Problem]) -> Any:
+    """Decode a JSON document, or a list of JSON lines; or return the reading that says it does not parse (yet)."""
+    lines = json_text.lines(source.path, data, problems)
+    document = (
+        json_text.decode(source, data, records=(2, 1), ends_cut=True) if lines is None else json_text.Document(lines)
+    )
+    if isinstance(document, Reading):
+        return document
+    problems += document.problems
+    return document.value
 
 
 CARRIERS = re.compile(rb'\s*(?:[\[{]|"?@?timestamp"?,|[^\n]{0,200},"?@?message"?\s*\n)')

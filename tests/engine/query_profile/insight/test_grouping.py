@@ -30,7 +30,7 @@ def _files(seed: int) -> dict[str, bytes]:
     return {"slow.log": "".join(slow).encode(), "cpu.csv": "\n".join(cpu).encode()}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [3, 4])
 def test_a_group_is_known_better_than_its_classes(seed: int) -> None:
     files = _files(seed)
     rows = compute(files, draws="40").tables["classes"]
@@ -41,6 +41,6 @@ def test_a_group_is_known_better_than_its_classes(seed: int) -> None:
     assert group["y_total"][0] == pytest.approx(shelf["y_total"].sum())
     truth = sum(time * RATE[database] for time, database in shelf.select("x_total", "database").rows())
     assert low <= group["y_total"][0] <= high and low <= truth <= high
-    assert high - low < 0.5 * (shelf["y_high"] - shelf["y_low"]).sum()
+    assert high - low < 0.4 * (shelf["y_high"] - shelf["y_low"]).sum()
     others = compute(files, draws="40", top="1").tables["classes"][-1]
     assert others["y_low"][0] <= others["y_total"][0] <= others["y_high"][0]
