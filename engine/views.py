@@ -55,7 +55,9 @@ VIEWS: tuple[Entry, ...] = (
         "run-comparison",
         "Run comparison",
         "engine.run_comparison.view",
-        "ClusterLoader2 and perfdash artifacts by job folder, Go benchmarks, k6, pytest-benchmark, hyperfine, JMH, fio",
+        "k6, JMeter, Gatling, locust, wrk, hey, ab, vegeta, oha, ghz, autocannon, pgbench, sysbench, YCSB, fio, hyperfine, JMH, "
+        "Google Benchmark, Catch2, criterion, Go, pytest-benchmark, pyperf, asv, BenchmarkDotNet, ClusterLoader2, kube-burner, "
+        "histories as CSV",
     ),
     Entry(
         "ring-placement",

@@ -239,8 +239,8 @@ class FileKind(Protocol):
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
     A kind that unpacks parts of its files by itself says ``unpacks = True``: even a small one is read outside of
     the session's process.
-    A kind may say by ``marks`` which words (lower case; alternatives with ``|``) its files begin with: of a file that no
-    reader takes, the user is told to which kind it comes nearest, and what it lacks.
+    A kind may say by ``marks`` which words (lower case; alternatives with ``|``) its files begin with, keys of JSON in quotes:
+    of a file that no reader takes, the user is told to which kind it comes nearest, and what it lacks (``Document.lacks``).
     A kind of documents that are overwritten in place, of which earlier versions are worth a look, says so by
     ``keeps_versions = True`` (``Inputs.past``).
     """
@@ -275,6 +275,46 @@ class Document:
     version = 1
     tables: tuple[Table, ...]
     marks: tuple[str, ...] = ()
+
+    def lacks(self, head: bytes) -> tuple[float, str]:
+        """Return how near a file that begins with ``head`` is to this kind, from 0 to 1, and which of the marks it lacks. Keys in
+        quotes are marks of JSON only, tags of XML only, and other words of text only."""
+        form = form_of(head)
+        if not self.marks or form != _FORMS.get(self.marks[0][0], "text"):
+            return 0.0, ""
+        text = decode(head).lower()
+        found = (lambda word: _has_word(text, word)) if form == "text" else (lambda word: word in text)
+        missing = [mark.replace("|", " or ") for mark in self.marks if not any(map(found, mark.split("|")))]
+        return 1 - len(missing) / len(self.marks), ", ".join(missing)
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Whether ``text`` has ``word``, and not only inside another word."""
+    at = text.find(word)
+    while at >= 0:
+        before, after = text[max(at - 1, 0) : at], text[at + len(word) : at + len(word) + 1]
+        if not (word[0].isalnum() and _in_word(before)) and not (word[-1].isalnum() and _in_word(after)):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+_FORMS = {'"': "JSON", "<": "XML"}
+_JSON = re.compile(rb'\{\s{0,400}["}]|\[\s{0,400}(?:[\[{"\]]|-?\d[\d.]{0,30}\s{0,9},)')
+
+
+def form_of(head: bytes) -> str:
+    """Return what a file that begins with ``head`` is written in: JSON, XML, text, UTF-16, or binary data."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    if b"\0" in head:
+        return "binary data"
+    first = from_first_character(head)
+    return "JSON" if _JSON.match(first) else "XML" if first.startswith(b"<") else "text"
 
 
 class Log(Document):

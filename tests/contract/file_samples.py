@@ -300,6 +300,35 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'{"start":"2026-01-05T10:00:00.000Z","errors":0,"non2xx":0,"2xx":50,"latency":{"mean":4.5,"p97_5":9,"p99":13},'
             b'"requests":{"mean":100.5}}',
         ),
+        "gatling": (
+            "stats.json",
+            b'{"type":"GROUP","name":"All Requests","path":"","stats":{"name":"All Requests","numberOfRequests":{"total":"50",'
+            b'"ok":"49","ko":"1"},"meanResponseTime":{"total":"42","ok":"41","ko":"90"},"percentiles3":{"total":"80","ok":"79",'
+            b'"ko":"-"}},"contents":{}}',
+        ),
+        "ycsb": (
+            "ycsb.log",
+            b"[OVERALL], RunTime(ms), 9000\n[OVERALL], Throughput(ops/sec), 1250.5\n[READ], AverageLatency(us), 412.5\n"
+            b"[READ], 99thPercentileLatency(us), 2100\n[READ], Return=OK, 990\n[READ], Return=ERROR, 10\n",
+        ),
+        "kafka-producer-perf": (
+            "producer.txt",
+            b"4000 records sent, 800.0 records/sec (0.76 MB/sec), 4.5 ms avg latency, 90.0 ms max latency.\n"
+            b"9000 records sent, 900.5 records/sec (0.86 MB/sec), 4.25 ms avg latency, 90.00 ms max latency, 3 ms 50th, 9 ms "
+            b"95th, 20 ms 99th, 70 ms 99.9th.\n",
+        ),
+        "ab-gnuplot": (
+            "requests.tsv",
+            b"starttime\tseconds\tctime\tdtime\tttime\twait\nTue Jan 06 10:00:00 2026\t1767693600\t1\t4\t5\t4\n",
+        ),
+        "hyperfine-csv": (
+            "hyperfine.csv",
+            b"command,mean,stddev,median,user,system,min,max,parameter_jobs\nmake,1.5,0.1,1.4,1.2,0.2,1.3,1.8,4\n",
+        ),
+        "redis-benchmark": (
+            "redis.csv",
+            b'"test","rps","avg_latency_ms","p99_latency_ms"\n"SET","90000.5","0.25","0.75"\n',
+        ),
         "jmeter-statistics": (
             "statistics.json",
             b'{"login":{"transaction":"login","sampleCount":50,"errorCount":1,"meanResTime":41.5,"pct1ResTime":63.0,'

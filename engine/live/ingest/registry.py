@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from engine.core.compression import unrotated
-from engine.core.reading import FileKind, Problem, Reading, Source, clean, fold
+from engine.core.reading import Document, FileKind, Problem, Reading, Source, clean, fold, form_of
 from engine.core.view import FileInfo, Inputs
 from engine.live.files.tracked_file import FileIndex, ReaderState, TrackedFile
 from engine.live.ingest.file_content import Content
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 UNKNOWN = "not recognised"
 """Begin of the reason why a file is not read."""
 
-LEAST = 0.3
-"""Share of a format's marks above which a file is near it."""
+LEAST = 0.5
+"""Share of a format's marks from which on a file is near it."""
 
 
 class Registry:
@@ -243,19 +243,21 @@ class Recogniser:
         return readers
 
     def nearest(self, head: bytes) -> str:
-        """Word why no reader takes a file that begins with ``head``: the format that it comes nearest to (by the ``marks`` of the
-        kinds), and what it lacks for it."""
-        text, best = head.lower(), (LEAST, "", "")
+        """Word why no reader takes a file that begins with ``head``: the format that it comes nearest to, and what it lacks for
+        it; if none is near, where the formats are listed."""
+        if form_of(head) == "UTF-16":
+            return f"{UNKNOWN}: it is UTF-16; write it as UTF-8"
+        best, title, lacks = 0.0, "", ""
         for _, kind in self.kinds:
-            marks: Sequence[str] = getattr(kind, "marks", ())
-            missing = [mark for mark in marks if not any(one.encode() in text for one in mark.split("|"))]
-            share = 1 - len(missing) / max(len(marks), 1)
-            if marks and share > best[0]:
-                best = share, kind.title, ", ".join(mark.replace("|", " or ") for mark in missing)
-        _, title, lacks = best
-        if not title:
-            return UNKNOWN
-        return f"{UNKNOWN}; nearest known format: {title}; missing: {lacks or 'the beginning that it has'}"
+            share, missing = kind.lacks(head) if isinstance(kind, Document) else (0.0, "")
+            if share > best:
+                best, title, lacks = share, kind.title, missing
+        if best < LEAST:
+            view = self.kinds[0][0] if len({view for view, _ in self.kinds}) == 1 else "VIEW"
+            return f"{UNKNOWN}: no reader knows such {form_of(head)}; loadlens feeds {view} lists what is read"
+        return f"{UNKNOWN}; nearest known format: {title}; " + (
+            f"missing: {lacks}" if lacks else "no line has its form"
+        )
 
     def _ask(
         self, file: TrackedFile, name: str, head: bytes, kinds: Iterable[tuple[str, FileKind]]

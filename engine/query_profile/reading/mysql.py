@@ -403,7 +403,7 @@ class PtQueryDigest(Document):
 
     id = "pt-query-digest"
     title = "pt-query-digest --output json"
-    marks = ("classes", "fingerprint", "query_count")
+    marks = ('"classes"', '"fingerprint"', '"query_count"')
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -4,16 +4,24 @@ github-action-benchmark and Bencher."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import product
 from pathlib import PurePosixPath
 from typing import Any
+from xml.etree.ElementTree import Element
 
-from engine.core.reading import Document, FileKind, Reading, Source, clean, from_first_character
-from engine.core.tables import Table
-from engine.formats.delimited import records
-from engine.run_comparison.reading.frames import JsonReport, Line, TextReport, at, each
+from engine.core.reading import FileKind, Reading, Source, clean, from_first_character
+from engine.run_comparison.reading.frames import (
+    DelimitedRows,
+    DelimitedTool,
+    JsonReport,
+    Line,
+    TextReport,
+    XmlTool,
+    at,
+    each,
+)
 from engine.run_comparison.reading.series import (
     BadShape,
     Collected,
@@ -25,7 +33,6 @@ from engine.run_comparison.reading.series import (
     float_or_none,
     time_ms,
 )
-from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 
 # -- Google Benchmark --------------------------------------------------------------------------------------------------
 
@@ -83,35 +90,20 @@ def _google_failed(out: Collected, entry: Mapping[str, Any]) -> bool:
 def _google(out: Collected, document: Any) -> None:
     report = as_object(document, "the document")
     out.report_ms = time_ms(at(report, "context.date"))
-    entries = as_list(report.get("benchmarks"), "benchmarks")
-    _google_entries(out, "google-benchmark", (as_object(entry, "a benchmark") for entry in entries))
+    entries: list[dict[str, Any]] = []
+    each(
+        out,
+        "google-benchmark",
+        as_list(report.get("benchmarks"), "benchmarks"),
+        lambda entry: entries.append(as_object(entry, "a benchmark")),
+    )
+    _google_entries(out, "google-benchmark", entries)
 
 
-class GoogleCsv(Document):
-    """Google Benchmark's table, also below the context that it prints to the terminal."""
-
-    id = "google-benchmark-csv"
-    title = "Google Benchmark --benchmark_format=csv"
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
-
-    _header = re.compile(rb"^name,iterations,real_time,cpu_time,time_unit,", re.MULTILINE)
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the header within the first 8 KB."""
-        return bool(self._header.search(head))
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read every complete row."""
-        out, begin = Collected(source), self._header.search(data)
-        rows = records(source, data[begin.start() if begin else len(data) :], out.problems, False)
-        listed = (row for _, row in rows if row is not None and row["time_unit"] in _UNITS)
-        whole = (row for row in listed if "\n" not in row["name"])  # a quote that a killed run left open
-        _google_entries(out, "google-benchmark", _google_rows(whole))
-        if final and data.rpartition(b"\n")[2].strip():
-            out.problem("cut-file", "the last line has no end and is left out", line=data.count(b"\n") + 1)
-        if final and not out.series and not out.problems:
-            out.problem("no-values", "the table holds no result")
-        return out.reading(len(data))
+def _google_table(out: Collected, kind: str, rows: DelimitedRows) -> None:
+    listed = (row for _, row in rows if row is not None and row["time_unit"] in _UNITS)
+    whole = (row for row in listed if "\n" not in row["name"])  # a quote that a killed run left open
+    _google_entries(out, "google-benchmark", _google_rows(whole))
 
 
 def _google_rows(rows: Iterable[dict[str, str]]) -> Iterable[dict[str, Any]]:
@@ -232,17 +224,10 @@ def _bencher(out: Collected, document: Any) -> None:
             out.add(Series("bencher", "", name, measure, bucket="value", unit=_MEASURES.get(measure, "")), value)
 
 
-class BencherMetrics(JsonReport):
-    """Bencher's metric format: benchmark, measure, value."""
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the nesting of the first benchmark."""
-        return bool(_BENCHER.match(from_first_character(head)))
-
-
 _BENCHER = re.compile(
-    rb'\{\s{0,40}"[^"\\]{1,400}":\s{0,40}\{\s{0,40}"[^"\\]{1,200}":\s{0,40}\{\s{0,40}"(?:lower_|upper_)?value":'
+    rb'\{"[^"\\]{1,400}":\{"[^"\\]{1,200}":\{(?:"(?:lower_|upper_)value":[^,]{1,40},){0,2}"(?:lower_|upper_)?value":'
 )
+"""The nesting of the first benchmark."""
 
 
 class ActionHistory(JsonReport):
@@ -252,7 +237,7 @@ class ActionHistory(JsonReport):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the assignment."""
-        return head.lstrip().startswith(b"window.BENCHMARK_DATA")
+        return from_first_character(head).startswith(b"window.BENCHMARK_DATA")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the object between the outer braces."""
@@ -281,6 +266,14 @@ def _commit(out: Collected, suite: str, entry: Any) -> None:
         else:
             series = Series("github-action-history", suite, name, bucket="value", unit=unit)
             out.add_of_run(series.pack(), value, run, moment)
+
+
+def _catch(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -> None:
+    for _, element in elements:
+        mean = element.find("mean") if element.tag == "BenchmarkResults" else None
+        if mean is not None and element.find("failed") is None:
+            base = Series(kind, "", element.get("name", ""), "time", bucket="mean", unit="ns")
+            out.add(base, float_or_none(mean.get("value", "")))
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
@@ -317,9 +310,12 @@ TEXTS = (
 )  # fmt: skip
 
 READERS: tuple[FileKind, ...] = (
-    JsonReport("google-benchmark", "Google Benchmark JSON", ((b'"context"', b'"num_cpus"', b'"real_time"'),
-        (b'"context"', b'"library_build_type"', b'"real_time"'),), _google),
-    GoogleCsv(),
+    JsonReport("google-benchmark", "Google Benchmark JSON", (
+        (b'"real_time"', b'"cpu_time"', b'"time_unit"'), (b'"context":{', b'"num_cpus"', b'"caches":['),
+        (b'"context":{', b'"executable"', b'"benchmarks":'), (b'"context":{', b'"library_build_type"'),
+    ), _google),
+    DelimitedTool("google-benchmark-csv", "Google Benchmark --benchmark_format=csv", ({"name", "iterations", "time_unit"},),
+        _google_table, re.compile(rb"^(?:\xef\xbb\xbf)?name,iterations,real_time,cpu_time,time_unit,", re.MULTILINE)),
     CriterionFolder(
         "criterion", "criterion's target/criterion/BENCHMARK/new/sample.json",
         ((b'"sampling_mode"', b'"iters"'), (b'"confidence_interval"', b'"median_abs_dev"')), _criterion,
@@ -328,10 +324,11 @@ READERS: tuple[FileKind, ...] = (
     JsonReport("asv", "airspeed velocity: results/MACHINE/COMMIT-ENV.json", ((b'"result_columns"', b'"commit_hash"'),), _asv),
     JsonReport(
         "github-action-benchmark", "github-action-benchmark: list of name, unit, value",
-        ((b'"name":', b'"unit":', b'"value":'),), _smaller_or_bigger,
+        ((b'"name":', b'"unit":', b'"value":'),), _smaller_or_bigger, re.compile(rb"\[\{"),
     ),
-    BencherMetrics("bencher", "Bencher metric format (JSON)", (), _bencher),
+    JsonReport("bencher", "Bencher metric format (JSON)", ((b'"value":',),), _bencher, _BENCHER),
     ActionHistory("github-action-history", "github-action-benchmark's data.js (one run per commit)", (), _history),
+    XmlTool("catch2", "Catch2 -r xml", b"<Catch", _catch),
     *TEXTS,
 )  # fmt: skip
 """Every reader of this module."""

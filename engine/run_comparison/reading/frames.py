@@ -1,18 +1,23 @@
-"""The frames on which formats are declared: a JSON report, a text report, and a log of requests."""
+"""The frames on which formats are declared: a report in JSON, text or XML, a table, and a log of requests."""
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
+from xml.etree.ElementTree import Element, ParseError
 
 import numpy as np
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import iterparse
 
-from engine.core.reading import Document, Reading, Source, decode, from_first_character, whole_lines
+from engine.core.reading import HEAD, Document, Reading, Source, decode, form_of, from_first_character, whole_lines
 from engine.core.tables import Table
+from engine.formats.delimited import header_fields, records
 from engine.run_comparison.reading.series import REQUEST, BadShape, Collected, Series, float_or_none, load_document
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 
@@ -36,25 +41,43 @@ _MANY = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
 class JsonReport(Document):
-    """A declared tool that writes one JSON document: its head holds all marks of one of ``marks``, written without blanks;
-    ``take`` adds the values of a parsed document, and may raise BadShape. Cut files and wrong shapes become problems."""
+    """A declared tool that writes one JSON document: its head, written without blanks, holds all marks of one of ``marks`` (or
+    fits ``begin``); ``take`` adds the values of a parsed document, and may raise BadShape. Cut files and wrong shapes become
+    problems."""
 
     closes = True
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def __init__(
-        self, id: str, title: str, marks: Sequence[Sequence[bytes]], take: Callable[[Collected, Any], None]
+        self,
+        id: str,
+        title: str,
+        marks: Sequence[Sequence[bytes]],
+        take: Callable[[Collected, Any], None],
+        begin: re.Pattern[bytes] | None = None,
     ) -> None:
         self.id = id
         self.title = title
-        self.marks = tuple(mark.decode().lower() for mark in marks[0]) if marks else ()
         self._marks = marks
         self._take = take
+        self._begin = begin
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a JSON object or list with the tool's marks, but no page or source that quotes one."""
-        dense = b"".join(from_first_character(head).split())
+        dense = _dense(head)
+        if self._begin is not None and not self._begin.match(dense):
+            return False
         return dense[:1] in (b"{", b"[") and any(all(mark in dense for mark in marks) for marks in self._marks)
+
+    def lacks(self, head: bytes) -> tuple[float, str]:
+        """Return how near the head comes to the nearest of the tool's versions, and the keys that it lacks."""
+        dense, best = _dense(head), (0.0, "")
+        for marks in self._marks if form_of(head) == "JSON" else ():
+            missing = [mark.strip(b"{[:").decode() for mark in marks if mark not in dense]
+            own = any(mark in dense and mark not in _COMMON for mark in marks)
+            if own and 1 - len(missing) / len(marks) > best[0]:
+                best = 1 - len(missing) / len(marks), ", ".join(missing)
+        return best
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the whole document; parts of another shape become problems."""
@@ -69,6 +92,33 @@ class JsonReport(Document):
         if not out.series and not out.problems:
             out.problem("no-values", "the document holds no values")
         return out.reading(len(data))
+
+
+_COMMON = frozenset(
+    f'"{key}"{end}'.encode()
+    for key in (
+        "fastest",
+        "slowest",
+        "results",
+        "benchmarks",
+        "benchmark",
+        "metrics",
+        "context",
+        "name",
+        "unit",
+        "value",
+        "count",
+        "average",
+    )
+    for end in ("", ":", ":{", ":[{")
+) | {b'"runs":[', b'"values":[', b'"metadata":', b'"latency"', b'"command"'}
+"""Keys that documents of any tool may have: alone they bring a file near to none."""
+
+
+@lru_cache(maxsize=4)
+def _dense(head: bytes) -> bytes:
+    """Return the head of a JSON document without blanks: all declared tools look at it."""
+    return b"".join(from_first_character(head).split())
 
 
 def each(out: Collected, kind: str, entries: Iterable[T], take: Callable[[T], None]) -> None:
@@ -100,6 +150,7 @@ def take_all(out: Collected, base: Series, entry: Any, wanted: Iterable[Taken]) 
     """Add each number of ``wanted`` that ``entry`` has. A missing key belongs to another version of the tool."""
     for path, quantity, bucket, unit in wanted:
         value = at(entry, path)
+        value = float_or_none(value) if isinstance(value, str) else value  # old versions of Gatling write texts
         if value is not None:
             out.add(base._replace(resource=quantity, bucket=bucket, unit=unit), value)
 
@@ -117,7 +168,7 @@ class Line(NamedTuple):
     percentile), ``name`` (of what follows, or what is measured); ``code`` counts answers by status.
 
     ``bucket`` "requests" and "failed" are counts behind the share of successes, "passed" is VALID or not. ``always``: no
-    whole report lacks it.
+    whole report lacks it. ``more``: other rules take the same line, too.
     """
 
     pattern: re.Pattern[str]
@@ -125,6 +176,7 @@ class Line(NamedTuple):
     bucket: str = ""
     unit: str = ""
     always: bool = False
+    more: bool = False
 
 
 class TextReport(Document):
@@ -158,17 +210,21 @@ class TextReport(Document):
         """Recognise the tool's own words at the beginning of a line."""
         if name.endswith((".json", ".csv", ".xml", ".py", ".md", ".rs", ".go")) or name == "build-log.txt":
             return False
-        text = decode(head)
+        text = _plain(head)
         begins = (match.start() for match in self._begin.finditer(text))
         return any(begin == 0 or text[begin - 1] == "\n" for begin in begins)
+
+    def lacks(self, head: bytes) -> tuple[float, str]:
+        """Return how many of the lines that every report has are there, and how the missing first one begins."""
+        lines = _plain(head).split("\n")[:60] if self._always and form_of(head) == "text" else []
+        found = sum(any(rule.pattern.match(line) for line in lines) for rule in self._always)
+        begin = re.match(r"[\w :]*", self._begin.pattern)
+        return found / max(len(self._always), 1), f"a line that begins with {begin[0] if begin else ''}".rstrip(" :")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete line; half a line may hold half a number."""
         out = Collected(source)
-        text = decode(whole_lines(data, final=False)).replace("\r\n", "\n")
-        if final and data.rpartition(b"\n")[2].strip():
-            out.problem("cut-file", "the last line has no end and is left out", line=text.count("\n") + 1)
-        text = _COLOUR.sub("", text)
+        text = _plain(whole_lines(data, final=False))
         begins = [match.start() for match in self._begin.finditer(text)] if self._always else [0]
         line = 1 + text.count("\n", 0, begins[0] if begins else 0)
         for begin, end in pairwise([*begins, len(text)]):
@@ -177,7 +233,7 @@ class TextReport(Document):
             seen = [
                 rule
                 for number, each in enumerate(report.split("\n"), line)
-                if (rule := self._line(out, found, each, number))
+                for rule in self._line(out, found, each, number)
             ]
             missing = [rule for rule in self._always if rule not in seen]
             if not missing:
@@ -186,21 +242,26 @@ class TextReport(Document):
                 lacks = " or ".join(f"{rule.quantity} {rule.bucket}".strip() for rule in missing)
                 out.problem("cut-file", f"the run has no {lacks} and is left out", line=line)
             line += text.count("\n", begin, end)
-        if final and not out.series and not out.problems:
-            out.problem("no-values", "the file holds no result")
+        out.ends(data, final)
         return out.reading(len(data), complete=bool(out.series))
 
-    def _line(self, out: Collected, found: _Found, text: str, number: int) -> Line | None:
-        """Take one line. Returns the rule that it matched."""
+    def _line(self, out: Collected, found: _Found, text: str, number: int) -> Iterator[Line]:
+        """Take one line. Yields the rules that it matched."""
         for rule in self._lines:
             match = rule.pattern.match(text)
             if match is not None:
                 found.take(out, rule, match.groupdict(), number)
-                return rule
-        return None
+                yield rule
+                if not rule.more:
+                    return
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
+
+
+def _plain(data: bytes) -> str:
+    """Return a report's text without byte order mark, Windows' line ends and colours."""
+    return _COLOUR.sub("", decode(data).removeprefix("\ufeff").replace("\r\n", "\n"))
 
 
 @dataclass(slots=True)
@@ -210,12 +271,13 @@ class _Found:
     kind: str
     work: str
     repeat: bool
+    name: str = ""
     values: dict[Series, list[tuple[float, int]]] = field(default_factory=dict)
     counts: dict[str, float] = field(default_factory=lambda: {"requests": 0.0, "failed": 0.0})
 
     def take(self, out: Collected, rule: Line, groups: Mapping[str, str | None], line: int) -> None:
         """Take one line that matched ``rule``."""
-        self.work = (groups.get("name") or self.work).strip()
+        self.name = (groups.get("name") or self.name or self.work).strip()
         text = (groups.get("value") or "").replace(",", "")
         if rule.bucket == "passed":
             out.end(text == "VALID")
@@ -226,7 +288,7 @@ class _Found:
                 out.problem("bad-value", f"{text[:40]} is not a number", line=line)
             return
         if groups.get("code"):
-            self.counts["failed"] += value if (groups["code"] or "")[0] not in "23" else 0.0
+            self.counts["failed"] += value if (groups["code"] or "")[0] not in "23" and groups["code"] != "OK" else 0.0
             self.counts["requests"] += value
         elif rule.bucket in self.counts:
             self.counts[rule.bucket] += value
@@ -238,7 +300,7 @@ class _Found:
                 unit = "ms"
             bucket = f"Perc{groups['p']}" if groups.get("p") else rule.bucket
             values = self.values.setdefault(
-                Series(self.kind, "", self.work, rule.quantity, bucket=bucket, unit=unit), []
+                Series(self.kind, "", self.name, rule.quantity, bucket=bucket, unit=unit), []
             )
             if self.repeat or not values:
                 values.append((value, line))
@@ -250,6 +312,95 @@ class _Found:
         for series, values in self.values.items() if good else ():
             for value, line in values:
                 out.add(series, value, line=line)
+
+
+DelimitedRows = Iterator[tuple[int, dict[str, str] | None]]
+
+
+class DelimitedTool(Document):
+    """A declared table of another tool: ``columns`` that its header has, and what takes its rows as one run. ``header``: how the
+    header begins, where other lines may stand above it."""
+
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def __init__(
+        self,
+        id: str,
+        title: str,
+        columns: tuple[set[str], ...],
+        take: Callable[[Collected, str, DelimitedRows], None],
+        header: re.Pattern[bytes] | None = None,
+    ) -> None:
+        self.id = id
+        self.title = title
+        self._columns = columns
+        self._take = take
+        self._header = header
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the columns of the header."""
+        found = set(header_fields(self._table(head)))
+        return any(columns <= found for columns in self._columns)
+
+    def _table(self, data: bytes) -> bytes:
+        begin = self._header.search(data) if self._header is not None else None
+        return data if begin is None else data[begin.start() :]
+
+    def lacks(self, head: bytes) -> tuple[float, str]:
+        """Return how many of the tool's columns are there, and the names of the others."""
+        found = set(header_fields(head)) if form_of(head) == "text" else set()
+        missing = min((columns - found for columns in self._columns), key=len)
+        return 1 - len(missing) / len(self._columns[0]), ", ".join(sorted(missing))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read every complete row."""
+        out = Collected(source)
+        if self.recognise(source.name, data[:HEAD]):
+            self._take(out, self.id, records(source, self._table(data), out.problems, False))
+        out.ends(data, final, "table")
+        return out.reading(len(data))
+
+
+class XmlTool(Document):
+    """A declared XML tool: its root's beginning, and what takes the elements right below ``parents``."""
+
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def __init__(
+        self, id: str, title: str, mark: bytes, take: Callable[[Collected, str, Iterator[tuple[int, Element]]], None]
+    ) -> None:
+        self.id = id
+        self.title = title
+        self._mark = mark
+        self._take = take
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the root's beginning."""
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and self._mark in head
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the elements that are whole; a cut file keeps what stands before the cut."""
+        out = Collected(source)
+        self._take(out, self.id, _elements(out, data))
+        return out.reading(len(data))
+
+
+def _elements(out: Collected, data: bytes) -> Iterator[tuple[int, Element]]:
+    """Yield each element that ends, with its depth (1 below the root); outer ones are emptied to bound memory."""
+    from io import BytesIO
+
+    depth = 0
+    try:
+        for event, element in iterparse(BytesIO(data.lstrip()), ("start", "end"), forbid_dtd=True):
+            depth += 1 if event == "start" else -1
+            if event == "end":
+                yield depth, element
+                if depth == 1:
+                    element.clear()
+    except ParseError as error:
+        out.problem("cut-file", f"no whole XML: {error}", line=error.position[0])
+    except (DefusedXmlException, ValueError, LookupError) as error:
+        out.problem("refused-file", f"entities and document types are not read ({type(error).__name__})")
 
 
 MOST_REQUESTS = 500

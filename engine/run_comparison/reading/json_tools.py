@@ -9,7 +9,6 @@ from typing import Any
 
 from engine.run_comparison.reading.frames import JsonReport, each
 from engine.run_comparison.reading.series import (
-    BadShape,
     Collected,
     Series,
     as_list,
@@ -193,19 +192,15 @@ def _pyperf(out: Collected, document: Any) -> None:
     fields = as_object(document, "the document")
     common = fields.get("metadata")
     common = common if isinstance(common, dict) else {}
-    for entry in as_list(fields.get("benchmarks"), "benchmarks"):
-        try:
-            benchmark = as_object(entry, "a benchmark")
-            own = as_object(benchmark.get("metadata") or {}, "metadata")
-            runs = as_list(benchmark.get("runs"), "runs")
-        except BadShape as error:
-            out.problem("bad-shape", f"pyperf: {error}")
-            continue
-        name, unit = (own.get(key, common.get(key)) for key in ("name", "unit"))
-        series = Series(
-            "pyperf", "", as_text(name), bucket="value", unit=_PYPERF_UNITS.get(as_text(unit or "second"), "")
-        )
-        each(out, "pyperf", runs, partial(_pyperf_take_run, out, series))
+    entries = as_list(fields.get("benchmarks"), "benchmarks")
+    each(out, "pyperf", entries, lambda entry: _pyperf_take_benchmark(out, as_object(entry, "a benchmark"), common))
+
+
+def _pyperf_take_benchmark(out: Collected, benchmark: dict[str, Any], common: dict[str, Any]) -> None:
+    own = common | as_object(benchmark.get("metadata") or {}, "metadata")
+    unit = _PYPERF_UNITS.get(as_text(own.get("unit", "second")), "")
+    series = Series("pyperf", "", as_text(own.get("name")), bucket="value", unit=unit)
+    each(out, "pyperf", as_list(benchmark.get("runs"), "runs"), partial(_pyperf_take_run, out, series))
 
 
 def _pyperf_take_run(out: Collected, series: Series, run: Any) -> None:
@@ -259,7 +254,7 @@ READERS = (
     JsonReport("jmh", "JMH -rf json", ((b'"jmhVersion"',), (b'"benchmark"', b'"primaryMetric"')), _jmh),
     JsonReport("fio", "fio --output-format=json", ((b'"fio',),), _fio),
     JsonReport("pyperf", "pyperf JSON", (
-        (b'"benchmarks":[{', b'"runs":['), (b'"benchmarks":[{', b'"perf_version"'),
+        (b'"benchmarks":[{', b'"runs":[', b'"metadata":'), (b'"benchmarks":[{', b'"runs":[', b'"values":['),
     ), _pyperf),
     JsonReport("kube-burner", "kube-burner metric documents (JSON)", ((b'"metricName"', b'"uuid"'),), _kube_burner),
 )  # fmt: skip

@@ -14,5 +14,6 @@ READERS: tuple[FileKind, ...] = (
     text_tools.GoBenchmark(),
     *benchmark_tools.READERS,
     *load_tools.READERS,
+    *text_tools.READERS,
 )
 """Every reader that recognises a file reads it; the order is that of the page of formats."""

@@ -1,30 +1,30 @@
-"""Declare load generators: their JSON and text reports, tables of statistics and logs of requests."""
+"""Declare load generators: their JSON reports, tables of statistics and logs of requests."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError
+from xml.etree.ElementTree import Element
 
 import msgspec
 import numpy as np
-from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import iterparse
 
-from engine.core.reading import HEAD, Document, FileKind, Reading, Source, whole_lines
+from engine.core.reading import Document, FileKind, Reading, Source, from_first_character, whole_lines
 from engine.core.tables import Table
 from engine.formats import json_text
-from engine.formats.delimited import header_fields, records
+from engine.formats.delimited import BOM
 from engine.run_comparison.reading.frames import (
     PERCENTILES,
+    DelimitedRows,
+    DelimitedTool,
     JsonReport,
-    Line,
     Requests,
     Taken,
-    TextReport,
+    XmlTool,
     at,
+    each,
     take_all,
     take_log,
     take_success,
@@ -36,6 +36,7 @@ from engine.run_comparison.reading.series import (
     as_object,
     as_text,
     float_or_none,
+    join_labels,
     time_ms,
 )
 from engine.run_comparison.reading.text_tools import parse_time
@@ -121,108 +122,55 @@ def _autocannon(out: Collected, document: Any) -> None:
 
 
 def _jmeter(out: Collected, document: Any) -> None:
-    for label, entry in as_object(document, "the document").items():
-        base, asked = Series("jmeter-statistics", "", label), float_or_none(at(entry, "sampleCount")) or 0.0
-        if take_success(out, base, asked - (float_or_none(at(entry, "errorCount")) or 0.0), asked):
-            take_all(out, base, as_object(entry, label), _JMETER)
+    each(out, "jmeter-statistics", as_object(document, "the document").items(), lambda item: _jmeter_label(out, *item))
+
+
+def _jmeter_label(out: Collected, label: str, entry: Any) -> None:
+    base, asked = (
+        Series("jmeter-statistics", "", label),
+        float_or_none(as_object(entry, label).get("sampleCount")) or 0.0,
+    )
+    if take_success(out, base, asked - (float_or_none(at(entry, "errorCount")) or 0.0), asked):
+        take_all(out, base, entry, _JMETER)
+
+
+_GATLING = (
+    *(Taken(f"{key}ResponseTime.ok", "latency", key, "ms") for key in ("mean", "min", "max")),
+    *(Taken(f"percentiles{at}.ok", "latency", f"Perc{share}", "ms") for at, share in enumerate((50, 75, 95, 99), 1)),
+    Taken("meanNumberOfRequestsPerSecond.ok", "throughput", "rate", "requests/s"),
+)
+
+
+def _gatling(out: Collected, document: Any) -> None:
+    """Take the successful requests of all, and of each request and group below; old versions write numbers as texts."""
+    waiting = [as_object(document, "the document")]
+    while waiting:
+        entry = waiting.pop()
+        stats = as_object(entry.get("stats", entry), "stats")
+        counts = stats.get("numberOfRequests")
+        good, asked = (float_or_none(at(counts, which)) or 0.0 for which in ("ok", "total"))
+        base = Series("gatling", "", as_text(entry.get("path") or stats.get("name")) or "all requests")
+        if take_success(out, base, good, asked):
+            take_all(out, base, stats, _GATLING)
+        below = entry.get("contents")
+        waiting += [each for each in below.values() if isinstance(each, dict)] if isinstance(below, dict) else []
 
 
 REPORTS = (
     JsonReport("vegeta", "vegeta report -type=json", ((b'"latencies"', b'"bytes_in"'),), _vegeta),
     JsonReport("oha", "oha --output-format json", ((b'"successRate"', b'"requestsPerSec"'),), _oha),
-    JsonReport("ghz", "ghz --format json", ((b'"fastest"', b'"slowest"', b'"rps"', b'"average"'),), _ghz),
+    JsonReport("ghz", "ghz --format json", (
+        (b'"fastest"', b'"slowest"', b'"rps"', b'"count"'), (b'"fastest"', b'"slowest"', b'"rps"', b'"latencyDistribution"'),
+        (b'"average"', b'"count"', b'"details":[{"timestamp"'),
+    ), _ghz),
     JsonReport("autocannon", "autocannon -j", ((b'"latency"', b'"p97_5"', b'"non2xx"'),), _autocannon),
+    JsonReport("gatling", "Gatling's js/stats.json and global_stats.json", (
+        (b'"numberOfRequests"', b'"meanResponseTime"', b'"ok"'),
+    ), _gatling),
     JsonReport("jmeter-statistics", "JMeter's statistics.json", ((b'"transaction"', b'"pct1ResTime"'),), _jmeter),
-)
-
-# -- text reports ------------------------------------------------------------------------------------------------------
-
-_N = r"(?P<value>[0-9][0-9.,]{0,30}[kMG]?)"
-_T = r"(?P<value>[0-9][0-9.]{0,30}) ?(?P<unit>us|ms|secs|s|m|h)"
-_P = r"(?P<p>50|75|90|95|99|99\.9)"
-TEXTS = (
-    TextReport("wrk", "wrk and wrk2", re.compile(r"Running [0-9.]{1,9}[smh] test @ "), (
-        Line(re.compile(rf" {{1,8}}Latency {{1,12}}{_T} "), "latency", "mean", always=True),
-        Line(re.compile(rf" {{1,8}}{_P}(?:\.?0{{1,3}})?% {{1,12}}{_T}$"), "latency"),
-        Line(re.compile(rf" {{1,8}}{_N} requests in [0-9.]{{1,9}}[smh], "), "", "requests", always=True),
-        Line(re.compile(rf" {{1,8}}Non-2xx or 3xx responses: {_N}$"), "", "failed"),
-        Line(re.compile(rf"Requests/sec: {{1,12}}{_N}$"), "throughput", "rate", "requests/s", always=True),
-    )),
-    TextReport("hey", "hey", re.compile(r"Summary:\n {0,4}Total:[ \t]"), (
-        Line(re.compile(rf"\s{{1,8}}Average:\s{{1,8}}{_T}$"), "latency", "mean", always=True),
-        Line(re.compile(rf"\s{{1,8}}Fastest:\s{{1,8}}{_T}$"), "latency", "min", always=True),
-        Line(re.compile(rf"\s{{1,8}}Slowest:\s{{1,8}}{_T}$"), "latency", "max", always=True),
-        Line(re.compile(rf"\s{{1,8}}Requests/sec:\s{{1,8}}{_N}$"), "throughput", "rate", "requests/s", always=True),
-        Line(re.compile(rf"\s{{1,8}}{_P}% in {_T}$"), "latency"),
-        Line(re.compile(r"\s{1,8}\[(?P<code>[1-5][0-9]{2})\]\s{1,8}(?P<value>[0-9]{1,15}) responses")),
-        Line(re.compile(r"\s{1,8}\[(?P<value>[0-9]{1,15})\]\t(?P<code>[A-Z])")),
-    )),
-    TextReport("ab", "ab (ApacheBench)", re.compile(r"This is ApacheBench"), (
-        Line(re.compile(rf"Requests per second: {{1,8}}{_N} \["), "requests", "rate", "requests/s", always=True),
-        Line(re.compile(r"Time per request: {1,8}(?P<value>[0-9.]{1,30}) \[(?P<unit>ms)\] \(mean\)"),
-             "latency", "mean", always=True),
-        Line(re.compile(r" {1,4}(?P<p>50|75|90|95|99)% {1,12}(?P<value>[0-9]{1,15})$"), "latency", unit="ms"),
-        Line(re.compile(rf"Complete requests: {{1,12}}{_N}$"), "", "requests", always=True),
-        Line(re.compile(rf"Non-2xx responses: {{1,12}}{_N}$"), "", "failed"),
-    )),
-    TextReport("pgbench", "pgbench", re.compile(r"transaction type: "), (
-        Line(re.compile(rf"latency average(?: =|:) {_T}(?:$| \()"), "latency", "mean", always=True),
-        Line(re.compile(rf"tps = {_N} \((?:without initial|excluding|including reconnection)"),
-             "transactions", "rate", "transactions/s", always=True),
-        Line(re.compile(r"(?P<name>SQL script [0-9]{1,4}: .{1,200})$")),
-        Line(re.compile(rf" - latency average = {_T}$"), "latency", "mean"),
-    ), work="transaction"),
-    TextReport("sysbench", "sysbench text", re.compile(r"sysbench [0-9]"), (
-        Line(re.compile(rf"\s{{1,8}}events(?: per second|/s \(eps\)):\s{{1,20}}{_N}$"), "events", "rate", "events/s"),
-        Line(re.compile(rf"\s{{1,8}}(?:total time|time elapsed):\s{{1,20}}{_T}$"), "total time", "value", always=True),
-        Line(re.compile(rf"\s{{1,20}}min:\s{{1,20}}{_N}$"), "latency", "min", "ms", always=True),
-        Line(re.compile(rf"\s{{1,20}}avg:\s{{1,20}}{_N}$"), "latency", "mean", "ms", always=True),
-        Line(re.compile(rf"\s{{1,20}}max:\s{{1,20}}{_N}$"), "latency", "max", "ms", always=True),
-        Line(re.compile(rf"\s{{1,20}}(?:(?P<p>[0-9]{{2}})th percentile:\s{{1,20}}{_N}$|percentile stats)"),
-             "latency", "", "ms", always=True),
-        Line(re.compile(r"\s{1,20}sum:\s"), "latency", "sum", always=True),
-    ), work="test"),
-    TextReport("mlperf", "MLPerf summary of LoadGen", re.compile(r"MLPerf Results Summary"), (
-        Line(re.compile(rf"Samples per second *: {_N}$"), "samples", "rate", "samples/s"),
-        Line(re.compile(rf"{_P}(?:\.?0{{1,2}})?(?:th)? percentile latency \(ns\) *: {_N}$"), "latency", unit="ns"),
-        Line(re.compile(rf"Mean latency \(ns\) *: {_N}$"), "latency", "mean", "ns"),
-        Line(re.compile(r"Result is : (?P<value>VALID|INVALID)$"), "result", "passed", always=True),
-    ), work="query"),
 )  # fmt: skip
 
 # -- tables and logs of requests ---------------------------------------------------------------------------------------
-
-_Rows = Iterator[tuple[int, dict[str, str] | None]]
-
-
-class DelimitedTool(Document):
-    """A declared table of another tool: ``columns`` that its header has, and what takes its rows as one run."""
-
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
-
-    def __init__(
-        self, id: str, title: str, columns: tuple[set[str], ...], take: Callable[[Collected, str, _Rows], None]
-    ) -> None:
-        self.id = id
-        self.title = title
-        self._columns = columns
-        self._take = take
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the columns of the first line."""
-        found = set(header_fields(head))
-        return any(columns <= found for columns in self._columns)
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read every complete row."""
-        out = Collected(source)
-        if final and data.rpartition(b"\n")[2].strip():
-            out.problem("cut-file", "the last line has no end and is left out", line=data.count(b"\n") + 1)
-        if self.recognise(source.name, data[:HEAD]):
-            self._take(out, self.id, records(source, data, out.problems, False))
-        if final and not out.series and not out.problems:
-            out.problem("no-values", "the table holds no result")
-        return out.reading(len(data))
 
 
 def _number(out: Collected, row: Mapping[str, str], name: str, line: int) -> float | None:
@@ -234,7 +182,7 @@ def _number(out: Collected, row: Mapping[str, str], name: str, line: int) -> flo
     return value
 
 
-def _jtl(out: Collected, kind: str, rows: _Rows) -> None:
+def _jtl(out: Collected, kind: str, rows: DelimitedRows) -> None:
     labels: dict[str, Requests] = {}
     for line, row in rows:
         took = _number(out, row, "elapsed", line) if row is not None else None
@@ -252,15 +200,41 @@ def _jtl(out: Collected, kind: str, rows: _Rows) -> None:
     take_log(out, kind, labels)
 
 
-def _hey(out: Collected, kind: str, rows: _Rows) -> None:
+def _requests(took: str, start: str, unit_ms: float, out: Collected, kind: str, rows: DelimitedRows) -> None:
+    """Take a log of requests of one kind: the columns of duration (in ``unit_ms``) and start (in seconds)."""
     requests = Requests()
     for line, row in rows:
-        took = _number(out, row, "response-time", line) if row is not None else None
-        if row is not None and took is not None:
-            start = float_or_none(row.get("offset", ""))
-            good = row.get("status-code", "")[:1] in ("2", "3")
-            requests.add(1000 * took, None if start is None else 1000 * start, good=good)
+        value = _number(out, row, took, line) if row is not None else None
+        if row is not None and value is not None:
+            begin = float_or_none(row.get(start, ""))
+            good = row.get("status-code", "200")[:1] in ("2", "3")
+            requests.add(unit_ms * value, None if begin is None else 1000 * begin, good=good)
     take_log(out, kind, {"request": requests} if requests.count else {})
+
+
+def _statistics(name: str, wanted: Iterable[Taken], out: Collected, kind: str, rows: DelimitedRows) -> None:
+    """Take a table of results: one row for each ``name``, one column for each statistic."""
+    for line, row in rows:
+        if row is None or name not in row:
+            continue
+        labels = join_labels({key[10:]: row[key] for key in row if key.startswith("parameter_")})
+        for column, quantity, bucket, unit in wanted:
+            value = _number(out, row, column, line) if row.get(column) else None
+            if value is not None:
+                out.add(
+                    Series(kind, "", row[name], quantity, metric=labels, bucket=bucket, unit=unit), value, line=line
+                )
+
+
+_HYPERFINE = tuple(
+    Taken(key, "" if key in ("mean", "median", "min", "max") else key, key, "s")
+    for key in ("mean", "median", "min", "max", "user", "system")
+)
+_REDIS = (
+    Taken("rps", "throughput", "rate", "requests/s"), Taken("avg_latency_ms", "latency", "mean", "ms"),
+    *(Taken(f"p{share}_latency_ms", "latency", f"Perc{share}", "ms") for share in (50, 95, 99)),
+    Taken("min_latency_ms", "latency", "min", "ms"), Taken("max_latency_ms", "latency", "max", "ms"),
+)  # fmt: skip
 
 
 _LOCUST = {
@@ -269,7 +243,7 @@ _LOCUST = {
 }  # fmt: skip
 
 
-def _locust(out: Collected, kind: str, rows: _Rows) -> None:
+def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
     for line, row in rows:
         if row is None:
             continue
@@ -332,7 +306,7 @@ class _K6:
                     out.add(base._replace(bucket=bucket), float(value))
 
 
-def _k6_csv(out: Collected, kind: str, rows: _Rows) -> None:
+def _k6_csv(out: Collected, kind: str, rows: DelimitedRows) -> None:
     metrics = _K6()
     for line, row in rows:
         value = float_or_none(row.get("metric_value", "")) if row is not None else None
@@ -345,7 +319,14 @@ def _k6_csv(out: Collected, kind: str, rows: _Rows) -> None:
 
 DELIMITED = (
     DelimitedTool("jmeter-jtl", "JMeter's JTL (CSV)", ({"timestamp", "elapsed"},), _jtl),
-    DelimitedTool("hey-csv", "hey -o csv", ({"response-time", "status-code"},), _hey),
+    DelimitedTool("hey-csv", "hey -o csv", ({"response-time", "status-code"},),
+        partial(_requests, "response-time", "offset", 1000.0)),
+    DelimitedTool("ab-gnuplot", "ab -g", ({"starttime", "seconds", "ctime", "ttime"},),
+        partial(_requests, "ttime", "seconds", 1.0)),
+    DelimitedTool("hyperfine-csv", "hyperfine --export-csv", ({"command", "mean", "stddev"},),
+        partial(_statistics, "command", _HYPERFINE)),
+    DelimitedTool("redis-benchmark", "redis-benchmark --csv", ({"test", "rps", "avg_latency_ms"},),
+        partial(_statistics, "test", _REDIS)),
     DelimitedTool("locust", "locust --csv: statistics", (
         {"type", "name", "request count", "failure count"}, {"method", "name", "# requests", "# failures"},
     ), _locust),
@@ -368,13 +349,13 @@ class K6Stream(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a first line with a metric, its type and data."""
-        line = head.partition(b"\n")[0].replace(b" ", b"")
+        line = from_first_character(head).partition(b"\n")[0].replace(b" ", b"")
         return line[:1] == b"{" and b'"metric":' in line and (b'"type":"Metric"' in line or b'"type":"Point"' in line)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete line; one that is no point becomes a problem."""
         out, metrics, decoder = Collected(source), _K6(), msgspec.json.Decoder(_Point)
-        for number, line in enumerate(whole_lines(data, final).split(b"\n"), start=1):
+        for number, line in enumerate(whole_lines(data.removeprefix(BOM), final).split(b"\n"), start=1):
             if not line.strip():
                 continue
             try:
@@ -394,48 +375,6 @@ class K6Stream(Document):
         return out.reading(len(data))
 
 
-class XmlTool(Document):
-    """A declared XML tool: its root's beginning, and what takes the elements right below ``parents``."""
-
-    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
-
-    def __init__(
-        self, id: str, title: str, mark: bytes, take: Callable[[Collected, str, Iterator[tuple[int, Element]]], None]
-    ) -> None:
-        self.id = id
-        self.title = title
-        self._mark = mark
-        self._take = take
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Recognise the root's beginning."""
-        return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and self._mark in head
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the elements that are whole; a cut file keeps what stands before the cut."""
-        out = Collected(source)
-        self._take(out, self.id, _elements(out, data))
-        return out.reading(len(data))
-
-
-def _elements(out: Collected, data: bytes) -> Iterator[tuple[int, Element]]:
-    """Yield each element that ends, with its depth (1 below the root); outer ones are emptied to bound memory."""
-    from io import BytesIO
-
-    depth = 0
-    try:
-        for event, element in iterparse(BytesIO(data), ("start", "end"), forbid_dtd=True):
-            depth += 1 if event == "start" else -1
-            if event == "end":
-                yield depth, element
-                if depth == 1:
-                    element.clear()
-    except ParseError as error:
-        out.problem("cut-file", f"no whole XML: {error}", line=error.position[0])
-    except (DefusedXmlException, ValueError, LookupError) as error:
-        out.problem("refused-file", f"entities and document types are not read ({type(error).__name__})")
-
-
 def _jtl_xml(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -> None:
     labels: dict[str, Requests] = {}
     for depth, element in elements:
@@ -452,18 +391,10 @@ def _jtl_xml(out: Collected, kind: str, elements: Iterator[tuple[int, Element]])
     take_log(out, kind, labels)
 
 
-def _catch(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -> None:
-    for _, element in elements:
-        mean = element.find("mean") if element.tag == "BenchmarkResults" else None
-        if mean is not None and element.find("failed") is None:
-            base = Series(kind, "", element.get("name", ""), "time", bucket="mean", unit="ns")
-            out.add(base, float_or_none(mean.get("value", "")))
-
-
-XMLS = (
+READERS: tuple[FileKind, ...] = (
+    *REPORTS,
+    *DELIMITED,
+    K6Stream(),
     XmlTool("jmeter-jtl-xml", "JMeter's JTL (XML)", b"<testResults", _jtl_xml),
-    XmlTool("catch2", "Catch2 -r xml", b"<Catch", _catch),
 )
-
-READERS: tuple[FileKind, ...] = tuple(chain(REPORTS, TEXTS, DELIMITED, (K6Stream(),), XMLS))
 """Every reader of this module."""

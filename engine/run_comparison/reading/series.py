@@ -149,6 +149,13 @@ class Collected:
             return None
         return number
 
+    def ends(self, data: bytes, final: bool, what: str = "file") -> None:
+        """Note that a text's last line has no end: it may hold half a number. Nothing will follow if ``final``."""
+        if final and data.rpartition(b"\n")[2].strip():
+            self.problem("cut-file", "the last line has no end and is left out", line=data.count(b"\n") + 1)
+        if final and not self.series and not self.problems:
+            self.problem("no-values", f"the {what} holds no result")
+
     def problem(self, kind: str, reason: str, *, line: int | None = None, count: int = 1) -> None:
         """Note something wrong in this file."""
         self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))

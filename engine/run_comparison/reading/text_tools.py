@@ -1,20 +1,35 @@
-"""Read what is no JSON: go test -bench, sysbench, and CSV with a time column (one run per row, as Otava reads it)."""
+"""Read what is no JSON: go test -bench, CSV with a time column (one run per row, as Otava reads it), and the texts of load
+generators."""
 
 from __future__ import annotations
 
 import math
 import re
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from engine.core import units
-from engine.core.reading import Document, Problem, Reading, Source, clean, decode, whole_lines
+from engine.core.reading import (
+    Document,
+    Problem,
+    Reading,
+    Source,
+    clean,
+    decode,
+    form_of,
+    from_first_character,
+    whole_lines,
+)
 from engine.core.tables import Table
 from engine.formats.delimited import rows
+from engine.run_comparison.reading.frames import Line, TextReport
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, plain_number, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 
@@ -27,7 +42,7 @@ class GoBenchmark(Document):
 
     id = "go-benchmark"
     title = "Go benchmark text (go test -bench)"
-    marks = ("benchmark", "ns/op")
+    marks = ("ns/op",)
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -43,8 +58,6 @@ class GoBenchmark(Document):
         out = Collected(source)
         config: dict[str, str] = {}
         whole = decode(whole_lines(data, final=False))
-        if final and data.rpartition(b"\n")[2].strip():
-            out.problem("cut-file", "the last line has no end and is left out", line=whole.count("\n") + 1)
         for number, line in enumerate(whole.split("\n"), start=1):
             if line.startswith("Benchmark"):
                 self._result(out, line.split(), config, number)
@@ -59,6 +72,7 @@ class GoBenchmark(Document):
                     config[setting[1]] = setting[2].strip()
                 else:
                     config.pop(setting[1], None)
+        out.ends(data, final)
         return out.reading(len(data))
 
     def _result(self, out: Collected, fields: list[str], config: dict[str, str], number: int) -> None:
@@ -123,7 +137,6 @@ class CsvSeries(Document):
 
     id = "csv-series"
     title = "CSV with a time column (a history: one run per row)"
-    marks = ("time|date", ",")
     version = 2
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
@@ -132,7 +145,7 @@ class CsvSeries(Document):
 
         Otherwise the first row must have a time in the time column and a number elsewhere.
         """
-        header, _, rest = head.decode("utf-8", errors="replace").lstrip("\ufeff").partition("\n")
+        header, _, rest = decode(from_first_character(head)).partition("\n")
         cells = _cells(header)
         at = _time_column(cells)
         if len(cells) < 2 or at is None or any(log <= {cell.lower() for cell in cells} for log in KNOWN_LOGS):
@@ -146,6 +159,13 @@ class CsvSeries(Document):
             and any(plain_number(cell) is not None for i, cell in enumerate(row) if i != at)
         )
 
+    def lacks(self, head: bytes) -> tuple[float, str]:
+        """Return that a table with times in its first row names none."""
+        header, first, *_ = [*map(_cells, decode(from_first_character(head)).split("\n", 2)), []]
+        named = zip(header, first, strict=True) if form_of(head) == "text" and len(header) == len(first) > 1 else ()
+        when = [name for name, cell in named if time_ms(cell) is not None or _LIKE_FORMATS.match(cell)]
+        return (0.5, f"the name time, timestamp or date for the column {clean(when[0], 40)}") if when else (0.0, "")
+
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows with a readable time; a last line without an end waits unless nothing will follow.
 
@@ -156,7 +176,7 @@ class CsvSeries(Document):
             line = data.count(b"\n") + 1
             out.problem("cut-file", f"the last line has no end: {clean(decode(last[-20:]))} may be cut", line=line)
         text = decode(whole_lines(data, final)).lstrip("\ufeff")
-        separator = max(",;\t", key=text.partition("\n")[0].count)
+        separator = max(",;\t", key=text.lstrip("\r\n").partition("\n")[0].count)
         header = [cell.strip() for cell in next((row for _, row in rows(source, text, separator, True, [])), [])]
         if header:
             columns = _Columns.of(source, text, separator, header)
@@ -200,12 +220,12 @@ class _Columns:
     numbers: dict[int, tuple[str, str]]
     attributes: list[int]
     widest: int
-    times: tuple[int, ...] = ()
+    times: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def gap_s(self) -> float | None:
         """Return the median gap between the rows' different times in seconds; None with one time."""
-        gaps = sorted(after - before for before, after in pairwise(self.times))
-        return gaps[len(gaps) // 2] / 1000 if gaps else None
+        gaps = np.sort(np.diff(self.times))
+        return float(gaps[gaps.size // 2]) / 1000 if gaps.size else None
 
     @classmethod
     def of(cls, source: Source, text: str, separator: str, header: list[str]) -> _Columns:
@@ -215,10 +235,11 @@ class _Columns:
         others = [at for at in range(len(header)) if at != when]
         made, widest = cls(source, text, separator, header, when, None, {}, others, 0), 0
         names: dict[int, set[str]] = {place[name]: set() for name in _RUNS if name in place}
-        times = set()
+        times = array("q")
         for _, row in made.rows([]):
             widest = max(widest, len(row))
-            times.add(parse_time(row[when]) if when < len(row) else None)
+            moment = parse_time(row[when]) if when < len(row) else None
+            times.extend(() if moment is None else (moment,))
             for at, found_names in names.items():
                 if at < len(row) and len(found_names) < 2:
                     found_names.add(row[at].strip())
@@ -229,9 +250,7 @@ class _Columns:
         run = next((at for at, found_names in names.items() if len(found_names) > 1), None)
         made.numbers.pop(-1 if run is None else run, None)
         made.attributes[:] = [at for at in others if at not in made.numbers and at != run]
-        return replace(
-            made, widest=widest, run=run, times=tuple(sorted(moment for moment in times if moment is not None))
-        )
+        return replace(made, widest=widest, run=run, times=np.unique(np.frombuffer(times, dtype=np.int64)))
 
     def rows(self, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
         """Yield line and cells of each row below the header that is not blank."""
@@ -295,3 +314,78 @@ def _column(header: str) -> tuple[str, str]:
         if header.endswith(closing) and bracket and unit and "]" not in unit and ")" not in unit:
             return name.strip(), unit
     return header, ""
+
+
+# -- load generators -----------------------------------------------------------------------------------------------------
+
+_N = r"(?P<value>[0-9][0-9.,]{0,30}[kMG]?)"
+_T = r"(?P<value>[0-9][0-9.]{0,30}) ?(?P<unit>us|ms|secs|s|m|h)"
+_P = r"(?P<p>50|75|90|95|99|99\.9)"
+_E = r"(?P<value>[0-9][0-9.]{0,30}(?:E-?[0-9]{1,3})?)"
+_YCSB = r"\[(?P<name>(?!CLEANUP|OVERALL|TOTAL)[A-Z][A-Z-]{0,40})\], "
+_SENT = r"(?=.{1,400}th\.$)[0-9]{1,15} records sent"
+READERS = (
+    TextReport("wrk", "wrk and wrk2", re.compile(r"Running [0-9.]{1,9}[smh] test @ "), (
+        Line(re.compile(rf" {{1,8}}Latency {{1,12}}{_T} "), "latency", "mean", always=True),
+        Line(re.compile(rf" {{1,8}}{_P}(?:\.?0{{1,3}})?% {{1,12}}{_T}$"), "latency"),
+        Line(re.compile(rf" {{1,8}}{_N} requests in [0-9.]{{1,9}}[smh], "), "", "requests", always=True),
+        Line(re.compile(rf" {{1,8}}Non-2xx or 3xx responses: {_N}$"), "", "failed"),
+        Line(re.compile(rf"Requests/sec: {{1,12}}{_N}$"), "throughput", "rate", "requests/s", always=True),
+    )),
+    TextReport("hey", "hey", re.compile(r"Summary:\n {0,4}Total:[ \t]"), (
+        Line(re.compile(rf"\s{{1,8}}Average:\s{{1,8}}{_T}$"), "latency", "mean", always=True),
+        Line(re.compile(rf"\s{{1,8}}Fastest:\s{{1,8}}{_T}$"), "latency", "min", always=True),
+        Line(re.compile(rf"\s{{1,8}}Slowest:\s{{1,8}}{_T}$"), "latency", "max", always=True),
+        Line(re.compile(rf"\s{{1,8}}Requests/sec:\s{{1,8}}{_N}$"), "throughput", "rate", "requests/s", always=True),
+        Line(re.compile(rf"\s{{1,8}}{_P}% in {_T}$"), "latency"),
+        Line(re.compile(r"\s{1,8}\[(?P<code>[1-5][0-9]{2})\]\s{1,8}(?P<value>[0-9]{1,15}) responses")),
+        Line(re.compile(r"\s{1,8}\[(?P<value>[0-9]{1,15})\]\t(?P<code>[A-Z])")),
+    )),
+    TextReport("ab", "ab (ApacheBench)", re.compile(r"This is ApacheBench"), (
+        Line(re.compile(rf"Requests per second: {{1,8}}{_N} \["), "requests", "rate", "requests/s", always=True),
+        Line(re.compile(r"Time per request: {1,8}(?P<value>[0-9.]{1,30}) \[(?P<unit>ms)\] \(mean\)"),
+             "latency", "mean", always=True),
+        Line(re.compile(r" {1,4}(?P<p>50|75|90|95|99)% {1,12}(?P<value>[0-9]{1,15})$"), "latency", unit="ms"),
+        Line(re.compile(rf"Complete requests: {{1,12}}{_N}$"), "", "requests", always=True),
+        Line(re.compile(rf"Non-2xx responses: {{1,12}}{_N}$"), "", "failed"),
+    )),
+    TextReport("pgbench", "pgbench", re.compile(r"transaction type: "), (
+        Line(re.compile(rf"latency average(?: =|:) {_T}(?:$| \()"), "latency", "mean", always=True),
+        Line(re.compile(rf"tps = {_N} \((?:without initial|excluding|including reconnection)"),
+             "transactions", "rate", "transactions/s", always=True),
+        Line(re.compile(r"(?P<name>SQL script [0-9]{1,4}: .{1,200})$")),
+        Line(re.compile(rf" - latency average = {_T}$"), "latency", "mean"),
+    ), work="transaction"),
+    TextReport("sysbench", "sysbench text", re.compile(r"sysbench [0-9]"), (
+        Line(re.compile(rf"\s{{1,8}}events(?: per second|/s \(eps\)):\s{{1,20}}{_N}$"), "events", "rate", "events/s"),
+        Line(re.compile(rf"\s{{1,8}}(?:total time|time elapsed):\s{{1,20}}{_T}$"), "total time", "value", always=True),
+        Line(re.compile(rf"\s{{1,20}}min:\s{{1,20}}{_N}$"), "latency", "min", "ms", always=True),
+        Line(re.compile(rf"\s{{1,20}}avg:\s{{1,20}}{_N}$"), "latency", "mean", "ms", always=True),
+        Line(re.compile(rf"\s{{1,20}}max:\s{{1,20}}{_N}$"), "latency", "max", "ms", always=True),
+        Line(re.compile(rf"\s{{1,20}}(?:(?P<p>[0-9]{{2}})th percentile:\s{{1,20}}{_N}$|percentile stats)"),
+             "latency", "", "ms", always=True),
+        Line(re.compile(r"\s{1,20}sum:\s"), "latency", "sum", always=True),
+    ), work="test"),
+    TextReport("mlperf", "MLPerf summary of LoadGen", re.compile(r"MLPerf Results Summary"), (
+        Line(re.compile(rf"Samples per second *: {_N}$"), "samples", "rate", "samples/s"),
+        Line(re.compile(rf"{_P}(?:\.?0{{1,2}})?(?:th)? percentile latency \(ns\) *: {_N}$"), "latency", unit="ns"),
+        Line(re.compile(rf"Mean latency \(ns\) *: {_N}$"), "latency", "mean", "ns"),
+        Line(re.compile(r"Result is : (?P<value>VALID|INVALID)$"), "result", "passed", always=True),
+    ), work="query"),
+    TextReport("ycsb", "YCSB", re.compile(r"\[OVERALL\], RunTime\(ms\), "), (
+        Line(re.compile(rf"\[OVERALL\], Throughput\(ops/sec\), {_E}$"), "throughput", "rate", "operations/s", always=True),
+        Line(re.compile(rf"{_YCSB}AverageLatency\((?P<unit>us|ms)\), {_E}$"), "latency", "mean"),
+        Line(re.compile(rf"{_YCSB}MinLatency\((?P<unit>us|ms)\), {_E}$"), "latency", "min"),
+        Line(re.compile(rf"{_YCSB}MaxLatency\((?P<unit>us|ms)\), {_E}$"), "latency", "max"),
+        Line(re.compile(rf"{_YCSB}{_P}(?:th)?PercentileLatency\((?P<unit>us|ms)\), {_E}$"), "latency"),
+        Line(re.compile(rf"{_YCSB}Return=(?P<code>[A-Z]\w{{0,40}}), {_E}$")),
+    ), work="all"),
+    TextReport("kafka-producer-perf", "kafka-producer-perf-test", re.compile(r"[0-9]{1,15} records sent, [0-9.]{1,30} rec"), (
+        Line(re.compile(rf"{_SENT}, {_N} records/sec "), "throughput", "rate", "records/s", more=True),
+        Line(re.compile(rf"{_SENT}.{{1,80}}, {_T} avg latency"), "latency", "mean", more=True),
+        Line(re.compile(rf"{_SENT}.{{1,99}}, {_T} max latency"), "latency", "max", more=True),
+        Line(re.compile(rf"{_SENT}.{{1,99}}, {_T} (?P<p>50)th"), "latency", more=True),
+        Line(re.compile(rf"{_SENT}.{{1,120}}, {_T} (?P<p>95)th"), "latency", more=True),
+        Line(re.compile(rf"{_SENT}.{{1,140}}, {_T} (?P<p>99)th"), "latency"),
+    ), work="produce", repeat=True),
+)  # fmt: skip

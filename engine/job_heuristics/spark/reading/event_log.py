@@ -75,7 +75,7 @@ class EventLog(Log):
     """Spark's event logs, single files and parts of rolling ones."""
 
     id = "spark-event-log"
-    marks = ("sparklistener", '"event"')
+    marks = ('"event"', "sparklistener")
     title = (
         "Spark event logs, 1.3 to 4.x: single files, rolling folders and Databricks' parts, also packed by zstd, lz4, snappy, "
         "lzf or gzip"
