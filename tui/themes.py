@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 from textual.theme import Theme
 
-# Text colours are given, not derived: they must keep a contrast of 4.5 against background and panel after
-# rounding to 256 colours.
+# Two accents with one meaning each: blue is where you are and what you can press, teal is an amount. Severities and what a
+# scenario adds have the warm colours.
+# Text colours are given, not derived: they must keep a contrast of 4.5 against background and panel after rounding to 256
+# colours.
 DARK = Theme(
     name="loadlens-dark",
     primary="#5f87af",
-    secondary="#87afaf",
-    accent="#ffaf5f",
+    secondary="#5fafaf",
+    accent="#87afd7",
     warning="#d7af5f",
     error="#ff8787",
     success="#87af87",
@@ -24,7 +26,7 @@ DARK = Theme(
     variables={
         "text-muted": "#949494",
         "text-primary": "#87afd7",
-        "text-secondary": "#87afaf",
+        "text-secondary": "#5fafaf",
         "text-accent": "#ffd787",
         "text-warning": "#ffaf5f",
         "text-error": "#ff8787",
@@ -32,7 +34,7 @@ DARK = Theme(
         "block-cursor-foreground": "#121212",
         "block-cursor-background": "#87afd7",
         "block-cursor-text-style": "bold",
-        "footer-key-foreground": "#ffaf5f",
+        "footer-key-foreground": "#87afd7",
         "scrollbar": "#444444",
         "scrollbar-background": "#1c1c1c",
         "scrollbar-background-hover": "#1c1c1c",
@@ -42,9 +44,9 @@ DARK = Theme(
 )
 LIGHT = Theme(
     name="loadlens-light",
-    primary="#005f87",
+    primary="#005faf",
     secondary="#005f5f",
-    accent="#875f00",
+    accent="#005faf",
     warning="#875f00",
     error="#af0000",
     success="#005f00",
@@ -55,21 +57,21 @@ LIGHT = Theme(
     dark=False,
     variables={
         "text-muted": "#4e4e4e",
-        "text-primary": "#005f87",
-        "text-secondary": "#005f5f",
+        "text-primary": "#005faf",
+        "text-secondary": "#007f7f",
         "text-accent": "#5f5f00",
         "text-warning": "#875f00",
         "text-error": "#af0000",
         "text-success": "#005f00",
         "block-cursor-foreground": "#ffffff",
-        "block-cursor-background": "#005f87",
+        "block-cursor-background": "#005faf",
         "block-cursor-text-style": "bold",
-        "footer-key-foreground": "#875f00",
+        "footer-key-foreground": "#005faf",
         "scrollbar": "#bcbcbc",
         "scrollbar-background": "#eeeeee",
         "scrollbar-background-hover": "#eeeeee",
         "scrollbar-hover": "#9e9e9e",
-        "scrollbar-active": "#005f87",
+        "scrollbar-active": "#005faf",
     },
 )
 THEMES: tuple[Theme, ...] = (DARK, LIGHT)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.color import Color, blend_rgb
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
@@ -17,7 +19,7 @@ from textual.strip import Strip
 
 from tui.glyphs import BRAILLE, TO_ASCII, Glyphs
 from tui.textual_internals import LazyComponents, NeverScrolls, set_virtual_size
-from tui.widgets.drawing.fragments import STYLES, Line, changed_spans, fit_line
+from tui.widgets.drawing.fragments import STYLES, Line, cells, changed_spans, fit_line
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -38,9 +40,9 @@ CSS_BY_COMPONENT = """
 {name} > .ll--moderate {{ color: $text-warning; }}
 {name} > .ll--severe {{ color: $text-error; }}
 {name} > .ll--critical {{ color: $text-error; text-style: bold reverse; }}
-{name} > .ll--bar {{ color: $text-primary; }}
+{name} > .ll--bar {{ color: $text-secondary; }}
 {name} > .ll--bar2 {{ color: $text-warning; }}
-{name} > .ll--mark {{ color: $text-secondary; }}
+{name} > .ll--mark {{ color: $foreground; }}
 {name} > .ll--link {{ color: $text-primary; text-style: underline; }}
 {name} > .ll--changed {{ text-style: bold; }}
 {name} > .ll--failed {{ color: $text-error; text-style: strike; }}
@@ -53,6 +55,37 @@ SCROLLING_CSS = (
     "scrollbar-gutter: stable; }}"
 )
 """Style of a widget that scrolls up and down; ``bar``: whether its scroll bar is always there (scroll) or not (auto)."""
+
+
+BAR_TONE = 8
+"""Cells of a bar in one tone: a longer bar grows stronger towards its tip."""
+
+
+@lru_cache(maxsize=64)
+def tones(look: Style, strong: Style) -> tuple[Style, ...]:
+    """Return the tones of a bar that looks like ``look`` at its beginning, on the way to the colour of ``strong``; one tone
+    where the terminal or the theme has no true colours."""
+    front, back = look.color, strong.color
+    if front is None or back is None or front.triplet is None or back.triplet is None:
+        return (look,)
+    mixed = (blend_rgb(front.triplet, back.triplet, part) for part in (0.0, 0.1, 0.2, 0.3, 0.4))
+    return tuple(look + Style(color=Color.from_triplet(triplet)) for triplet in mixed)
+
+
+def graded(text: str, look: Style, strong: Style, begin: int) -> Iterator[Segment]:
+    """Yield a bar whose first cell is ``begin`` cells behind its beginning. The tone of a cell hangs on its place alone, so
+    that another length changes no other cell."""
+    steps = tones(look, strong)
+    filled = len(text.rstrip())
+    last = begin + filled if len(steps) > 1 else begin
+    place = begin
+    while place < last:
+        stop = min(place - place % BAR_TONE + BAR_TONE, last)
+        tone = steps[min(place // BAR_TONE, len(steps) - 1)]
+        yield Segment(text[place - begin : stop - begin], tone)
+        place = stop
+    if place - begin < len(text):
+        yield Segment(text[place - begin :], look)
 
 
 def glyphs_of(app: App[object]) -> Glyphs:
@@ -84,12 +117,19 @@ class Painter(LazyComponents):
     def strip(self, line: Line, width: int) -> Strip:
         """Return a line as a strip of exactly ``width`` cells."""
         looks: dict[str, Style] = {}  # the style of plain text is computed through all ancestors: once a line
-        segments = []
+        segments: list[Segment] = []
+        x, begin, end = 0, 0, -BAR_TONE
         for text, style in fit_line(line, width):
             look = looks.get(style)
             if look is None:
                 look = looks[style] = self.look(style)
-            segments.append(Segment(self.spell(text), look))
+            if style == "bar" and text.startswith(BRAILLE.eighths[-1]):
+                begin = begin if x - end <= 1 else x  # a mark within the bar does not begin another
+                end = x + len(text.rstrip())
+                segments += graded(text, look, self.rich_style, x - begin)
+            else:
+                segments.append(Segment(self.spell(text), look))
+            x += cells(text)
         return Strip(segments, width)
 
     def refresh_changed(self, lines: Iterable[tuple[int, Line, Line]]) -> None:
