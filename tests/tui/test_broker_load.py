@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.broker_load.plan import export
 from engine.broker_load.view import VIEW
 from sample_data.broker_load.make import write
 from tests.engine.broker_load.clusters import simple
 from tests.tui.fakes import SIZES, Stage, compare, opened, play, settle, still
+from tui.views.broker_load import plan
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
@@ -338,3 +341,22 @@ def test_every_section_glyph_set_and_theme(cluster: Path, tmp_path: Path, update
                     await s.press("f6")
 
     play(story)
+
+
+def test_the_files_of_a_plan_are_written_over_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        export, "files", lambda *given: {"a.json": "{}", "commands.txt": "\n".join(export.commands(*given[1:]))}
+    )
+    result: Any = None
+    (said,) = plan.write(result, 1.0, "~no one/of these")
+    assert said.startswith("2 files in ~no one/of these")
+    script = Path("~no one/of these/commands.txt").read_text()
+    assert "'~no one/of these/reassignment.json' --throttle 1048576 --execute" in script
+    assert "give another folder" in plan.write(result, 1.0, "~no one/of these")[0]
+    Path("taken").mkdir()
+    Path("taken/commands.txt").symlink_to(tmp_path / "mine")
+    assert "taken/commands.txt exists" in plan.write(result, 1.0, "taken")[0]
+    assert not Path("taken/a.json").exists() and not Path("mine").exists()
+    Path("file").touch()
+    assert "not written" in plan.write(result, 1.0, "file/below")[0]

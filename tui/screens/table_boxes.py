@@ -116,7 +116,7 @@ def write_new(path: Path, text: str) -> None:
         try:
             file.write(text)
             file.flush()
-        except OSError:
+        except (OSError, ValueError):
             path.unlink(missing_ok=True)
             raise
 

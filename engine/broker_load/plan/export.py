@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -79,12 +80,12 @@ def commands(throttle_mbs: float, folder: str, beside: bool = False) -> list[str
     """Return the commands that carry the files in ``folder`` out, one after the other; ``beside`` a reassignment in progress."""
     more = " --additional" if beside else ""
     tool = "kafka-reassign-partitions --bootstrap-server HOST:PORT --reassignment-json-file"
+    to, back, leaders = (quote(f"{folder}/{name}.json") for name in ANSWERS)
     return [
-        f"{tool} {folder}/reassignment.json --throttle {round(throttle_mbs * (1 << 20))}{more} --execute",
-        f"{tool} {folder}/reassignment.json --verify",
-        "kafka-leader-election --bootstrap-server HOST:PORT --election-type preferred --path-to-json-file "
-        f"{folder}/election.json",
-        f"# back: {tool} {folder}/rollback.json --throttle {round(throttle_mbs * (1 << 20))} --execute",
+        f"{tool} {to} --throttle {round(throttle_mbs * (1 << 20))}{more} --execute",
+        f"{tool} {to} --verify",
+        f"kafka-leader-election --bootstrap-server HOST:PORT --election-type preferred --path-to-json-file {leaders}",
+        f"# back: {tool} {back} --throttle {round(throttle_mbs * (1 << 20))} --execute",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -408,8 +409,10 @@ class Pane(ViewPane):
                     *plan.write(result, self.parameters.plan_throttle_mbs, folder.strip()), markup=False, timeout=8
                 )
 
+        names = ("plan", *(f"plan-{number}" for number in range(2, 1000)))
+        free = next((name for name in names if not os.path.lexists(name)), "plan")
         await ask(
-            self.app.focused or self, "write into ", "plan", "folder for the JSON files and the commands", done=done
+            self.app.focused or self, "write into ", free, "folder for the JSON files and the commands", done=done
         )
 
     async def action_add(self) -> None:

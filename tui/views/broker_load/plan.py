@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,17 +93,23 @@ def _step(result: Result, row: Row | None) -> list[Fact]:
 
 
 def write(result: Result, throttle_mbs: float, folder: str) -> tuple[str]:
-    """Write the files of the plan into ``folder``; return what to say."""
+    """Write the files of the plan into ``folder``, all or none, and over no other file; return what to say."""
     from engine.broker_load.plan.export import files
+    from tui.screens.table_boxes import write_new
 
-    place = Path(folder).expanduser()
+    place = Path(os.path.expanduser(folder))  # noqa: PTH111  (unlike Path's it never raises)
+    written: list[Path] = []
     try:
         place.mkdir(parents=True, exist_ok=True)
-        written = files(result, throttle_mbs, str(place))
-        for name, text in written.items():
-            (place / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        return (f"not written: {error.strerror or error}",)
+        for name, text in files(result, throttle_mbs, str(place)).items():
+            write_new(place / name, text)
+            written.append(place / name)
+    except (OSError, ValueError) as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if isinstance(error, FileExistsError):
+            return (f"not written: {error.filename} exists; give another folder",)
+        return (f"not written: {getattr(error, 'strerror', None) or error}",)
     return (f"{len(written)} files in {place}; commands.txt says how to run them",)
 
 
