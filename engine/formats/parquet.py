@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 import polars as pl
 
+from engine.core.compression import Budget
 from engine.core.memory import available
 from engine.core.processes import Processes
 from engine.core.reading import clean
@@ -33,6 +34,8 @@ IDLE_S = 10.0
 """Seconds without a file after which the child process is ended."""
 MOST_CELLS = 40_000_000
 """Most rows times columns of a file: a few bytes can announce billions of equal rows."""
+CELL = 8
+"""Bytes of a decoded value, about; the rule on unpacked bytes counts them so."""
 MOST_TEXT = 1 << 30
 """Most bytes of all texts together: equal ones are stored once."""
 MOST_ROWS = 5_000_000
@@ -193,10 +196,11 @@ def _checked(columns: Sequence[str]) -> None:
 
 
 def _rows(columns: Sequence[str]) -> int:
-    """Return the number of rows of the file. Raises ValueError for more than is read."""
+    """Return the number of rows of the file. Raises ValueError (TooBig) for more than is read."""
     rows = int(pl.scan_parquet(io.BytesIO(_file)).select(pl.len()).collect().item())
     if rows * len(columns) > MOST_CELLS:
         raise ValueError(f"{rows} rows of {len(columns)} columns are more than is read")
+    Budget(len(_file)).take(rows * len(columns) * CELL)
     return rows
 
 
