@@ -99,7 +99,6 @@ class StatusModel:
         self._recount_at = 0.0
 
     def _count_problems(self) -> int:
-        """Return the number of problems as of the last count."""
         now = time.monotonic()
         if now >= self._recount_at:
             self._recount_at = now + RECOUNT_S

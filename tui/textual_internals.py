@@ -63,7 +63,6 @@ NEAR = 8
 
 @lru_cache(maxsize=4096)
 def _look(style: Style | None, system: ColorSystem) -> Look:
-    """Return the codes of a style."""
     if style is None:
         return PLAIN
     fore, back = style.color, style.bgcolor

@@ -213,7 +213,6 @@ def _frame(columns: Sequence[str], begin: int, rows: int = SLICE) -> pl.DataFram
 
 
 def _characters(frame: pl.DataFrame) -> int:
-    """Return the bytes of all texts."""
     texts = frame.select(pl.col(pl.String)).get_columns()
     return sum(int(column.str.len_bytes().sum()) for column in texts)
 

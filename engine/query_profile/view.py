@@ -214,7 +214,6 @@ class _Computation:
     def _tables(
         self, profile: Profile, predictions: Predictions, whole: Workload, window: np.ndarray
     ) -> dict[str, pl.DataFrame]:
-        """Build the result tables."""
         before = self._window(whole, self.parameters.compare) if self.parameters.compare else None
         finished = {
             "classes": result_tables.classes(self.parameters, profile),
@@ -235,7 +234,6 @@ class _Computation:
         return finished
 
     def _comparison(self, whole: Workload, window: np.ndarray, before: np.ndarray, fits: Fits) -> pl.DataFrame:
-        """Compare the window and its ``fits`` with the window ``before``."""
         chosen = self.parameters
         key = (
             self.inputs.version, chosen.target, chosen.max_intervals, whole.label, window.tobytes(), before.tobytes(),

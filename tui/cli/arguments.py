@@ -119,7 +119,6 @@ def _view_name(word: str) -> str:
 
 
 def _one_shot_parser(command: str) -> Parser:
-    """Return the parser of ``report`` or ``check``."""
     from engine.views import VIEWS
 
     names = [entry.name for entry in VIEWS]
@@ -149,7 +148,6 @@ def _one_shot_parser(command: str) -> Parser:
 
 
 def _feeds_parser() -> Parser:
-    """Return the parser of ``feeds``."""
     made = Parser(
         "loadlens feeds",
         description="Print the commands that get a view's data: from Prometheus or VictoriaMetrics, or without them. It opens "
@@ -165,7 +163,6 @@ def _feeds_parser() -> Parser:
 
 
 def _fleet_parser() -> Parser:
-    """Return the parser of ``fleet``."""
     made = Parser(
         "loadlens fleet",
         description="Compute the job heuristics of many histories on Apache Spark and write the tables of a report as "

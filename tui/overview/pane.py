@@ -265,7 +265,6 @@ class OverviewPane(Frame):
 
     @on(LiveTable.Selected)
     def _row_opened(self, event: LiveTable.Selected) -> None:
-        """Open what an event or a finding is about."""
         event.stop()
         titles = self._titles
         events = self._feed.events if self._feed is not None else ()

@@ -68,7 +68,6 @@ class HelpText(ScrollCanvas, can_focus=True):
         return out
 
     def _notes(self, width: int) -> list[Line]:
-        """Return the sentences of line 3 in full."""
         if not self._sentences:
             return []
         parts: list[Line] = [[(part, "")] for text in self._sentences for part in wrap(text, width)]

@@ -60,12 +60,10 @@ class ParametersScreen(Box[None]):
 
     @property
     def _option(self) -> Option | None:
-        """The option under the cursor."""
         index = self.query_one(PickList).cursor
         return self._options[index] if index < len(self._options) else None
 
     def _value(self, option: Option) -> Any:
-        """Return the value in force."""
         return getattr(self._pane.parameters, option.field)
 
     def _fill(self) -> None:

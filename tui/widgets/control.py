@@ -132,7 +132,6 @@ class NumberControl(Control[float]):
         self.low, self.high, self.by, self.kind = low, high, step, kind
 
     def _set(self, value: float) -> None:
-        """Set a value within the bounds."""
         value = max(value, self.low) if self.high is None else min(max(value, self.low), self.high)
         if value != self.value:
             self.value = value

@@ -226,7 +226,6 @@ def _goals(made: Plan) -> pl.DataFrame:
 
 
 def _amount(mb: float) -> str:
-    """Return MB or GB in words."""
     return f"{mb / 1000:,.0f} GB" if mb >= 10_000 else f"{mb:,.0f} MB"
 
 
@@ -273,7 +272,6 @@ def _cost(made: Plan, steps: list[Step], more: str) -> str:
 
 
 def _singular(words: str) -> str:
-    """Return what one step does."""
     return ", ".join(f"{verb}s {rest}" for verb, _, rest in (part.partition(" ") for part in words.split(", ")))
 
 

@@ -118,7 +118,6 @@ def _blank(frames: dict[str, pl.DataFrame], cluster: Cluster) -> None:
 
 
 def _brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
-    """Return result table ``brokers``."""
     by_window = [one.runs if one is not None else () for one in model.used]
     trend = cpu_trend(by_window, model.topology, model.capacities.cores)
     measured, residual = data_quality.cpu_residuals(model, cluster)

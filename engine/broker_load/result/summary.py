@@ -85,7 +85,6 @@ def add(
 
 
 def _unknown(cluster: Cluster) -> str:
-    """Return what is unknown, in words."""
     if cluster.unknown:
         return "loads unknown" if len(cluster.unknown) == len(RESOURCES) else "CPU and network unknown"
     return "loads of some brokers unknown" if cluster.lacking else "capacities unknown"

@@ -295,7 +295,6 @@ def _params(element: Element) -> dict[str, str]:
 
 
 def _configured(heuristic: H, shown: str, params: dict[str, str], problem: Callable[[str, str], None]) -> Rule[H]:
-    """Return ``heuristic`` with the parameters of a file."""
     chosen, numbers, texts = dict(heuristic.limits), dict(heuristic.numbers), dict(heuristic.texts)
     excluded: frozenset[str] = frozenset()
     for key, text in params.items():

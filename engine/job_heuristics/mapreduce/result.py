@@ -369,7 +369,6 @@ def _phases(job_detail: JobDetail) -> pl.DataFrame:
 
 
 def _input_bytes(model: Model, jobs: Sequence[str]) -> dict[str, int | None]:
-    """Return the bytes that the maps of some jobs read."""
     maps = model.only(jobs).tasks.filter(pl.col("side") == "map")
     return dict(maps.group_by("job_id").agg(pl.col("input_bytes").sum()).iter_rows())
 

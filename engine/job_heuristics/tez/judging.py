@@ -176,7 +176,6 @@ def _jobs(
     counted: Mapping[str, Any],
     says: Sequence[str],
 ) -> pl.DataFrame:
-    """Return JOBS rows."""
     made: list[dict[str, Any]] = []
     for unit, level, points, error in zip(units, worst, score, says, strict=True):
         app, newest = unit.app, unit.app.dags[0] if unit.app.dags else None

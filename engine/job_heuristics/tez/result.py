@@ -139,7 +139,6 @@ def _dags(app: App, found: Sequence[InDepth], rules: TezRules) -> pl.DataFrame:
 
 
 def _vertex(app: App, found: InDepth, vertex: Vertex) -> tuple[Any, ...]:
-    """Return a row of VERTICES."""
     took, data = vertex.took, vertex.data
     known = vertex.tasks["physical_bytes"].drop_nulls().to_numpy()
     waits = (vertex.tasks["allocated_ms"] - vertex.tasks["created_ms"]).drop_nulls().to_numpy()

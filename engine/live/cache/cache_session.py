@@ -150,7 +150,6 @@ class Cache:
 
 
 def _part(folder: Path, segment: str, table: str, part: int) -> Path:
-    """Return the path of one part of a table of a segment."""
     return folder / f"{segment}.{table}.{part}.parquet"
 
 

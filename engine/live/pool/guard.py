@@ -168,7 +168,6 @@ class Guard:
             self._ask(file, self._waiting.pop(file), again=False)
 
     def _ask(self, file: TrackedFile, final: bool, *, again: bool) -> None:
-        """Let the process read ``file``."""
         assert file.seen_stat is not None
         self._file, self._final, self._again, self._began = file, final, again, time.monotonic()
         self._asked = FileTask(file.path, file.root, (*file.identity, *file.seen_stat), state_of(file))

@@ -208,7 +208,6 @@ class SlowLog(Log):
 
     @staticmethod
     def _close(event: _Event, state: dict[str, Any], rows: Statements) -> None:
-        """Add a complete statement to ``rows``."""
         fields = event.fields
         if "Query_time" not in fields:
             if event.sql or len(fields) > 1:

@@ -143,7 +143,6 @@ class _PostgresLog(Log):
             record.lines.append(text)
 
     def _close(self, rows: Statements, record: _Record, state: dict[str, Any], plans: list[Any]) -> None:
-        """Add the statement of a complete record, if it has one."""
         line = record.line
         try:
             entry = self.entry("\n".join(record.lines))

@@ -309,7 +309,6 @@ def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 def _moments(x: np.ndarray, y: np.ndarray) -> Moments:
-    """Compute the moments of one batch."""
     times, present, shares = _shares(x, y)
     n = _count(present)
     with np.errstate(all="ignore"):

@@ -148,7 +148,6 @@ def _key_steps(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> li
 
 
 def _hash_steps(key: Key, policy: Policy) -> list[Step]:
-    """List the hashes of the key, and the limits in force."""
     steps: list[Step] = [
         ("hash", "tenant", hex16(xxh64(key.tenant)), f"XXH64 of {key.tenant!r}"),
         ("hash", "dataset", hex16(xxh64(key.dataset)), f"XXH64 of {key.dataset!r}"),

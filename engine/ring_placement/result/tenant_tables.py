@@ -78,7 +78,6 @@ def _tenants_before_failure(placement: Placement) -> pl.DataFrame:
 
 
 def _tenants(placement: Placement, groups: np.ndarray) -> np.ndarray:
-    """Return the tenant (int64) of each of ``groups``."""
     return placement.keys.tenant_of[placement.groups.datasets[groups]].astype(np.int64)
 
 

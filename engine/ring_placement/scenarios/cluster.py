@@ -391,7 +391,6 @@ class _Evidence:
 
 
 def _members_of(inputs: Inputs, file: int, key: str) -> tuple[Member, ...]:
-    """Return the members of one ring as written."""
     rows = inputs.table("members").filter((pl.col("file") == file) & (pl.col("key") == key))
     values = [None if v is None else v.to_numpy().astype(np.int64) for v in rows["values"]]
     return tuple(

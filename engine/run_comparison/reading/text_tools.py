@@ -264,7 +264,6 @@ _MOST_LABELS = 1000
 
 
 def _read_rows(out: Collected, columns: _Columns) -> None:
-    """Take the numbers of all rows."""
     header, run_at = columns.header, columns.run
     report = columns.source.name.rpartition(".")[0]
     numeric = sorted(columns.numbers)

@@ -234,7 +234,6 @@ def _drop_old(by_key: Partials[RunKey, Run], newest: Collection[RunKey], measure
 
 
 def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact, ...]]:
-    """Return the rows of ``run_facts`` of each file."""
     whole = len(files) == len(inputs.files)
     frame = inputs.table("run_facts") if whole else inputs.of("run_facts", frozenset(files))
     facts: dict[int, list[Fact]] = {file: [] for file in files}
@@ -264,7 +263,6 @@ _RunFile = tuple[FileInfo, Place, tuple[Chunk, ...], tuple[Fact, ...]]
 
 
 def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
-    """Build a run from what its files say."""
     mtime_ms = report_ms = None
     ci = False
     marks: dict[str, Fact] = {}

@@ -355,7 +355,6 @@ class Pane(ViewPane):
 
     @property
     def _plans(self) -> bool:
-        """Whether the section plan is on screen."""
         return bool(self.levels) and len(self.levels) == 1 and self.root.section == PLAN
 
     async def back(self) -> bool:
@@ -378,8 +377,6 @@ class Pane(ViewPane):
         await self._ask_plan("drain", word if word.isdecimal() else "", "ids of brokers to drain, separated by commas")
 
     async def _ask_plan(self, kind: str, value: str, hint: str) -> None:
-        """Ask for brokers, and plan with them."""
-
         def done(text: str | None) -> None:
             if text and text.strip():
                 self.root.choose(PLAN)

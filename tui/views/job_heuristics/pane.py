@@ -116,7 +116,6 @@ class Root(Level):
         )
 
     def _advice(self, id: str, **more: Any) -> TableOf:
-        """Return a table of the recommendations of all jobs."""
         return TableOf(
             table="recommendations", id=id, name=id, cells=ROLLUP_CELLS, open=self._open_row,
             rows=lambda result: self._later(result, "advised", result.detail.advised),
@@ -124,8 +123,6 @@ class Root(Level):
         )  # fmt: skip
 
     def _rollup(self, id: str, by: Callable[[], str]) -> TableOf:
-        """Return a table of the roll-up by what ``by`` returns."""
-
         def rows(result: Result) -> Any:
             made = self._later(result, "rollup", lambda: result.table("rollup"))
             return made if made is LATER else made.filter(made["by"] == by())

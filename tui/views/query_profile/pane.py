@@ -234,7 +234,6 @@ class Pane(ViewPane):
 
 
 def _classes(result: Result) -> Any:
-    """Return the classes as the screen lists them."""
     from engine.query_profile.result.detail import LISTING
 
     return (result.detail.listing, LISTING) if result.detail is not None else result.tables.get("classes")

@@ -194,7 +194,6 @@ def change_cell(mean: float | None) -> Renderer:
 
 
 def _shared(names: Sequence[str]) -> str:
-    """Return the common beginning of all names."""
     low, high = min(names), max(names)
     return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
 

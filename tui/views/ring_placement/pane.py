@@ -218,16 +218,13 @@ class Pane(ViewPane):
 
     @property
     def _map_view(self) -> ShardMapView | None:
-        """The ring on screen."""
         return self.result.detail if self.result is not None else None
 
     @property
     def _kind(self) -> str:
-        """Kind of the ring on screen."""
         return self._map_view.kind if self._map_view is not None else "segment-writer"
 
     def _open(self, table: str) -> None:
-        """Show the section of a table, or the map."""
         root = self.root
         root.choose(scenario.TITLES.get(table, "Map"))
         current = root.holder.current if root.holder is not None else None
@@ -262,7 +259,6 @@ class Pane(ViewPane):
         await ask(self.app.focused or self, "explain ", known, hint, done=done)
 
     def _explain(self, key: str | None) -> None:
-        """Follow a key, and show its section."""
         self._goto = "explain"
         if not self.change(explain=key):
             self._open("explain")

@@ -272,7 +272,6 @@ class Level(Frame):
 
     @on(LiveTable.Highlighted)
     def _moved(self, event: LiveTable.Highlighted) -> None:
-        """Draw what follows the cursor of a table."""
         result = self.pane.result
         if result is None or not self.declared or not self.ready(result):
             return

@@ -116,7 +116,6 @@ def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = N
 
 
 def _labelled(label: str, line: Line, text: str, left: int, right: int, width: int, glyphs: Glyphs) -> Line:
-    """Return ``line`` between its label and its text."""
     front = (fit(label, left, ellipsis=glyphs.ellipsis) + " ", "")
     back = (" " + fit(text, right, "right", glyphs.ellipsis), "dim")
     return fit_line([front, *line, back], width, glyphs.ellipsis)

@@ -173,8 +173,6 @@ def _draw_points(raster: Raster, series: Series, values: _Column, y_span: Range)
 
 
 def _draw_line(raster: Raster, series: Series, before: _Column | None, values: _Column, y_span: Range) -> None:
-    """Draw the range of a column, connected with the column before it."""
-
     def row(value: float) -> int:
         return place(value, y_span, raster.rows)
 

@@ -275,7 +275,6 @@ class Grid(ScrollView, Painter):
         self.refresh_changed([(0, before, self._header)])
 
     def _refresh_row(self, row: int) -> None:
-        """Draw one row again, if it is on screen."""
         y = row - self.scroll_offset.y
         if 0 <= y < self._page:
             self.refresh(Region(0, y + 1, max(self._width, 1), 1))

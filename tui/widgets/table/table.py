@@ -235,7 +235,6 @@ class LiveTable(Grid, can_focus=True):
             self._copy(self.displayed(first, first + count))
 
     def _copy(self, text: str) -> None:
-        """Copy ``text`` and notify how."""
         from tui.process import clipboard
 
         self.notify(clipboard.copy(text, self.app), markup=False, timeout=3)
@@ -264,8 +263,6 @@ async def _ask_filter(table: LiveTable) -> None:
 
 
 async def _ask_find(table: LiveTable) -> None:
-    """Ask for what to find, and go to it."""
-
     def find(text: str | None) -> None:
         if not text:
             return

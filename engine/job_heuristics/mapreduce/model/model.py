@@ -106,7 +106,6 @@ class Model:
 
     @cached_property
     def _by_id(self) -> list[JobPart]:
-        """The parts in the order of their job ids."""
         return [self.parts[job] for job in sorted(self.parts)]
 
     @cached_property

@@ -82,7 +82,6 @@ def judge(apps: Mapping[str, App], rules: SparkRules) -> Judged:
 
 
 def _jobs(apps: list[App], severities: list[str], rules: SparkRules) -> pl.DataFrame:
-    """Return JOBS rows."""
     counted = [metrics.metrics(app) for app in apps]
     columns: dict[str, list[Any]] = {
         "job_id": [app.app_id for app in apps],

@@ -192,7 +192,6 @@ def _entry(to: Entities, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, budge
 
 
 def _content(to: Entities, name: str, content: bytes) -> None:
-    """Read the content of an entry."""
     if name.rpartition("/")[2].startswith("error."):
         said = clean(content[:200].decode("utf-8", "replace"))
         to.problem("partial-archive", f"the Tez UI could not fetch {name.rpartition('/')[2][6:]}: {said}")

@@ -196,7 +196,6 @@ def _unread(app: App, room: int) -> Iterator[Insight]:
 
 
 def _named(rdds: list[int]) -> str:
-    """Write the first few RDDs."""
     more = f" and {len(rdds) - 5:,} more" if len(rdds) > 5 else ""
     return f"RDD{'s' if len(rdds) > 1 else ''} {', '.join(map(str, rdds[:5]))}{more}"
 
