@@ -89,8 +89,6 @@ def _print_help(command: str, words: list[str]) -> None:
 
 def _print_paths() -> int:
     """Print where settings, state, log and cache lie; return the exit code."""
-    import os
-
     from engine.own_files.settings import folders
 
     for name, path in folders().items():
@@ -106,7 +104,6 @@ def exit_now(code: int) -> NoReturn:
     code takes time and can crash.
     """
     import logging
-    import os
 
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

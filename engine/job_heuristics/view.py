@@ -14,7 +14,7 @@ from engine.core.parameters import Parameters
 from engine.core.reading import Problem, fold
 from engine.core.tables import Table
 from engine.core.view import TREND_LENGTH, Context, Headline, Level, NoInput, Result, Trend
-from engine.job_heuristics.fleet.tables import FLEET_RESULTS
+from engine.job_heuristics.fleet.tables import FLEET_RESULTS, MANIFEST
 from engine.job_heuristics.mapreduce.tables import TASKS
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.rollup import GAUGES
@@ -50,7 +50,6 @@ class JobHeuristics:
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The file kinds."""
-        from engine.job_heuristics.fleet.tables import MANIFEST
         from engine.job_heuristics.mapreduce.reading.kinds import KINDS as OF_MAPREDUCE
         from engine.job_heuristics.spark.reading.event_log import KINDS as OF_SPARK
         from engine.job_heuristics.tez.reading.kinds import KINDS as OF_TEZ

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.reading import harmless
+from engine.core.reading import clean, harmless
 from tui.cli.compute import Computation, compute
 from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, terminal_width, write, write_file
 
@@ -20,7 +20,6 @@ MOST_PROBLEMS = 10
 
 def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
     """Say why nothing could be computed and what the view reads; return the exit code."""
-    from engine.core.reading import clean
     from engine.output import report
     from engine.views import entry
 

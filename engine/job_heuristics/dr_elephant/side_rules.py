@@ -181,11 +181,6 @@ SPEED_RUNTIME = Gate(
 )  # fmt: skip
 
 
-def has_speed(subject: Subject) -> Array:
-    """Return which jobs get a result: without speeds the median is undefined and Dr. Elephant fails."""
-    return (subject["n"] == 0) | (subject["instant"] < subject["timed"])
-
-
 def speed_details(subject: Subject) -> Mapping[str, list[str]]:
     """Return labels and values: medians of tasks that read."""
     return {
@@ -265,7 +260,8 @@ SPEED: Topic = {
     ),
     "branches": (Branch((MEDIAN_SPEED, SPEED_RUNTIME)),),
     "averages": True,
-    "defined": has_speed,
+    # Without speeds the median is undefined and Dr. Elephant fails.
+    "defined": lambda subject: (subject["n"] == 0) | (subject["instant"] < subject["timed"]),
 }
 SPILL: Topic = {
     "limits": {"spill_severity": (2.01, 2.2, 2.5, 3.0), "num_tasks_severity": (50, 100, 500, 1000)},

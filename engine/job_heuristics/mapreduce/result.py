@@ -278,11 +278,6 @@ def _side(side: Side, attempts: pl.DataFrame) -> SideDetail:
     )
 
 
-def ahead_of(job: Job, rules: MapReduceRules, seed: int) -> Ahead:
-    """Return the forecast of one job; ``seed``: random seed."""
-    return Ahead(certainty.outlooks(job, rules, seed) if job.running else (), certainty.arrival(job, seed))
-
-
 def job_detail(
     facts: JobFacts,
     verdicts: pl.DataFrame,
@@ -327,10 +322,11 @@ def of_job(
     scenario = whatif.Scenario(
         parameters.map_mb, parameters.reduce_mb, parameters.split_size, parameters.reduces, parameters.slow_start
     )
+    job, seed = facts.job, parameters.seed
     ahead = memo.value(
         "outlook of job",
-        (*revision, rules[0].key, parameters.seed),
-        lambda: ahead_of(facts.job, rules[0], parameters.seed),
+        (*revision, rules[0].key, seed),
+        lambda: Ahead(certainty.outlooks(job, rules[0], seed) if job.running else (), certainty.arrival(job, seed)),
     )
     mine = verdicts.heuristics.filter(pl.col("job_id") == job_id)
     stamp = (*revision, verdicts.version, parameters)

@@ -399,7 +399,5 @@ def silent(path: str) -> str:
 
     Network and layered file systems do not; neither does FUSE in general (sshfs, s3fs).
     """
-    import time
-
     kind = type_of(os.path.realpath(path), _mounts(int(time.monotonic() // 5)))
     return kind if kind in _NO_EVENTS or kind.startswith("fuse.") or kind == "fuse" else ""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import product
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -128,7 +128,8 @@ class CriterionFolder(JsonReport):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the samples of the run itself, or its estimate where they are missing."""
         parts = PurePosixPath(source.path).parts
-        if ("criterion" in parts and parts[-2] != "new") or (parts[-1] != "sample.json" and _has_samples(source.path)):
+        beside = Path(source.path).with_name("sample.json")
+        if ("criterion" in parts and parts[-2] != "new") or (parts[-1] != beside.name and beside.exists()):
             return Collected(source).reading(len(data))
         return super().read(source, data, state, final)
 
@@ -149,12 +150,6 @@ def _criterion(out: Collected, document: Any) -> None:
             out.add(base._replace(bucket="sample"), took / number)
         else:
             out.problem("bad-value", f"{base.verb}: a time or count is no number above 0")
-
-
-def _has_samples(path: str) -> bool:
-    from pathlib import Path
-
-    return Path(path).with_name("sample.json").exists()
 
 
 # -- JSON of other frameworks ------------------------------------------------------------------------------------------

@@ -140,12 +140,8 @@ def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
     return AttemptArrays(job[wanted], **{column.name: column.to_numpy()[wanted] for column in made})
 
 
-def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:
-    """Return the tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
-    return _side_tasks(tasks.side[tasks.timed], jobs, tasks.numbers)
-
-
 def _side_tasks(segment: Array, jobs: int, columns: Mapping[str, Array]) -> SideTasks:
+    """Return tasks of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
     data = np.where((segment & 1) == 0, columns["input_bytes"], columns["reduce_shuffle_bytes"])
     return SideTasks(segment, 2 * jobs, {**columns, "data": data})
 
@@ -162,7 +158,7 @@ def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tu
     counted = judged[tasks.job] | (tasks.state != RUNNING)
     if not counted.all():
         tasks = tasks.only(counted)
-    stats = side_tasks(tasks, len(judged))
+    stats = _side_tasks(tasks.side[tasks.timed], len(judged), tasks.numbers)
     everything = stats if tasks.timed.all() else _side_tasks(tasks.side, len(judged), tasks.counters)
     values = {
         "n": row_count(tasks.side, count),

@@ -66,11 +66,6 @@ def is_whole(line: bytes) -> bool:
         return False
 
 
-def is_growing(name: str) -> bool:
-    """Whether a log of this name may be incomplete because its application runs; rolling logs do not tell."""
-    return name.endswith(GROWING) or name.startswith("events_")
-
-
 class EventLog(Log):
     """Spark's event logs, single files and parts of rolling ones."""
 
@@ -106,7 +101,8 @@ class EventLog(Log):
             else:
                 rows.line += 1
                 rows.app_event("CUT", name=f"line {rows.line} is cut")
-                if not is_growing(source.name):
+                # A log may be incomplete because its application runs; names of rolling logs do not tell.
+                if not (source.name.endswith(GROWING) or source.name.startswith("events_")):
                     rows.problem("cut-file", "the log ends inside its last event")
                 rows.line -= 1
                 state["cut"] = len(tail)

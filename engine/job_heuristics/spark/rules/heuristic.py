@@ -18,11 +18,6 @@ RATES = (0.1, 0.3, 0.5, 0.5)
 """Limits of failure rates: SEVERE cannot occur."""
 
 
-def nothing_sure(app: App, rule: SparkRule) -> Mapping[str, float]:
-    """Return no lower bounds."""
-    return {}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SparkHeuristic(Heuristic):
     """A heuristic of Spark applications.
@@ -36,7 +31,7 @@ class SparkHeuristic(Heuristic):
     describe: Callable[[App, SparkRule, int], Mapping[str, Any]]
     advise: Callable[[int, App], str]
     throws: Callable[[App], str]
-    sure: Callable[[App, SparkRule], Mapping[str, float]] = nothing_sure
+    sure: Callable[[App, SparkRule], Mapping[str, float]] = lambda app, rule: {}
     application: str = SPARK
 
 
