@@ -104,7 +104,10 @@ def check_view(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         return FINDING  # the reader has seen enough, the verdict stands
     if done.problems:
-        message(f"loadlens: {len(done.problems)} problems in the input; loadlens report {view.name} lists them")
+        message(
+            f"loadlens: {len(done.problems)} problem{'' if len(done.problems) == 1 else 's'} in the input; "
+            f"loadlens report {view.name} lists them"
+        )
         if unread := tuple(problem for problem in done.problems if problem.kind == "not-read"):
             message(report.problems_text(unread, MOST_PROBLEMS))
     return FINDING if bad else FINE

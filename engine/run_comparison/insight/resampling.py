@@ -227,7 +227,7 @@ def share_interval(
     if np.isnan(drawn).all():
         return float("nan"), float("nan")
     low, high = percentile_interval(drawn + (share - float(np.nanmean(drawn))), confidence)
-    return max(0.0, low), min(1.0, high)
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

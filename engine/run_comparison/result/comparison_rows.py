@@ -444,7 +444,7 @@ def _judge(
     if total and int(values.max()) < fewest:
         alpha = f"{parameters.alpha:g}"
         notes.insert(0, f"With fewer than {fewest} values on each side no metric can be different at alpha {alpha}.")
-    if changes.searched < total:
+    if 0 < changes.searched < total:
         notes.append(f"Change points were looked for in the {changes.searched} metrics that drift most, of {total}.")
     if pools:
         notes.append(
