@@ -58,17 +58,14 @@ _FACTS = (
      "{Average shuffle time} of shuffle and {Average sort time} of sort per task, {Average code runtime} of code",
      "start these tasks later, or send them less data"),
     ("Differ", "tasks differ: {Differ}", "look for hot keys and slow hosts"),
-    ("Late", "{Late:,.0f} tasks run for 14 minutes or longer, where the queue's limit is 15",
-     "divide their work into more tasks, or use another queue"),
     ("Queue: ", "tasks run for 13 minutes or longer, where the queue's limit is 15",
      "divide their work into more tasks, or use another queue"),
     ("Error", "it failed, and its history does not say why", "read the log of its application master"),
-    ("Empty", "no task is in its history, so nothing is judged", "see whether its files are whole"),
+    ("No Data Received", "no task is in its history, so nothing is judged", "see whether its files are whole"),
     ("Cached", "{Cached}: every node copies them before its first task", "keep them smaller, or read them from HDFS"),
 )  # fmt: skip
 """What a verdict found, by a label that it shows, and what to do if no setting is advised; the first of a value counts."""
 _SKEW = (("{} skew (Group A)", "{} skew (Group B)"), ("Data", "Time"))
-_LATE = re.compile(r"Number of \w+ tasks that are in \w+ state")
 _WORDS = re.compile(r" HH:MM:SS avg| avg| @ |(?<![\d,])1 tasks")
 _PLAIN = {" @ ": " of ", "1 tasks": "1 task"}
 """How words of Dr. Elephant read in a sentence; others are left out."""
@@ -86,21 +83,18 @@ def fact_of(details: Mapping[str, Any]) -> tuple[str, str]:
     values |= _summed(values)
     for label, shape, todo in _FACTS:
         with contextlib.suppress(KeyError, ValueError):
-            if values[label] not in (0.0, ""):
+            if values[label] not in (0.0, "") or label == "No Data Received":
                 return _WORDS.sub(lambda found: _PLAIN.get(found[0], ""), shape.format_map(values)), todo
     return "its values are beyond a limit", "open the job and see them in its verdicts"
 
 
 def _summed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what several labels say together: how the groups of a skew differ, how many tasks are late, large files."""
+    """Return what several labels say together: how the groups of a skew differ, large files."""
     found: dict[str, Any] = {}
     pairs = ([str(values.get(label.format(axis), "0")) for label in _SKEW[0]] for axis in _SKEW[1])
     differ = [" and ".join(pair) for pair in pairs if not any(group.startswith("0") for group in pair)]
     if differ:
         found["Differ"] = ", with ".join(differ)
-    if "No Data Received" in values:
-        found["Empty"] = True
-    found["Late"] = sum(value for label, value in values.items() if _LATE.match(label))
     counted = next((label for label in values if label.endswith(".filesizes")), "")
     if counted:
         named = counted.removesuffix(".filesizes")

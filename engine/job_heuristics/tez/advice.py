@@ -13,6 +13,7 @@ from engine.job_heuristics.dr_elephant.advice import LEAST_MB, STEP_MB, Advice, 
 from engine.job_heuristics.dr_elephant.display import integer
 from engine.job_heuristics.dr_elephant.gates import MB
 from engine.job_heuristics.dr_elephant.metrics import Part, costs_of
+from engine.job_heuristics.tez.insight import CACHE_SIZE, COPIES, START_LATER, WAIT_NEAR
 from engine.job_heuristics.tez.model import App
 from engine.job_heuristics.tez.rules import AM_KEY, HIVE_KEY, OWN_KEYS, TASK_KEY, TezRules, true_mb
 
@@ -36,6 +37,10 @@ def _not_hive(app: App) -> str:
 
 def _unknown(app: App) -> str:
     return "" if app.known else "the configuration, which states the size, is not in the files"
+
+
+def _not_in_daemons(app: App) -> str:
+    return "" if is_llap(app) else "its tasks did not run in daemons of LLAP"
 
 
 def _in_mb(key: str) -> Setting:
@@ -62,6 +67,10 @@ SETTINGS: Mapping[str, Setting] = {
     "tez.am.container.reuse.enabled": Setting(default=lambda app: "true"),
     "tez.am.container.idle.release-timeout-min.millis": Setting(default=lambda app: "5000"),
     "hive.tez.auto.reducer.parallelism": Setting(idle=_not_hive, default=lambda app: "false"),
+    START_LATER: Setting(default=lambda app: "0.25"),
+    COPIES: Setting(default=lambda app: "20", least=1),
+    WAIT_NEAR: Setting(default=lambda app: "250", least=0),
+    CACHE_SIZE: Setting(idle=_not_in_daemons, least=1),
     "hive.optimize.skewjoin": Setting(idle=_not_hive, default=lambda app: "false"),
     "hive.auto.convert.join.noconditionaltask.size": Setting(idle=_not_hive, default=lambda app: "10000000", least=1),
 }

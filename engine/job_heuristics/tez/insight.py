@@ -5,6 +5,7 @@ The formulas are those of Tez's own analyzers where it has one; see docs/models/
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from engine.job_heuristics.tez.model import MAP, REDUCE, App, Dag, waves_of
 LEAST_MS = 1000
 """Median of a vertex's tasks below which their spread says nothing: starting them takes as long."""
 LEAST_TASKS = 4
+WAIT_NEAR, CACHE_SIZE = "tez.am.container.reuse.locality.delay-allocation-millis", "hive.llap.io.memory.size"
+START_LATER, COPIES = "tez.shuffle-vertex-manager.min-src-fraction", "tez.runtime.shuffle.parallel.copies"
 MOST_STEPS = 10_000
 
 
@@ -40,7 +43,8 @@ class Step:
 @dataclass(frozen=True, slots=True, eq=False)
 class Vertex:
     """One vertex. ``wave``: 0 without inputs, else one more than the latest of them; ``inputs``: (name, how data move);
-    ``tasks``: its rows of the model, those that ended; ``critical_ms``: its part of the critical path."""
+    ``planned``: tasks, ``first_planned``: when it was initialised; ``tasks``: its rows of the model, those that ended;
+    ``critical_ms``: its part of the critical path."""
 
     name: str
     number: int
@@ -49,6 +53,7 @@ class Vertex:
     wave: int
     inputs: tuple[tuple[str, str], ...]
     planned: int | None
+    first_planned: int | None
     start_ms: int | None
     end_ms: int | None
     tasks: pl.DataFrame
@@ -97,7 +102,7 @@ def in_depth(app: App, dag: Dag) -> InDepth:
             Vertex(
                 name, row["vertex"], int(of["own_side"][0]) if of.height else MAP,
                 row["status"] or ("RUNNING" if row["start_ms"] else "NEW"), waves.get(name, 0),
-                tuple((a, how) for a, b, how in dag.edges if b == name), row["tasks"],
+                tuple((a, how) for a, b, how in dag.edges if b == name), row["tasks"], row["planned"],
                 begun if isinstance(begun, int) else row["start_ms"], last if isinstance(last, int) else row["end_ms"],
                 ended, on_path.get(name, 0),
             )
@@ -169,10 +174,12 @@ def _insights(app: App, found: InDepth) -> Iterator[Insight]:
     yield from _path(subject, found)
     yield from _containers(app, dag, subject)
     yield from _attempts(app, dag, subject)
+    yield from _counted(dag, subject)
     for vertex in found.vertices:
         if vertex.tasks.height:
             status = CERTAIN if vertex.state in ("SUCCEEDED", "FAILED", "KILLED") else PROVISIONAL
-            for one in (_spread, _spilled, _reducers if vertex.inputs and vertex.side == REDUCE else _splits):
+            own = (_shuffle, _reducers) if vertex.inputs and vertex.side == REDUCE else (_shuffle, _splits)
+            for one in (_spread, _spilled, *own):
                 insight = one(app, vertex, status)
                 if insight is not None:
                     yield insight
@@ -254,6 +261,62 @@ def _attempts(app: App, dag: Dag, subject: str) -> Iterator[Insight]:
         )  # fmt: skip
 
 
+def _counted(dag: Dag, subject: str) -> Iterator[Insight]:
+    """Yield what counters of the DAG tell: where its tasks ran, and how much the daemons of LLAP had in memory."""
+    counts: Mapping[str, int] = json.loads(dag.facts["counters"] or "{}")
+    near, rack, other = (counts.get(f"{name}_LOCAL_TASKS") or 0 for name in ("DATA", "RACK", "OTHER"))
+    placed = near + rack + other
+    if near + rack and placed >= LEAST_TASKS:
+        share = near / placed
+        yield Insight(
+            "locality", subject, f"{share:.0%}", "50%", level(1 - share, 0.5, 0.75, 0.9, 1.01),
+            f"{near:,} of {placed:,} tasks ran on a host that has their data, {rack:,} in its rack, {other:,} elsewhere.",
+            WAIT_NEAR if share < 0.5 else "", "more" if share < 0.5 else "",
+        )  # fmt: skip
+    hit, miss = (counts.get(f"CACHE_{name}_BYTES") or 0 for name in ("HIT", "MISS"))
+    if hit + miss:
+        share = hit / (hit + miss)
+        waited = counts.get("TOTAL_IO_TIME_NS")
+        yield Insight(
+            "LLAP cache", subject, f"{share:.0%}", "50%", level(1 - share, 0.5, 0.8, 1.01, 1.01),
+            f"The daemons had {units.size(hit)} of {units.size(hit + miss)} in their cache"
+            + (f"; reading took {units.duration(waited / 1e6)} of their threads" if waited else "")
+            + ". The first query over new data finds none of them there.",
+            CACHE_SIZE if share < 0.5 else "", "more" if share < 0.5 else "",
+        )  # fmt: skip
+
+
+def _shuffle(app: App, vertex: Vertex, status: str) -> Insight | None:
+    """Find what the fetching of a vertex waits for: what Tez's analyzers call slow by its parent, and slow by shuffle."""
+    known = vertex.tasks.filter(pl.col("shuffle_ms").is_not_null() & (pl.col("total_ms") > 0))
+    if (
+        not known.height
+        or vertex.start_ms is None
+        or vertex.end_ms is None
+        or vertex.end_ms - vertex.start_ms < LEAST_MS
+    ):
+        return None
+    run = vertex.end_ms - vertex.start_ms
+    fetching, last = (int(known[name].max() or 0) / run for name in ("shuffle_ms", "last_event_ms"))  # type: ignore[arg-type]
+    many = known.filter(pl.col("records") > 10_000)
+    merged = float((many["merge_ms"] / many["total_ms"]).max() or 0.0)  # type: ignore[arg-type]
+    failed = int(known["failed_inputs"].sum() or 0)
+    of = ", ".join(name for name, _ in vertex.inputs) or "its inputs"
+    late = fetching > 0.5 and last > 0.5
+    reason = f"The slowest task had fetched its inputs after {fetching:.0%} of the vertex's {units.duration(run)}"
+    if late:
+        reason += f", as the last output of {of} came after {last:.0%}: these tasks held containers and waited."
+    elif fetching > 0.5 or merged > 0.5:
+        reason += f", the last output of {of} came after {last:.0%}: fetching and merging take longer than the work."
+    else:
+        reason += "."
+    if failed:
+        reason += f" {failed:,} fetch{'' if failed == 1 else 'es'} failed: look at the hosts of {of}."
+    key = START_LATER if late else COPIES if fetching > 0.5 else ""
+    bad = max(level(max(fetching, merged), 0.5, 0.75, 0.9, 1.01), 2 if failed else 0)
+    return Insight("shuffle", vertex.name, f"{fetching:.0%}", "50%", bad, reason, key, "more" if key else "", status)
+
+
 def _spread(app: App, vertex: Vertex, status: str) -> Insight | None:
     took, data = vertex.took, vertex.data
     median = float(np.median(took))
@@ -325,8 +388,20 @@ def _reducers(app: App, vertex: Vertex, status: str) -> Insight | None:
     return Insight(
         "reducers", vertex.name, f"{count:,}", f"{wanted:,}", max(many, few),
         f"{count:,} task{'' if count == 1 else 's'} fetched {units.size(fetched)}; at {units.size(each)} each, {wanted:,} would "
-        f"do. Automatic parallelism is {'off' if off else 'on'}.", key, value, status,
+        f"do. Automatic parallelism is {'off' if off else 'on'}{_changed(vertex)}.", key, value, status,
     )  # fmt: skip
+
+
+def _changed(vertex: Vertex) -> str:
+    """Say how Tez changed the number of tasks of a vertex while it ran; empty if the files do not tell."""
+    first, then = vertex.first_planned, vertex.planned
+    if first is None or then is None:
+        return ""
+    return (
+        f": Tez made {then:,} of the {first:,} planned tasks"
+        if first != then
+        else f": Tez left the {first:,} planned tasks"
+    )
 
 
 def _edges(app: App, found: InDepth) -> Iterator[Insight]:

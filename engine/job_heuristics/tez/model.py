@@ -113,23 +113,20 @@ def merged(rows: pl.DataFrame, keys: Iterable[str]) -> pl.DataFrame:
         return rows.select(pl.col(columns).drop_nulls().last()) if rows.height else rows
     code = rows.select(pl.struct(names).rank("dense")).to_series().to_numpy().astype(np.int64) - 1
     count = int(code.max()) + 1
-    place = np.arange(rows.height)
     last = np.zeros(count, dtype=np.int64)
-    np.maximum.at(last, code, place)
-    made = rows[last.tolist()]
+    last[code] = np.arange(rows.height)  # of several the last
+    made = rows[pl.Series(last)]
     if count == rows.height:
         return made
     for name in columns:
         if not made[name].null_count():
             continue
-        known = rows[name].is_not_null().to_numpy()
-        if not known.any():
-            continue
-        best = np.full(count, -1)
-        np.maximum.at(best, code[known], place[known])
-        at = pl.Series(np.where(best >= 0, best, 0)).cast(pl.UInt32)
-        filled = rows[name].gather(at)
-        made = made.with_columns(pl.when(pl.Series(best >= 0)).then(filled).otherwise(None).alias(name))
+        missing = made[name].is_null().to_numpy()
+        known = np.flatnonzero(missing[code] & rows[name].is_not_null().to_numpy())
+        if len(known):
+            best = last.copy()
+            best[code[known]] = known
+            made = made.with_columns(rows[name].gather(pl.Series(best)))
     return made
 
 
@@ -209,8 +206,13 @@ def _updated(inputs: Inputs, context: Context, times: str) -> Apps:
                 if numbers
                 else table.empty().with_columns(pl.lit(0).alias(FILE))
             )
-            frame = frame.with_columns(pl.col(FILE).replace_strict(order, return_dtype=pl.UInt32)).sort(FILE, "seq")
-            parts = frame.drop(FILE, "seq").partition_by("app_id", as_dict=True, include_key=False, maintain_order=True)
+            if len(numbers) > 1 or not frame["seq"].is_sorted():
+                frame = frame.with_columns(pl.col(FILE).replace_strict(order, return_dtype=pl.UInt32)).sort(FILE, "seq")
+            frame, named = frame.drop(FILE, "seq"), frame["app_id"].unique().to_list()
+            if len(named) == 1:  # a partition of all rows is slow
+                rows[table.name] = {str(named[0]): frame.drop("app_id")}
+                continue
+            parts = frame.partition_by("app_id", as_dict=True, include_key=False, maintain_order=True)
             rows[table.name] = {str(app): part for (app,), part in parts.items()}
         return {app: _app(app, {name: parts.get(app) for name, parts in rows.items()}, context.at_ms) for app in wanted}
 

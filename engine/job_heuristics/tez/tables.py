@@ -34,7 +34,7 @@ DAG_FACTS = Table(
         text("caller", "id of the caller, a query of Hive for example"),
         text("caller_type", "kind of caller"), text("diagnostics", "diagnostics"),
         text("edges", "edges of its plan: from, to, how data move", kind="json"),
-        text("vertices", "names of its vertices", kind="json"), text("counters", "its DAGCounter", kind="json"),
+        text("vertices", "names of its vertices", kind="json"), text("counters", "those of DAGCounter and LLAP", kind="json"),
     ),
 )  # fmt: skip
 

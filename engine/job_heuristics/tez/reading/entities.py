@@ -16,6 +16,8 @@ _ID = re.compile(
     r"(tez_application|application|tez_appattempt|appattempt|dag|vertex|task|attempt)_(\d{1,18})_(\d{1,18})"
     r"(?:_(\d{1,18}))?(?:_(\d{1,18}))?(?:_(\d{1,18}))?(?:_(\d{1,18}))?"
 )
+_SHORT = frozenset(("dag", "vertex", "task", "attempt"))
+"""Words of ids without an underscore; for these a pattern is not needed, which is slower."""
 _CONTAINER = re.compile(r"(?:tez_)?container_(?:e\d{1,9}_)?(\d{1,18})_(\d{1,18})_\d+_\d+")
 _MASK, _LOW, _HIGH = 2**64 - 1, -(2**63), 2**63 - 1
 _ABSURD = 2**53
@@ -23,12 +25,15 @@ _ABSURD = 2**53
 _PER_EDGE = re.compile(r"TaskCounter_(.{1,200}?)_(INPUT|OUTPUT)_(.{1,200})")
 OFFICIAL = ("org.apache.tez.common.counters.TaskCounter", "org.apache.tez.common.counters.FileSystemCounter")
 """Tez's own groups of a task's counters."""
-_DAG_GROUP = "org.apache.tez.common.counters.DAGCounter"
+_OFFICIAL = frozenset(OFFICIAL)
+_DAG_GROUPS = ("org.apache.tez.common.counters.DAGCounter", "org.apache.hadoop.hive.llap.counters.")
+"""Groups of a DAG's counters that are kept."""
 _INPUT = ("HDFS_BYTES_READ", "S3_BYTES_READ", "S3A_BYTES_READ", "S3N_BYTES_READ")
 _COUNTERS = ("SHUFFLE_BYTES", "OUTPUT_RECORDS", "SPILLED_RECORDS", "GC_TIME_MILLIS", "CPU_MILLISECONDS",
              "PHYSICAL_MEMORY_BYTES", "VIRTUAL_MEMORY_BYTES")  # fmt: skip
 _WANTED = frozenset((*_INPUT, *_COUNTERS))
-_MORE = tuple(tables.MORE_COUNTED.values())
+_OWN = (*_COUNTERS, *tables.MORE_COUNTED.values())
+_INPUT_SET = frozenset(_INPUT)
 _NOT_COUNTED = (None,) * (2 * len(tables.COUNTED) + len(tables.MORE_COUNTED))
 Counted = Mapping[str, Mapping[str, Any]]
 """Counters by group and name, as decoded."""
@@ -61,6 +66,8 @@ def moment(value: Any) -> int | None:
 
 def text(value: Any, most: int = 4096) -> str | None:
     """Return a text, harmless and cut to ``most`` characters; None for another value."""
+    if type(value) is str and len(value) <= most and value.isascii() and value.isprintable():
+        return value
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value) if abs(value) < 2**63 else None
     return clean(value, most) if isinstance(value, str) else None
@@ -102,26 +109,29 @@ def _sum(counts: Mapping[str, Any], names: Iterable[str]) -> int | None:
     return whole(sum(value or 0 for value in values)) if values else None
 
 
+def _numbers(counts: Mapping[str, Any], names: Iterable[str]) -> tuple[int | None, ...]:
+    return tuple(map(whole, map(counts.get, names)))
+
+
 def counted(groups: Counted) -> tuple[int | None, ...]:
     """Return the counters of a task: those of Dr. Elephant's lookup (the first group in hash order that has a name), then
     those of Tez's own groups, then ``MORE_COUNTED``."""
     if not groups:
         return _NOT_COUNTED
-    own: dict[str, Any] = {}
-    for name in OFFICIAL:
-        own.update(groups.get(name, {}))
-    first = own
-    if any(name not in OFFICIAL and not counts.keys().isdisjoint(_WANTED) for name, counts in groups.items()):
-        first = {}
-        for name in reversed(hash_order(tuple(groups))):
-            first.update(groups[name])
-    files = groups.get(OFFICIAL[1], {})
-    bytes_read = [name for name in files if name.endswith("_BYTES_READ") and name != "FILE_BYTES_READ"]
-    counts = tuple(map(whole, map(own.get, _COUNTERS)))
-    return (
-        _sum(first, _INPUT), *(counts if first is own else map(whole, map(first.get, _COUNTERS))),
-        _sum(own, bytes_read), *counts, *map(whole, map(own.get, _MORE)),
-    )  # fmt: skip
+    of_task, files = groups.get(OFFICIAL[0], {}), groups.get(OFFICIAL[1], {})
+    own = {**of_task, **files}
+    counts = _numbers(own, _OWN)
+    usual = counts[: len(_COUNTERS)]
+    read = [name for name in files if name.endswith("_BYTES_READ") and name != "FILE_BYTES_READ"]
+    bytes_read = _sum(files, read)
+    others = groups.keys() - _OFFICIAL
+    if not others or all(groups[name].keys().isdisjoint(_WANTED) for name in others):
+        same = _INPUT_SET.issuperset(read) and _INPUT_SET.isdisjoint(of_task)
+        return (bytes_read if same else _sum(own, _INPUT), *usual, bytes_read, *counts)
+    first: dict[str, Any] = {}
+    for name in reversed(hash_order(tuple(groups))):
+        first.update(groups[name])
+    return (_sum(first, _INPUT), *_numbers(first, _COUNTERS), bytes_read, *counts)
 
 
 class Entities:
@@ -203,11 +213,11 @@ class Entities:
         listed = value.get("events")
         for event in listed if isinstance(listed, list) else ():
             if isinstance(event, dict):
-                word = text(event.get("eventtype", event.get("eventType")))
-                at = moment(event.get("timestamp", event.get("ts")))
-                if word and at is not None:
+                word = event["eventtype"] if "eventtype" in event else event.get("eventType")
+                at = moment(event["timestamp"] if "timestamp" in event else event.get("ts"))
+                if at is not None and (word := text(word)):
                     events[word] = at
-                if isinstance(more := event.get("eventinfo", event.get("eventInfo")), dict) and more:
+                if (more := event.get("eventinfo", event.get("eventInfo"))) and isinstance(more, dict):
                     info = {**more, **(info if isinstance(info, dict) else {})}
         facts = info if isinstance(info, dict) else {}
         filters = value.get("primaryfilters", value.get("primaryFilters")) if kind == "TEZ_DAG_ID" else None
@@ -240,8 +250,10 @@ class Entities:
             found = _CONTAINER.fullmatch(name)
             parts = [*found.groups()] if found else []
         else:
-            found = _ID.fullmatch(name)
-            parts = [part for part in found.groups()[1:] if part is not None] if found else []
+            word, *parts = name.split("_")
+            if word not in _SHORT or not all(part.isdecimal() and len(part) <= 18 for part in parts):
+                found = _ID.fullmatch(name)
+                parts = [part for part in found.groups()[1:] if part is not None] if found else []
         if len(parts) != number:
             self.problem("bad-record", f"{kind} {clean(name, 100)!r}: not an id of that type; it is left out")
             return
@@ -273,7 +285,8 @@ class Entities:
         counts = {}
         if "counters" in facts:
             try:
-                counts = counters_of(facts["counters"]).get(_DAG_GROUP, {})
+                groups = counters_of(facts["counters"])
+                counts = {key: n for name in groups if name.startswith(_DAG_GROUPS) for key, n in groups[name].items()}
             except BadCounters:
                 self.problem("bad-record", f"{name}: a counter without name, value or group")
         plan = plan if isinstance(plan, dict) else {}
@@ -318,7 +331,7 @@ class Entities:
                 broken = str(error)
         if chosen is not None:
             of, _, number = chosen.rpartition("_") if isinstance(chosen, str) else ("", "", "")
-            fits = of == f"attempt_{name.partition('_')[2]}" and number.isdecimal() and len(number) < 10
+            fits = of == f"attempt_{name[name.find('_') + 1 :]}" and number.isdecimal() and len(number) < 10
             chosen = int(number) if fits else -1
         self._add(
             tables.TASK_FACTS, *ids, text(facts.get("status")), chosen, moment(facts.get("scheduledTime")),

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -141,6 +142,68 @@ def test_a_circle_among_vertices_ends_and_is_named() -> None:
     edges = (("A", "B", ""), ("B", "C", ""), ("C", "B", ""), ("C", "D", ""))
     waves, circle = waves_of(Dag("dag_1_1_1", 1, {}, edges), ["A", "B", "C", "D"])
     assert waves["A"] == 0 and circle == ("B", "C", "D") and {waves[v] for v in circle} == {1}
+
+
+def group(name: str, counts: Mapping[str, int]) -> dict[str, Any]:
+    return {"counterGroupName": name, "counters": [{"counterName": k, "counterValue": v} for k, v in counts.items()]}
+
+
+def test_counters_and_events_tell_what_shuffles_caches_and_parallelism_did() -> None:
+    own, llap = "org.apache.tez.common.counters.", "org.apache.hadoop.hive.llap.counters.LlapIOCounters"
+    late = {"SHUFFLE_PHASE_TIME": 14_000, "LAST_EVENT_RECEIVED": 13_000, "REDUCE_INPUT_RECORDS": 20_000,
+            "MERGE_PHASE_TIME": 5_000, "NUM_FAILED_SHUFFLE_INPUTS": 1, "SHUFFLE_BYTES": 2**20}  # fmt: skip
+    placed = group(f"{own}DAGCounter", {"DATA_LOCAL_TASKS": 1, "RACK_LOCAL_TASKS": 5, "OTHER_LOCAL_TASKS": 4})
+    cached = group(llap, {"CACHE_HIT_BYTES": 100, "CACHE_MISS_BYTES": 900, "TOTAL_IO_TIME_NS": 5_000_000_000})
+    made = []
+    for event in tez.events(
+        APP, [PLAN], 1_760_400_000_000, 3, conf=tez.CONF | {"hive.tez.auto.reducer.parallelism": "true"}
+    ):
+        facts = dict(event.facts)
+        if event.kind == "TASK_FINISHED":
+            counted = [group(f"{own}TaskCounter", late)] if "_02_0" in event.name else []
+            facts["counters"] = {"counterGroups": counted or facts["counters"]["counterGroups"]}
+        elif event.kind == "DAG_FINISHED":
+            facts["counters"] = {"counterGroups": [placed, cached]}
+        elif event.kind == "VERTEX_INITIALIZED":
+            facts["servicePlugin"] = "LLAP"
+        made.append(replace(event, facts=facts))
+        if event.kind == "VERTEX_INITIALIZED" and event.name.endswith("_02"):
+            made[-1].facts["numTasks"] = 9
+            made.append(replace(event, kind="VERTEX_CONFIGURE_DONE", facts={"numTasks": 3}))
+    result = computed({"/in/dag_1": tez.proto_head() + tez.proto(made)})
+    found = {row["topic"]: row for row in result.tables["insights"].iter_rows(named=True)}
+    assert not result.problems
+    told = {topic: (found[topic]["value"], found[topic]["key"]) for topic in ("locality", "LLAP cache")}
+    assert told == {
+        "locality": ("10%", "tez.am.container.reuse.locality.delay-allocation-millis"),
+        "LLAP cache": ("10%", "hive.llap.io.memory.size"),
+    }  # fmt: skip
+    shuffle = found["shuffle"]
+    assert shuffle["key"] == "tez.shuffle-vertex-manager.min-src-fraction" and "3 fetches failed" in shuffle["reason"]
+    assert "held containers and waited" in shuffle["reason"]
+    assert found["reducers"]["reason"].endswith("on: Tez made 3 of the 9 planned tasks.")
+
+
+def test_a_session_of_a_hundred_dags_has_a_row_for_each() -> None:
+    small = DagPlan("q", (VertexPlan("Map 1", "map", 1, 2),))
+    events = tez.events(APP, [small] * 100, 1_760_400_000_000, 3)
+    result = computed({"/in/dags": tez.proto_head() + tez.proto(events)})
+    assert not result.problems and result.tables["tez_dags"]["state"].to_list() == ["SUCCEEDED"] * 100
+
+
+@pytest.mark.parametrize("digits", [18, 19, 4000])
+def test_ids_beyond_all_bounds_cost_only_themselves(digits: int) -> None:
+    wide = "9" * digits
+    tasks = [
+        f"task_{wide}_1_1_00_000000",
+        f"task_1760000000000_9700_1_{wide}_000000",
+        f"task_1760000000000_9700_1_00_{wide}",
+    ]
+    odd = json.dumps({"entities": [{"entitytype": "TEZ_TASK_ID", "entity": one} for one in tasks]}).encode()
+    result = computed(files("proto") | {"/in/odd.json": odd})
+    wanted, jobs = computed(files("proto")).tables["jobs"], result.tables["jobs"].filter(job_id=APP)
+    assert jobs.drop("notes", "upstream_says").equals(wanted.drop("notes", "upstream_says"))
+    assert sum(problem.count for problem in result.problems) == (0 if digits == 18 else 3)
 
 
 def test_numbers_are_javas() -> None:
