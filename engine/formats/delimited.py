@@ -19,7 +19,7 @@ _BATCH = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 def header_fields(head: bytes) -> list[str]:
     """Return the lower-cased column names of the first line, for any delimiter; empty if it is no header."""
     head = head.removeprefix(BOM).lstrip(b"\r\n")
-    if any(mark in head[:DRAWN] for mark in (b"+-", b"***", b"-[ R")):
+    if any(mark in head[:DRAWN] for mark in (b"+-", b"***", b"-[ R", b"-+")):
         head = tabbed(decode(head)).lstrip("\n").encode("utf-8", "surrogatepass")
     line = decode(head.split(b"\n", 1)[0]).rstrip("\r")
     try:
@@ -36,18 +36,18 @@ def delimiter(line: str) -> str:
 DRAWN = 4096
 """Characters within which a table that a client has drawn begins: a prompt may stand before it, or the end of a cut record."""
 _RECORD = re.compile(r"(?m)^(?:\*{5,} ?\d+\. row ?\*{5,}|-\[ RECORD \d+ \])")
-_BOX = re.compile(r"(?:[^\n|+]*\n){0,3}\+-[-+]*\+ *\r?\n\|")
+_FRAME = re.compile(r"(?:[^\n|+]*+\n){0,3}+(?:(\+-[-+]*+) *+\r?\n\||[^\n]*+\n(-++(?:\+-++)++)\r?\n)")
+_FOOTER = re.compile(r"\(\d+ rows?\)")
 
 
 def tabbed(text: str) -> str:
-    """Turn what clients draw for people into a header and rows with tabs: ``mysql -t``, ``\\G``, psql's ``\\x``.
+    """Turn what clients draw for people into a header and rows with tabs: ``mysql -t``, ``\\G``, psql's table and ``\\x``.
 
     Other text is returned as it is.
     """
-    found, record = _BOX.match(text), _RECORD.search(text, 0, DRAWN)
+    found, record = _FRAME.match(text), _RECORD.search(text, 0, DRAWN)
     if found is not None:
-        marks = [at for at, mark in enumerate(found[0].split("\n")[-2]) if mark == "+"]
-        return "\n".join(_cells(line.rstrip("\r "), marks) for line in text.split("\n"))
+        return "\n".join("\t".join(_escaped(cell.strip()) for cell in row) for row in _drawn(text, found[1], found[2]))
     if record is None:
         return text
     rows: list[dict[str, str]] = []
@@ -67,13 +67,25 @@ def tabbed(text: str) -> str:
     return "\n".join("\t".join(map(_escaped, line)) for line in lines)
 
 
-def _cells(line: str, marks: list[int]) -> str:
-    """Return the cells of a drawn row, joined by tabs, by the ``marks`` of its frame; wide characters move them."""
-    if not line.startswith("|"):
-        return ""
-    fits = len(line) == marks[-1] + 1 and all(line[at] == "|" for at in marks)
-    cells = [line[a + 1 : b] for a, b in pairwise(marks)] if fits else line.strip("|").split(" | ")
-    return "\t".join(_escaped(cell.strip()) for cell in cells)
+def _drawn(text: str, box: str | None, line: str) -> list[list[str]]:
+    """Return the cells of the rows below a frame, a ``box`` or psql's ``line`` alone, by its marks; wide characters move them.
+
+    In psql's table a cell that ends with + goes on in the next row.
+    """
+    marks = [at for at, mark in enumerate((box or line)[1:-1], 0 if box else 1) if mark == "+"]
+    rows: list[list[str]] = []
+    for row in text.split("\n"):
+        row = (
+            row.rstrip("\r ")[1:].removesuffix("|") if box and row.startswith("|") else "" if box else row.rstrip("\r")
+        )
+        fits = bool(marks) and all(row[at : at + 1] == "|" for at in marks)
+        cells = [row[a + 1 : b] for a, b in pairwise([-1, *marks, len(row)])] if fits else row.split(" | ")
+        if rows and not box and fits and any(cell.endswith("+") for cell in rows[-1]):
+            pairs = zip(rows[-1], cells, strict=True)
+            rows[-1] = [f"{old[:-1].rstrip()}\n{new.strip()}" if old[-1:] == "+" else old for old, new in pairs]
+        elif len(cells) > 1:
+            rows.append(cells)
+    return rows
 
 
 def _escaped(text: str) -> str:
@@ -113,6 +125,8 @@ def records(
         elif lowered == names:
             yield line, None
         elif len(fields) != len(names):
+            if len(fields) == 1 and _FOOTER.fullmatch(fields[0]):  # psql counts what it printed
+                continue
             at, times = ragged.get(len(fields), (line, 0))
             ragged[len(fields)] = (at, times + 1)
         else:

@@ -73,7 +73,7 @@ def finite(text: Any) -> float:
     """Parse a counter or percentage. Raises ValueError or TypeError for anything else."""
     try:
         value = float(text)
-    except OverflowError:  # a whole number of hundreds of digits
+    except (OverflowError, ValueError):  # a whole number of hundreds of digits, or other text
         value = math.inf
     if not math.isfinite(value) or abs(value) > LARGEST:
         raise ValueError(f"{str(text)[:40]!r} is no counter")

@@ -40,7 +40,7 @@ def loaded(source: Source, data: bytes, problems: list[Problem]) -> Any:
     return document.value
 
 
-CARRIERS = re.compile(rb'\s*(?:[\[{]|"?@?timestamp"?,|[^\n]{0,200},"?@?message"?\s*\n)')
+CARRIERS = re.compile(rb'\s*(?:\{\s*"|\[\s*[\[{]|"?@?timestamp"?,|[^\n]{0,200},"?@?message"?\s*\n)')
 """Begin of JSON or CSV that carries a log's lines as its texts: such files belong to ``CarriedLog``."""
 
 
