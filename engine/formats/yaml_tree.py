@@ -15,6 +15,8 @@ DEEPEST = 60
 """Levels of nesting that are read; deeper nodes are empty texts."""
 _TOO_DEEP = 300
 """Levels of nesting beyond which a text is refused: parsing time grows with the depth."""
+MOST_NODES = 200_000
+"""Values that are read, which takes about a second and 100 MB."""
 _LONGEST = 200
 """Characters of a number, flag or time: YAML's numbers in base 60 take quadratic time."""
 
@@ -72,22 +74,29 @@ _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's parser is some twenty times faster."""
 
 
-def documents(text: str, complain: Callable[[str, int], None]) -> list[Node]:
-    """Parse the documents of ``text``. ``complain`` takes what is left out (the reason and a 1-based line). Raises BadYaml."""
+def documents(text: str, complain: Callable[[str, int], None], budget: Iterator[int] | None = None) -> list[Node]:
+    """Parse the documents of ``text``. ``complain`` takes what is left out (the reason and a 1-based line), also what is no YAML
+    behind whole documents; ``budget`` gives an item for each value that may be read, else ``MOST_NODES``. Raises BadYaml."""
+    budget = iter(range(MOST_NODES)) if budget is None else budget
+    found: list[Node] = []
     try:
-        return list(_Composer(yaml.parse(text, Loader=_PARSER), complain).documents())
+        for node in _Composer(yaml.parse(text, Loader=_PARSER), complain, budget).documents():
+            found.append(node)  # noqa: PERF402
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise BadYaml(str(reason), mark.line + 1 if mark is not None else None) from None
+        if not found or mark is None:
+            raise BadYaml(str(reason), mark.line + 1 if mark is not None else None) from None
+        complain(f"is not YAML: {reason}", mark.line + 1)
+    return found
 
 
 class _Composer:
     """Builds nodes from parser events."""
 
-    def __init__(self, events: Iterator[Any], complain: Callable[[str, int], None]) -> None:
+    def __init__(self, events: Iterator[Any], complain: Callable[[str, int], None], budget: Iterator[int]) -> None:
         self._events = events
-        self._complain = complain
+        self._complain, self._budget = complain, budget
         self._anchors: dict[str, Node] = {}
 
     def documents(self) -> Iterator[Node]:
@@ -98,6 +107,10 @@ class _Composer:
 
     def _node(self, event: Any, depth: int) -> Node:
         line = event.start_mark.line + 1
+        if next(self._budget, None) is None:
+            raise yaml.MarkedYAMLError(
+                problem=f"more than {MOST_NODES:,} values are not read", problem_mark=event.start_mark
+            )
         if isinstance(event, yaml.AliasEvent):
             # An alias of an enclosing node would make a cycle: only complete nodes can be named.
             node = self._anchors.get(event.anchor or "")

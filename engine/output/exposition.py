@@ -85,7 +85,8 @@ def _samples(gauge: Gauge, frame: pl.DataFrame) -> Iterator[tuple[Mapping[str, s
         elif not math.isnan(number):
             rest, others = rest + number, others + 1
     for key, number in seen.items():
-        yield dict(zip(gauge.labels, key, strict=True)), number
+        if not math.isnan(number):  # what is unknown has no sample
+            yield dict(zip(gauge.labels, key, strict=True)), number
     if others and gauge.adds:
         names = list(gauge.labels)
         labels = {name: OTHER if name == names[0] else "" for name in names}
@@ -135,8 +136,6 @@ def _label_text(labels: Mapping[str, str]) -> str:
 
 
 def _number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)

@@ -386,6 +386,17 @@ SIZES = Table("sizes", "The explained tenant at other shard sizes", (
 ), key=("shard_size",), order=("shard_size",), title="Shard sizes",
     )  # fmt: skip
 
+OF_LOAD = frozenset(
+    """load_before load_after added over_mean headroom over_capacity load write_lost_load rejected_bytes rejected_before_bytes
+    rerouted_bytes moved_bytes needless_moved_bytes datasets_with_changed_shard_set datasets_touched datasets_fully_on_down
+    max_over_mean coefficient_of_variation worst_instance worst_load nodes_over_capacity mean_load mean_tries load_total
+    sweep_worst_load_p50 sweep_worst_load_p90 sweep_worst_load_p99 sweep_worst_load_max sweep_with_rejects""".split()  # noqa: SIM905
+)
+"""Columns of results, and numbers of a summary, that are unknown without a load: nothing was counted."""
+OF_SEGMENT_LOAD = OF_LOAD | {"datasets", "tenants", "tenants_touched"}
+"""Those of a ring of segment writers, whose load alone names the tenants."""
+
+
 RESULTS = (
     NODES,
     TENANTS,

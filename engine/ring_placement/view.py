@@ -223,6 +223,10 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
         frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
     findings = answers.findings(s, p, observed, context)
     summary = answers.summary(s, p, observed, sweep, context)
+    if not state.cluster.load_source:
+        unknown = tables.OF_SEGMENT_LOAD if state.strategy.kind == "segment-writer" else tables.OF_LOAD
+        frames = {name: _emptied(frame, unknown) for name, frame in frames.items()}
+        summary |= dict.fromkeys(unknown & summary.keys())
     headline = answers.headline(s, summary)
     outcome = headline[0] if s.down else None
     if outcome is not None and outcome.level == "critical":
@@ -232,6 +236,11 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
         detail=answers.map_view(s, p, context), outcome=outcome,
         answer=_worst(findings) or _holds_most(frames["nodes"], summary),
     )  # fmt: skip
+
+
+def _emptied(frame: pl.DataFrame, unknown: frozenset[str]) -> pl.DataFrame:
+    """Return ``frame`` with nulls in its columns that are ``unknown``."""
+    return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in frame.columns if name in unknown)
 
 
 def _worst(findings: Sequence[Finding]) -> str:
@@ -275,7 +284,8 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> Res
     ring = state.cluster.ring
     assert ring is not None
     reason = f"{why}; nothing is placed"
-    summary = {"strategy": "", "members": len(state.members), "healthy": 0, "regime": "transient", "down": [],
+    healthy = sum(m.state not in ("UNHEALTHY", "LEFT", "EXCLUDED") for m in state.members)
+    summary = {"strategy": "", "members": len(state.members), "healthy": healthy, "regime": "transient", "down": [],
                "now_ms": state.now_ns // 1_000_000, **ring_names(state.cluster)}  # fmt: skip
     headline = [
         Headline("ring", kind, basis, "severe"),

@@ -67,15 +67,21 @@ def _keys_lost(s: ReplicatedScenario, share: float, up_to: str = "") -> str:
 
 def _effects(s: ReplicatedScenario, after: ReplicatedPlacement, share: float, up_to: str = "") -> str:
     """Say what is lost in the placement ``after`` that is not lost now, and what more ``share`` of keys; "" for nothing."""
-    now, rows = s.planned, s.planned.rows
-    writes = (after.lost_share[rows.shard_of] > 0) & ~(now.lost_share[rows.shard_of] > 0)
-    reads = ~after.reads_ok[rows.read_of] & now.reads_ok[rows.read_of]
+    now = s.planned
+    writes, reads = _newly_hit(now, after)
     parts = (
         _queries_lost(s, reads, bool(now.reads_ok[0] and not after.reads_ok[0])),
         _keys_lost(s, share, up_to),
         f"writes of {_tenants(s, writes)} fail" if writes.any() else "",
     )
     return "; ".join(filter(None, parts))
+
+
+def _newly_hit(now: ReplicatedPlacement, after: ReplicatedPlacement) -> tuple[np.ndarray, np.ndarray]:
+    """Return which tenants lose writes, and queries, in the placement ``after``, and do not ``now`` (bool)."""
+    rows = now.rows
+    writes = (after.lost_share[rows.shard_of] > 0) & ~(now.lost_share[rows.shard_of] > 0)
+    return writes, ~after.reads_ok[rows.read_of] & now.reads_ok[rows.read_of]
 
 
 def _queries_lost(s: ReplicatedScenario, hit: np.ndarray, whole: bool) -> str:
@@ -128,7 +134,8 @@ def _now(s: ReplicatedScenario) -> list[Finding]:
     if lost or writes:
         parts = filter(None, [lost, f"writes of {writes} fail" if writes else ""])
         text = "; ".join(parts).removeprefix("writes of ")
-        findings.append(Finding("critical", "writes", f"{text}{_missing(s)}"))
+        small = _larger_shards(s, planned.lost_share[planned.rows.shard_of] > 0)
+        findings.append(Finding("critical", "writes", f"{text}{_missing(s)}{small}"))
     if reads:
         text = reads.replace("queries of", "those of", 1)
         findings.append(Finding("critical", "queries", f"{text}: {_why_unread(s)}{_missing(s)}"))
@@ -188,16 +195,17 @@ def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
         worst, names = nodes[0], [planned.ring.ids[n] for n in nodes]
         after = planned.with_failed(planned.failed | (np.arange(len(planned.failed)) == worst))
         effects = _effects(s, after, float(shares[worst]), "up to " if len(nodes) > 1 else "")
-        subject, text = names[0], f"if it fails, {effects}{_remedy(s)}"
+        effects += _remedy(s, np.logical_or(*_newly_hit(planned, after)))
+        subject, text = names[0], f"if it fails, {effects}"
         if len(names) > 1:
             subject = f"{len(names)} of {len(planned.ring.members)} nodes"
-            text = f"if one of them fails, {effects}{_remedy(s)}; worst first: {some(names)}"
+            text = f"if one of them fails, {effects}; worst first: {some(names)}"
         findings.append(Finding("severe", subject, text, ("nodes", (names[0],))))
     return findings
 
 
-def _remedy(s: ReplicatedScenario) -> str:
-    """Say what would make the ring survive a single failure."""
+def _remedy(s: ReplicatedScenario, hit: np.ndarray) -> str:
+    """Say what would make the ring, and the tenants ``hit`` (bool), survive a single failure."""
     strategy = replicated_ring(s.live)
     if s.planned.partitions is not None:
         return "; give each partition a second owner"
@@ -207,8 +215,22 @@ def _remedy(s: ReplicatedScenario) -> str:
     start = f"{verb} {lacking} more {unit}{'s' if lacking > 1 else ''}" if lacking > 0 else ""
     if strategy.settings.replication < 3:
         needs = "keeps one copy" if strategy.settings.replication == 1 else "needs both copies"
-        return f"; {strategy.settings.factor} {needs}: {f'{start} and ' if start else ''}set replication_factor: 3"
-    return f"; {start}" if start else _missing(s)
+        start = f"; {strategy.settings.factor} {needs}: {f'{start} and ' if start else ''}set replication_factor: 3"
+        return start + _larger_shards(s, hit)
+    return f"; {start}" if start else _larger_shards(s, hit) or _missing(s)
+
+
+def _larger_shards(s: ReplicatedScenario, hit: np.ndarray) -> str:
+    """Say which of the tenants ``hit`` (bool) have shards with fewer members than a key has replicas, and the size to set."""
+    planned, settings = s.planned, replicated_ring(s.live).settings
+    size, members = max(settings.replication, 3), np.array([len(shard) for shard in planned.rows.shards])
+    small = hit & (planned.tenants.sizes > 0) & (members[planned.rows.shard_of] < size)
+    if planned.partitions is not None or not small.any():
+        return ""
+    name = "ingestion.tenant_shard_size" if settings.system == "Tempo" else "ingestion_tenant_shard_size"
+    sizes = np.unique(planned.tenants.sizes[small])
+    before = f" from {sizes[0]}" if len(sizes) == 1 else ""
+    return f"; raise {name} of {_tenants(s, small)}{before} to {size}"
 
 
 def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
@@ -228,6 +250,11 @@ def _zone_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
 def _assumptions(s: ReplicatedScenario) -> list[Finding]:
     """Name the settings that decide verdicts and that nothing in the files gives."""
     settings = replicated_ring(s.live).settings
+    if settings.doubt:
+        text = f"{settings.doubt}; {settings.factor}; correct or remove the file, or set -o replication-factor="
+        return [Finding("moderate", "settings", text)]
+    if settings.choice:
+        return [Finding("low", "settings", f"{settings.choice}; remove what is not in force")]
     if s.planned.partitions is not None or not settings.assumed:
         return []
     why = f"{settings.system}'s default" if settings.system else "the files name no system"

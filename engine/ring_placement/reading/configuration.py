@@ -12,10 +12,10 @@ from typing import Any
 
 from engine.core.reading import Document, Reading, Source, clean
 from engine.core.units import duration_ns
-from engine.formats.yaml_tree import BadYaml, Node, documents
+from engine.formats.yaml_tree import MOST_NODES, BadYaml, Node, documents
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import Found, columns_of, unreadable
-from engine.ring_placement.reading.overrides import OTHER_PRODUCT, OverrideRows, entries
+from engine.ring_placement.reading.overrides import OTHER_PRODUCT, OverrideRows, children
 
 MAX_BYTES = 16 << 20
 """Largest file that is read; its tree takes about fifty times the memory."""
@@ -49,6 +49,36 @@ _LIMITS = (
 )
 """Paths of the default limits: in Mimir, Loki, and Tempo's newer and older form."""
 _TOKENS = ("random", "spread-minimizing")
+_FLAGS = {
+    **{f"ingester.ring.{name}": f"ingester.ring.{name}" for name in (
+        "replication-factor", "zone-awareness-enabled", "heartbeat-timeout", "excluded-zones", "token-generation-strategy",
+        "spread-minimizing-zones")},
+    "distributor.replication-factor": "ingester.ring.replication-factor",
+    "common.replication-factor": "ingester.ring.replication-factor",
+    "distributor.zone-awareness-enabled": "ingester.ring.zone-awareness-enabled",
+    "distributor.excluded-zones": "ingester.ring.excluded-zones",
+    "ring.heartbeat-timeout": "ingester.ring.heartbeat-timeout",
+    "segment-writer.distributor.excluded-zones": "segment-writer.lifecycler.ring.excluded-zones",
+    "segment-writer.ring.heartbeat-timeout": "segment-writer.lifecycler.ring.heartbeat-timeout",
+    "distributor.ingestion-tenant-shard-size": "limits.ingestion-tenant-shard-size",
+    "limits.ingestion-partition-tenant-shard-size": "limits.ingestion-partitions-tenant-shard-size",
+    "ingest-storage.ingestion-partition-tenant-shard-size": "limits.ingestion-partitions-tenant-shard-size",
+    **{name: name for name in (
+        "querier.shuffle-sharding-ingesters-enabled", "querier.shuffle-sharding-ingesters-lookback-period",
+        "querier.query-ingesters-within", "blocks-storage.tsdb.retention-period",
+        "distributor.sharding.exclude-classic-histogram-bucket-label")},
+}  # fmt: skip
+"""Command line arguments and the path of each in a configuration. Rings of other components have longer names."""
+_ARGUMENT = re.compile(
+    r"""(?<![\w.-])--?([a-z-]+\.(?:[a-z-]+\.)*[a-z-]+)(?![\w.-])(?:(?:=|\s+)["']?([\w.%][\w.,:%-]*))?"""
+)
+_NAMES_ARGUMENT = re.compile(
+    rb"\.(?:replication-factor|zone-awareness-enabled|excluded-zones|heartbeat-timeout|token-generation-strategy"
+    rb"|spread-minimizing-zones|(?:ingestion-(?:partition-)?)?tenant-shard-size|shuffle-sharding-ingesters|query-ingesters-within"
+    rb"|retention-period|exclude-classic-histogram)"
+)
+_ARGUMENTS = re.compile(r"(?i)args$|^command$|^entrypoint$")
+"""Keys of Kubernetes objects, Helm values and Compose files with command line arguments."""
 _KEY = re.compile(rb"(?m)^[\"']?([A-Za-z_]+)[\"']?[ \t]*:")
 _JOINED_KEY = re.compile(rb"(?m)^ *([A-Za-z_]+)[ \t]*:")
 _SETTING = re.compile(
@@ -58,6 +88,9 @@ _SETTING = re.compile(
 _LIMIT = re.compile(
     rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|(?:ingestion_(?:partitions_)?)?tenant_shard_size)[\"']?[ \t]*:"
 )
+
+
+_NOTHING = Node("mapping", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +107,62 @@ class _Part:
 class _Parts(Found):
     """Finds the mappings of a file that may be configurations."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, has_arguments: bool) -> None:
         super().__init__(path)
         self.parts: list[_Part] = []
         self._seen: set[Node] = set()
         """Nodes that were visited: aliases share them."""
+        self.has_arguments = has_arguments
+        self._budget = iter(range(MOST_NODES))
 
     def read_text(self, text: str, base: int = 0, key: str = "", system: str = "", depth: int = 0) -> None:
         """Read all documents of a YAML text that begins ``base`` lines into the file."""
+        complain = lambda reason, line: self.problem("bad-yaml", reason, base + line)  # noqa: E731
         try:
-            nodes = documents(text, lambda reason, line: self.problem("bad-yaml", reason, base + line))
+            nodes = documents(text, complain, self._budget)
         except BadYaml as error:
             self.problem("bad-yaml", f"is not YAML: {error}", None if error.line is None else base + error.line)
             return
         for node in nodes:
             if node.kind == "mapping":
+                self._read_arguments(_Part(node, base, key, system))
                 self._visit(_Part(node, base, key, system), depth)
             elif not node.is_null:  # null: after a last ---
                 self.problem("bad-yaml", "the document is not a mapping", base + node.line)
+
+    def _read_arguments(self, document: _Part) -> None:
+        """Take the command line arguments in a document as configurations."""
+        waiting, seen = [document] if self.has_arguments else [], set()
+        while waiting:
+            part = waiting.pop()
+            if part.node in seen:
+                continue
+            seen.add(part.node)
+            own = children(part.node) if part.node.kind == "mapping" else {}
+            image = own["image"][0].text if "image" in own else ""
+            system = _system_of(image) or part.system
+            for key, (value, line) in own.items():
+                if _ARGUMENTS.search(key):
+                    self._add_arguments(_text_of(value), part.base + line, system)
+                waiting.append(_Part(value, part.base, key, _system_of(key) or system))
+            waiting += (_Part(item, part.base, part.key, part.system) for item in part.node.items)
+
+    def _add_arguments(self, text: str, line: int, system: str) -> None:
+        """Take the arguments in ``text``, which is in the ``line``, each as a configuration of its own."""
+        for name, value in (found for found in _ARGUMENT.findall(text) if found[0] in _FLAGS):
+            *path, last = _FLAGS[name].replace("-", "_").split(".")
+            named = system or _system_of(text) or ("mimir" if name.startswith("ingester.ring") else "")
+            lines = [f"{'  ' * depth}{key}:" for depth, key in enumerate([*path, last])]
+            made = documents("\n".join(lines) + f" {value or 'true'}", lambda reason, line: None)
+            self.parts += (_Part(node, line - len(lines), "arguments", named) for node in made)
 
     def _visit(self, part: _Part, depth: int) -> None:
         if part.node in self._seen or depth > _DEEPEST:
             return
         self._seen.add(part.node)
         self.parts.append(part)
-        for key, value, line in entries(part.node):
-            system = next((word for word in SYSTEMS if word in key.lower()), "")
+        for key, (value, line) in children(part.node).items():
+            system = _system_of(key)
             is_file = key.endswith((".yaml", ".yml"))
             if not (system or is_file or key in _INTO):
                 continue
@@ -114,13 +177,26 @@ class _Parts(Found):
                         self.read_text(text, part.base + line, key, system, depth + 1)
 
 
+def _system_of(text: str) -> str:
+    """Return the system that ``text`` names first in the order of ``SYSTEMS``, or ""."""
+    return next((word for word in SYSTEMS if word in text.lower()), "")
+
+
+def _text_of(node: Node) -> str:
+    """Return command line arguments as one text: a line, a list of words, or a mapping of names to values."""
+    if node.kind == "mapping":
+        return " ".join(f"-{key.lstrip('-')}={_text_of(value)}" for key, (value, _) in children(node).items())
+    return " ".join(item.text for item in node.items) if node.kind == "list" else node.text
+
+
 class Configuration(Document):
     """A YAML file with settings, limits of tenants, or both."""
 
     id = "overrides"
+    version = 2
     title = (
         "YAML of Mimir, Loki, Tempo or Pyroscope: /config (also ?mode=diff), mounted files, per-tenant overrides, ConfigMaps, "
-        "Helm values"
+        "Helm values, command line arguments in manifests"
     )
     keeps_versions = True
     tables = (tables.OVERRIDES, tables.SETTINGS)
@@ -136,13 +212,15 @@ class Configuration(Document):
             # A configuration as JSON, or one inside a Kubernetes object, where its lines are joined.
             lines = re.sub(rb'\\n|[{,"]', b"\n ", head).replace(b"\n :", b":")
             blocks = {match.decode() for match in _JOINED_KEY.findall(lines)} & (_BLOCKS - _COMMON_WORDS)
-            return bool(blocks) and (_SETTING.search(lines) is not None or _LIMIT.search(lines) is not None)
+            found = bool(blocks) and (_SETTING.search(lines) is not None or _LIMIT.search(lines) is not None)
+            return found or (b'"spec"' in head and _NAMES_ARGUMENT.search(head) is not None)
         top = {match.decode() for match in _KEY.findall(head)}
         lowered, is_set = name.lower(), _SETTING.search(head) is not None
         count = len(top & _BLOCKS)
         if lowered.endswith((".yaml", ".yml")):
             leads = bool(top & {*_INTO}) or any(word in key.lower() for key in top for word in SYSTEMS)
             found = _names_overrides(head) or "overrides" in lowered or (leads and (is_set or b"onfig" in head))
+            found = found or _NAMES_ARGUMENT.search(head) is not None
         else:
             found = _names_overrides(head) and _LIMIT.search(head) is not None
         return found or count > 1 or (count == 1 and is_set)
@@ -152,7 +230,7 @@ class Configuration(Document):
         problem and counts as not set."""
         if len(data) > MAX_BYTES:
             return unreadable(source, "too-large", f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
-        found = _Parts(source.path)
+        found = _Parts(source.path, _NAMES_ARGUMENT.search(data) is not None)
         content = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
         if "\ufffd" in content and b"\xef\xbf\xbd" not in data:
             found.problem("not-utf8", "the file is not UTF-8; invalid bytes are replaced")
@@ -162,16 +240,16 @@ class Configuration(Document):
         )
         has_overrides, configured = False, []
         for part in found.parts:
-            names = {key for key, _, _ in entries(part.node)}
-            limits = _child(part.node, "overrides")
+            names = children(part.node)
+            limits = names["overrides"][0] if "overrides" in names else None
             # In a configuration Tempo's key of that name has limits, or defaults, and no tenants.
-            own = {} if limits is None else {key: value.kind for key, value, _ in entries(limits)}
-            if names & _BLOCKS and ("defaults" in own or set(own.values()) != {"mapping"}):
+            own = {key: value.kind for key, (value, _) in children(limits or _NOTHING).items()}
+            if names.keys() & _BLOCKS and ("defaults" in own or set(own.values()) != {"mapping"}):
                 configured.append(part)
             elif limits is not None:
                 has_overrides = True
                 rows.read_overrides(part.node, part.base)
-        settings = _settings(configured, {part.system for part in found.parts} - {""}, rows)
+        settings = _of_systems(configured, {part.system for part in found.parts} - {""}, rows)
         made = {"overrides": columns_of(tables.OVERRIDES, rows.rows), "settings": columns_of(tables.SETTINGS, settings)}
         if not (has_overrides or configured or rows.problems) and "overrides" in source.name.lower():
             rows.problem("no-overrides", "the file has no key overrides")
@@ -201,25 +279,54 @@ def _decoded(text: str) -> str:
 Convert = Callable[[Node], Any]
 
 
-def _settings(parts: Sequence[_Part], systems: set[str], found: Found) -> list[tuple[Any, ...]]:
-    """Read the rows of table ``settings``, of the ring of ingesters and of that of segment writers, from all configurations of a
-    file, whose keys name ``systems``; what is wrong goes to ``found``."""
-    # What a chart merges over its own configuration comes first.
-    parts, whole = sorted(parts, key=lambda part: part.key != "structuredConfig"), _whole(0, 1_000_000)
+def _of_systems(parts: Sequence[_Part], systems: set[str], found: Found) -> list[tuple[Any, ...]]:
+    """Read the rows of table ``settings`` from all configurations of a file, whose keys name ``systems``; what is wrong goes to
+    ``found``. Configurations that name no system are of the only one that there is."""
+    by_system: dict[str, list[_Part]] = {}
+    for part in parts:
+        own = part.system or min((_ONLY[key] for key in _ONLY.keys() & children(part.node).keys()), default="")
+        by_system.setdefault(own, []).append(part)
+    named = systems or by_system.keys() - {""}
+    if len(named) == 1:
+        by_system = {next(iter(named)): list(parts)}
+    return [row for system in sorted(by_system) for row in _settings(by_system[system], system, found)]
 
-    def read(paths: Sequence[tuple[str, ...]], *names: str, convert: Convert) -> Any:
+
+class _Lookup:
+    """Looks settings up in configurations; what is wrong goes to ``found``."""
+
+    def __init__(self, parts: Sequence[_Part], found: Found) -> None:
+        # Arguments win, then what a chart merges over its own configuration.
+        self._parts = sorted(parts, key=lambda part: (part.key != "arguments", part.key != "structuredConfig"))
+        self._found = found
+        self._known: dict[Node, dict[str, tuple[Node, int]]] = {}
+
+    def _at(self, node: Node | None, *path: str) -> Node | None:
+        """Return the node at ``path`` below ``node``, or None."""
+        for name in path:
+            if node is not None and node not in self._known:
+                self._known[node] = children(node)
+            node = None if node is None else self._known[node].get(name, (None, 0))[0]
+        return node
+
+    def read(self, paths: Sequence[tuple[str, ...]], *names: str, convert: Convert) -> Any:
         """Return the first value that one of ``names`` has at one of ``paths``, or None."""
-        for part, node in ((part, node) for path in paths for part in parts if (node := _at(part.node, path))):
-            for name in names:
-                value = _child(node, name)
-                if value is None or value.is_null:
-                    continue
-                try:
-                    return convert(value)
-                except ValueError as error:
-                    found.problem("bad-setting", f"{name} {error}", part.base + value.line)
+        places = ((part, path, name) for path in paths for part in self._parts for name in names)
+        for part, path, name in places:
+            value = self._at(part.node, *path, name)
+            if value is None or value.is_null:
+                continue
+            try:
+                return convert(value)
+            except ValueError as error:
+                self._found.problem("bad-setting", f"{name} {error}", part.base + value.line)
         return None
 
+
+def _settings(parts: Sequence[_Part], system: str, found: Found) -> list[tuple[Any, ...]]:
+    """Read the rows of table ``settings``, of the ring of ingesters and of that of segment writers, from configurations of one
+    ``system``."""
+    read, whole = _Lookup(parts, found).read, _whole(0, 1_000_000)
     querier = (("querier",),)
     sharded = read(querier, "shuffle_sharding_ingesters_enabled", convert=_flag)
     within = read(querier, "shuffle_sharding_ingesters_lookback_period", convert=_seconds)
@@ -231,8 +338,6 @@ def _settings(parts: Sequence[_Part], systems: set[str], found: Found) -> list[t
     zoned = read(_RINGS, "zone_awareness_enabled", convert=_flag)
     if zoned is None:  # of Mimir's chart
         zoned = read((("ingester", "zoneAwareReplication"),), "enabled", convert=_flag)
-    systems = systems or {_ONLY[key] for part in parts for key, _, _ in entries(part.node) if key in _ONLY}
-    system = min(systems, default="")
     of_ingesters = (
         read(_RINGS, "replication_factor", convert=_whole(1, 100)),
         zoned,
@@ -251,18 +356,6 @@ def _settings(parts: Sequence[_Part], systems: set[str], found: Found) -> list[t
     of_writers = (None, None, timeout, *(None,) * 7, excluded)
     rows = ((of_ingesters, ""), (of_writers, "segment-writer"))
     return [(*row, system, part) for row, part in rows if any(v is not None for v in row) or (system and not part)]
-
-
-def _child(node: Node, name: str) -> Node | None:
-    return next((value for key, value, _ in entries(node) if key == name), None) if node.kind == "mapping" else None
-
-
-def _at(node: Node, path: tuple[str, ...]) -> Node | None:
-    """Return the node at ``path`` below ``node``, or None."""
-    found: Node | None = node
-    for name in path:
-        found = _child(found, name) if found is not None else None
-    return found
 
 
 def _whole(low: int, high: int) -> Callable[[Node], int]:

@@ -73,6 +73,12 @@ def _merged(node: Node) -> list[Node]:
     return found[1:]
 
 
+def children(node: Node) -> dict[str, tuple[Node, int]]:
+    """Return value and 1-based line of each entry of a mapping by its key, also of those that it merges; the first one wins."""
+    parts = (node, *_merged(node))
+    return {key: (value, line) for part in reversed(parts) for key, value, line in reversed([*entries(part)])}
+
+
 class OverrideRows(Found):
     """Collects the tenants of one override file and the problems found on the way."""
 

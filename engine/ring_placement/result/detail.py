@@ -106,7 +106,7 @@ def segment_map(s: SegmentScenario, p: RingParameters, context: Context) -> Shar
         stored_by=tuple(stored_at.tolist()),
         regime=p.regime,
         down=s.down,
-        timeline=tuple(_segment_timeline(s, p)) if s.down else (),
+        timeline=tuple(_segment_timeline(s, p)) if s.down and s.live.cluster.load_source else (),
         has_ring=s.live.cluster.ring is not None,
         flows=tuple((index[node], index[taker] if taker else -1, load) for node, taker, load in flows),
     )

@@ -117,7 +117,7 @@ def segment_summary(
         "nodes_over_capacity": _over_capacity(s),
         "min_capacity_any_node": None if any_node is None else round(any_node),
         "min_capacity_any_zone": None if any_zone is None else round(any_zone),
-        "drift_pairs": 0 if observed is None else int((observed["drift"] != "").sum()),
+        "drift_pairs": int((observed["drift"] != "").sum()) if observed is not None and observed.height else None,
         "now_ms": s.live.now_ns // 1_000_000,
     }
     if cluster.ring is None:  # nothing is known of it
@@ -241,14 +241,15 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
     if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
         basis = f"{_rate(summary['needless_moved_bytes'])} of it from nodes that are up"
         lines.append(Headline("moved", _rate(summary["moved_bytes"]), basis))
-    if s.down and summary["regime"] == "transient":
+    if loaded and s.down and summary["regime"] == "transient":
         lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
     if loaded and summary["min_capacity_any_node"] is not None:
         needs = _rate(summary["min_capacity_any_node"])
         lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
     lines.append(_nodes(len(alive), s, f"{summary['total_shards']} shards"))
     lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
-    return tuple(lines)
+    settings = s.live.cluster.settings
+    return (*lines, *_of_settings(settings.doubt, settings.choice, "defaults assumed"))
 
 
 def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
@@ -269,9 +270,14 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
     whole = "" if summary["reads_ok"] else "the whole ring's too" if reads else "of the whole ring"
     fails = f"{_counted(reads, 'tenant')} fail{'s' if reads == 1 else ''}" if reads else "fail"
     share, ok = units.share(lost), ("queries", fails if queries_fail else "ok")
+    told = Headline("writes lost", share, basis, "critical" if writes_fail else fine, ("lost", share))
+    if writes_fail and not lost:  # only of tenants with a shard
+        count = f"of {summary['tenants_write_lost']} of {_counted(tenants, 'tenant')}"
+        told = Headline("writes lost", count, "none of the whole ring", "critical", ("lost", count))
     lines = [
         Headline("ring", KIND_NAMES[summary["strategy"]], why),
-        Headline("writes lost", share, basis, "critical" if writes_fail else fine, ("lost", share)),
+        *_of_settings(settings.doubt, settings.choice, settings.factor),
+        told,
         Headline("queries", fails if queries_fail else "all succeed", whole, "critical" if queries_fail else fine, ok),
     ]
     failing = " and ".join(w for w, fails_ in (("writes", writes_fail), ("queries", queries_fail)) if fails_)
@@ -299,6 +305,13 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
         answering = int((after.ring.reading & ~after.failed).sum())
         lines.append(_nodes(answering, s, _counted(summary["partitions"], "partition"), "answer queries"))
     return tuple(lines)
+
+
+def _of_settings(doubt: str, choice: str, assumed: str) -> list[Headline]:
+    """Say why the settings may be wrong, with what is ``assumed``, or which of several files was taken."""
+    if doubt:
+        return [Headline("settings", "uncertain", f"{doubt}; {assumed}", "moderate", ("settings", "uncertain"))]
+    return [Headline("settings", "files differ", choice, "", ("settings", "differ"))] if choice else []
 
 
 def _counted(count: int, what: str) -> str:

@@ -117,24 +117,24 @@ def read_cluster(
     for the best; ``at_ms``: ignore later files (epoch ms); ``wanted_strategy``: the kind of ring, or ``auto`` to derive it.
     """
     ring, several = choose_ring(inputs, wanted_ring, at_ms, wanted_strategy)
-    if several and ring is not None:
-        inputs = _beside(inputs, ring)
+    inputs = _beside(inputs, ring) if several and ring is not None else inputs
     stats = _newest_file(inputs.table("stats"), inputs, at_ms)
     strategy = "" if ring is None else ring.strategy
     names = [] if ring is None else [ring.label, ring.key, " ".join(m.id for m in ring.members[:50])]
-    system = "pyroscope" if strategy == "segment-writer" else system_of(names, inputs)
+    system = (
+        "pyroscope" if strategy == "segment-writer" else system_of(names, inputs, _folder(ring.label) if ring else "")
+    )
     settings = read_settings(inputs, system, strategy)
     limits = tenant_limits(inputs, settings.tenant_shards or 0)
     rules = _newest_file(inputs.table("rules"), inputs, at_ms)
     rules = _with_limit_gauges(rules, inputs, limits)
     sources = LoadSources.read(inputs, stats, ring.members if ring else ())
     notes: list[str] = []
-    if ring is not None and ring.strategy in ("token-ring", "partition-ring"):
+    if strategy in ("token-ring", "partition-ring"):
         tenants = TenantLoads.read(inputs, wanted_load)
-        none = pl.DataFrame(schema=LOAD_SCHEMA)
         return Cluster(
-            ring, limits, rules.clear(), none, tenants.source, tenants.unit, sources.observed.clear(), stats.clear(),
-            tuple(tenants.notes), tenants, partition_shards(inputs), settings,
+            ring, limits, rules.clear(), pl.DataFrame(schema=LOAD_SCHEMA), tenants.source, tenants.unit,
+            sources.observed.clear(), stats.clear(), tenants.notes, tenants, partition_shards(inputs), settings,
         )  # fmt: skip
     names = sources.names
     source = wanted_load if wanted_load != "auto" else next(iter(names), "")
@@ -146,7 +146,7 @@ def read_cluster(
     load = conform(sources.loads[source], LOAD_SCHEMA) if source in names else pl.DataFrame(schema=LOAD_SCHEMA)
     return Cluster(
         ring, limits, rules, load, source if source in names else "", sources.units.get(source, ""), sources.observed,
-        stats, tuple(notes),
+        stats, tuple(notes), settings=settings,
     )  # fmt: skip
 
 
@@ -180,7 +180,9 @@ def _beside(inputs: Inputs, ring: RingFile) -> Inputs:
 
     ids = {number for number, info in inputs.files.items() if home(info.label) == own}
     files = {number: info for number, info in inputs.files.items() if number in ids}
-    return Inputs(inputs.version, files, inputs.problems, lambda name: inputs.of(name, ids))
+    root = next((info.path.removesuffix(info.label) for info in files.values()), "")
+    problems = tuple(problem for problem in inputs.problems if home(problem.path.removeprefix(root)) == own)
+    return Inputs(inputs.version, files, problems, lambda name: inputs.of(name, ids))
 
 
 def _folder(label: str) -> str:

@@ -116,7 +116,8 @@ class ReplicatedRing:
     @property
     def is_known(self) -> bool:
         """Return whether the files, or the system that they name, give what a favourable verdict needs."""
-        return bool(self.settings.replication_from) if self.partitions is None else self.lists_members
+        told = bool(self.settings.replication_from) if self.partitions is None else self.lists_members
+        return told and not self.settings.doubt
 
     def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """Return the members; without a ring of members the owners of partitions, as if healthy."""

@@ -38,33 +38,44 @@ SYSTEMS: Mapping[str, System] = {
 ``modules/querier`` of Tempo, ``pkg/distributor`` of Pyroscope."""
 UNKNOWN = System("")
 """What is assumed where nothing names the system."""
+UNREAD = frozenset(("bad-yaml", "bad-setting", "too-large"))
+"""Kinds of problems that leave out settings of a configuration."""
 _HINTS = {"live-store": "tempo"}
 """Words of single systems that are not their names."""
 
 
-def system_of(names: Sequence[str], inputs: Inputs) -> str:
-    """Return the system that the ``names`` of a ring tell, the first of them that does; else the only one that the files beside
-    it tell, or ""."""
+def system_of(names: Sequence[str], inputs: Inputs, folder: str) -> str:
+    """Return the system that the ``names`` of a ring tell, the first of them that does; else the only one that the files in its
+    ``folder`` tell, or all files where none there tells one; or ""."""
     for name in (name.lower() for name in names):
         told = {word: word for word in SYSTEMS} | _HINTS
         found = next((told[word] for word in told if word in name), "")
         if found:
             return found
-    metrics, paths = inputs.table("metrics"), [info.label.lower() for info in inputs.files.values()]
-    beside = {*inputs.table("settings")["system"].to_list(), *inputs.table("keys")["system"].unique().to_list()}
-    beside |= {word for word in SYSTEMS if any(word in path for path in paths)}
-    beside |= {name.partition("_")[0].replace("cortex", "mimir") for name in metrics["metric"].unique().to_list()}
-    beside &= SYSTEMS.keys()
+    near = {number for number, info in inputs.files.items() if info.label.startswith(folder)}
+    beside = _told(inputs, near) or _told(inputs, set(inputs.files))
     return beside.pop() if len(beside) == 1 else ""
+
+
+def _told(inputs: Inputs, files: set[int]) -> set[str]:
+    """Return the systems that ``files`` tell by their contents or paths."""
+    settings, keys, metrics = (inputs.of(name, files) for name in ("settings", "keys", "metrics"))
+    told = {*settings["system"].to_list(), *keys["system"].unique().to_list()}
+    told |= {word for word in SYSTEMS for number in files if word in inputs.files[number].label.lower()}
+    told |= {name.partition("_")[0].replace("cortex", "mimir") for name in metrics["metric"].unique().to_list()}
+    return told & SYSTEMS.keys()
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of a ring in the configurations; None or () if not set. ``label`` of their files, ``system``: what holds by
-    default; the others as in the input table ``settings``."""
+    default; ``doubt``: why they may be wrong, ``choice``: which of several files was taken, "" for none; the others as in the
+    input table ``settings``."""
 
     label: str = ""
     system: System = UNKNOWN
+    doubt: str = ""
+    choice: str = ""
     replication: int | None = None
     zone_aware: bool | None = None
     timeout_s: float | None = None
@@ -78,33 +89,72 @@ class Settings:
     excluded: tuple[str, ...] = ()
 
 
-_GIVEN = [name for name in Settings.__slots__ if name not in ("label", "system")]
+_WORDS = {"replication": "replication_factor", "zone_aware": "zone awareness", "timeout_s": "heartbeat timeout in s",
+          "tenant_shards": "tenant shard size", "partition_shards": "tenant shard size", "tokens": "token strategy",
+          "zones": "zones of tokens", "exclude_le": "exclusion of le", "read_sharding": "sharding of queries",
+          "lookback_s": "lookback in s", "excluded": "excluded zones"}  # fmt: skip
+"""Names of the settings, by their columns."""
+_GIVEN = list(_WORDS)
 
 
 def read_settings(inputs: Inputs, system: str, strategy: str) -> Settings:
     """Read the settings of a ring of ``system`` ("" if unknown) and of kind ``strategy``, each of the newest configuration that
-    has it."""
+    has it; of several systems that the ring does not tell apart, none."""
     component = "segment-writer" if strategy == "segment-writer" else ""
     rows = with_file_times(inputs.table("settings"), inputs)
-    rows = rows.filter((pl.col("component") == component) & (pl.col("system").is_in([system, ""]) | (system == "")))
-    given: dict[str, object] = {}
-    labels: list[str] = []
+    rows = rows.filter(pl.col("component") == component)
+    doubt, named = _unread(inputs, system), set(rows["system"].to_list()) - {""}
+    if not system and len(named) > 1:
+        which = [
+            f"{SYSTEMS[name].name} ({_labels(rows.filter(pl.col('system') == name), inputs)})" for name in sorted(named)
+        ]
+        doubt = f"the files beside the ring are of {' and '.join(which)}, and nothing says which it is of"
+        named = set()
+    elif system:
+        named = {system}
+    rows = rows.filter(pl.col("system").is_in([*named, ""]))
+    given: dict[str, tuple[Any, str]] = {}
+    differing: dict[str, str] = {}
     for row in reversed(rows.rows(named=True)):
-        new = {name: row[name] for name in _GIVEN if row[name] is not None and name not in given}
-        given |= {name: tuple(value) if isinstance(value, list) else value for name, value in new.items()}
-        if new and row["file"] in inputs.files:
-            labels.append(inputs.files[row["file"]].label)
-    return Settings(", ".join(labels), SYSTEMS.get(system, UNKNOWN), **given)  # type: ignore[arg-type]
+        label = inputs.files[row["file"]].label if row["file"] in inputs.files else ""
+        for name in _GIVEN:
+            value = tuple(row[name]) if isinstance(row[name], list) else row[name]
+            newest, source = given.setdefault(name, (value, label)) if value not in (None, ()) else (value, label)
+            if newest != value and source != label:
+                differing.setdefault(
+                    label, f"{source}, the newest file with it, counts: {_WORDS[name]} {newest}, not {value}"
+                )
+    labels = ", ".join(dict.fromkeys(label for _, label in given.values()))
+    choice = "; ".join(f"{text} of {label}" for label, text in differing.items())
+    values = {name: value for name, (value, _) in given.items()}
+    return Settings(labels, SYSTEMS.get(system, UNKNOWN), doubt, choice, **values)
+
+
+def _labels(rows: pl.DataFrame, inputs: Inputs) -> str:
+    return ", ".join(
+        sorted({inputs.files[number].label for number in rows["file"].to_list() if number in inputs.files})
+    )
+
+
+def _unread(inputs: Inputs, system: str) -> str:
+    """Say which configurations, other than those named after another system, could not be read; "" without one."""
+    paths = {problem.path for problem in inputs.problems if problem.kind in UNREAD}
+    names = sorted(path.rpartition("/")[2] for path in paths)
+    names = [name for name in names if not any(word in name.lower() for word in SYSTEMS.keys() - {system} if system)]
+    part = "in full" if {info.path for info in inputs.files.values()} >= paths else ""
+    return f"{' and '.join(names)} could not be read {part}".strip() if names else ""
 
 
 @dataclass(frozen=True, slots=True)
 class InForce:
     """The settings in force on a ring with replicas. ``replication_from`` and ``zones_from``: who says so, "" for an assumption;
+    ``doubt``: why they may be wrong, "" for nothing, ``choice``: which of several files was taken;
     ``reads``: the operation of queries, which ask former members of a shard up to ``lookback_s`` back, or everyone where not
     ``shards_reads``; ``system``: its name, "" if unknown; ``request_series``: keys of one write request."""
 
     replication: int
     replication_from: str
+    doubt: str
     zone_aware: bool
     zones_from: str
     reads: str
@@ -112,6 +162,7 @@ class InForce:
     lookback_s: int
     system: str
     request_series: int
+    choice: str
 
     @classmethod
     def of(cls, settings: Settings, p: RingParameters, gauge: int | None, zoned: bool) -> InForce:
@@ -132,7 +183,9 @@ class InForce:
         if p.read_sharding != "auto":
             sharded = p.read_sharding == "on"
         reads = p.read_operation if p.read_operation != "auto" else system.reads
-        return cls(replication, source, *zones, reads, bool(sharded), int(lookback_s), system.name, p.request_series)
+        doubt = "" if source == "option" else settings.doubt
+        return cls(replication, source, doubt, *zones, reads, bool(sharded), int(lookback_s), system.name, p.request_series,
+                   settings.choice)  # fmt: skip
 
     @property
     def factor(self) -> str:

@@ -222,7 +222,7 @@ def rejected_cell(kind: Kind) -> Renderer:
     """Return a renderer of rejected load, formatted as ``kind``."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
-        text = units.text(kind, cell.value or 0, cell.width)
+        text = units.text(kind, cell.value, cell.width)
         return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]
 
     return render

@@ -37,13 +37,18 @@ def _state(row: Mapping[str, Any], tokens: str) -> Fact:
     return "state", f"{state}, {row['zone'] or 'no zone'}, {row['tokens']} {tokens}", style
 
 
+def _change(row: Mapping[str, Any], counts: bool = False) -> Fact:
+    before, after = row.get("load_before"), row.get("load_after")
+    return "load", f"{_load(before, counts)} → {_load(after, counts)}" if after is not None else None, ""
+
+
 def node_facts(row: Mapping[str, Any]) -> list[Fact]:
     """List state, load and headroom of one row of table ``nodes``."""
     observed = row.get("load_observed")
     return [
         (str(row["instance"]), "", "title"),
         _state(row, "shards"),
-        ("load", f"{_load(row.get('load_before'))} → {_load(row.get('load_after'))}", ""),
+        _change(row),
         _headroom(row),
         ("observed", units.text("bytes", observed, 12) if observed is not None else None, "dim"),
     ]
@@ -82,8 +87,7 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
     following = s.get("next_id")
     best = s["best_next_id"] if following else None
     zone = f"any zone: {_load(s['min_capacity_any_zone'])} each" if s.get("min_capacity_any_zone") is not None else None
-    return [
-        ("Totals", "", "title"),
+    of_load: list[Fact] = [
         ("rejected", _load(s.get("rejected_bytes")), _critical(s["rejected_bytes"])),
         _over_capacity(s),
         ("cascade", f"{rounds} rounds, {len(s['down'])} nodes down" if rounds else None, "critical"),
@@ -97,8 +101,12 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
         ("datasets", f"{s['datasets_touched']} of {s['datasets']} touched, {s['datasets_fully_on_down']} wholly, "
          f"{s['datasets_with_changed_shard_set']} with other shards", ""),
         ("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""),
-        ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
         ("tries", f"{s['mean_tries']:.3f} per request" if s["mean_tries"] > 1 else None, ""),
+    ] if s["load_total"] is not None else []  # fmt: skip
+    return [
+        ("Totals", "", "title"),
+        *of_load,
+        ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
         ("next node", f"{following}: {s['next_id_shards_changed']} shards move" if following else None, ""),
         ("best ID", f"{best}: {s['best_next_id_shards_changed']} shards move" if best != following else None, ""),
         ("unit", s["load_unit"] or "no load", "dim"),
@@ -130,7 +138,7 @@ def replica_node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     return [
         *first,
         ("holds", f"{units.share(row['replica_share'])} of all keys", ""),
-        ("load", f"{_load(row['load_before'], counts)} → {_load(row['load_after'], counts)}", ""),
+        _change(row, counts),
         _headroom(row, counts),
         ("observed", f"{_load(observed, counts)} by its own metrics" if observed is not None else None, "dim"),
         ("tenants", listed if names else f"{row['tenants']} on it", ""),
