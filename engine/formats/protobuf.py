@@ -5,11 +5,14 @@ Source: the "Encoding" page of the Protocol Buffers documentation.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types of a field. ``BYTES`` is length-delimited: texts, nested messages, packed lists."""
+MOST_FIELDS = 500_000
+"""Most fields of one message, which take half a second."""
 
 
 class WireError(ValueError):
@@ -42,11 +45,15 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[tupl
     """Yield the fields of the message ``data[start:end]`` as (number, wire type, value or start, end).
 
     For VARINT the third item is the value; for BYTES, FIXED32 and FIXED64 it is the offset of the content's first byte,
-    and the fourth the offset behind its last one. Raises WireError.
+    and the fourth the offset behind its last one. Raises WireError, also for more than ``MOST_FIELDS``.
     """
     end = len(data) if end is None else end
     at = start
-    while at < end:
+    for count in itertools.count():
+        if at >= end:
+            return
+        if count >= MOST_FIELDS:
+            raise WireError(f"a message has more than {MOST_FIELDS:,} fields", at)
         begin = at
         key, at = varint(data, at, end)
         number, kind = key >> 3, key & 7

@@ -9,9 +9,25 @@ import msgspec
 
 from engine.core.reading import Problem, Problems, Reading, Source
 from engine.core.tables import Table
+from engine.formats import json_text
 
 SANE_RATE = 2**53
 """Largest plausible rate (bytes per second) or size (bytes): above it doubles are no longer exact."""
+
+
+MOST_MEMBERS = 20_000
+"""Most members of a ring that are read: rings have hundreds."""
+_MOST_VALUES = 5_000_000
+"""Most values in a document of a ring: tokens of all members."""
+
+
+def ring_document(source: Source, data: bytes) -> Any:
+    """Decode a ring as JSON, or return the reading that says that it is too large or does not parse (yet)."""
+    if data.count(b"{") > MOST_MEMBERS + 10 or data.count(b",") > _MOST_VALUES:
+        return unreadable(
+            source, "too-large", f"more than {MOST_MEMBERS:,} members, or {_MOST_VALUES:,} values, are not read"
+        )
+    return json_text.decode(source, data)
 
 
 class Found:

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.core.reading import Document, Problem, Reading, Source, clean, from_first_character
-from engine.formats import json_text
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
+from engine.ring_placement.reading.document import MOST_MEMBERS, ring_document
 from engine.ring_placement.reading.ring_files import ListedRing, StoredRing, repeated_keys, token_values, tokens_of
 
 MAX_PARTITION = 1 << 31
@@ -63,9 +63,10 @@ class PartitionRows(ListedRing):
 
     def add_desc(self, data: bytes) -> None:
         """Add the partitions and owners of a descriptor. Raises WireError."""
-        for number, kind, start, end in fields(data):
-            if number not in (1, 2):
-                continue
+        entries = [field for field in fields(data) if field[0] in (1, 2)]
+        if len(entries) > 2 * MOST_MEMBERS:
+            raise WireError(f"more than {MOST_MEMBERS:,} partitions and owners are not read", entries[MOST_MEMBERS][2])
+        for number, kind, start, end in entries:
             expect(kind, BYTES, number, start)
             key = scalars(data, start, end, numbers=(1,) if number == 1 else (), texts=(1,) if number == 2 else ())[1]
             first = last = start
@@ -118,7 +119,7 @@ class PartitionPage(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read partitions and owners."""
-        document = json_text.decode(source, data)
+        document = ring_document(source, data)
         if isinstance(document, Reading):
             return document
         body = document.value

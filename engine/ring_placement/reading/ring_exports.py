@@ -15,13 +15,12 @@ import polars as pl
 
 from engine.core.reading import Document, Problem, Reading, Source, clean, decode, from_first_character
 from engine.core.units import duration_ns
-from engine.formats import json_text
 from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import snappy_block
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading.document import unreadable
+from engine.ring_placement.reading.document import MOST_MEMBERS, ring_document, unreadable
 from engine.ring_placement.reading.partition_files import PartitionRows
 from engine.ring_placement.reading.ring_files import ListedRing, RingRows
 
@@ -91,6 +90,8 @@ class RingHtml(Document):
         """Read members or partitions; a page without its end is not used."""
         if b"</html>" not in data[-200:]:
             return unreadable(source, "cut-file", "the page is cut off: its end (</html>) is missing")
+        if data.count(b"<") > 30 * MOST_MEMBERS:
+            return unreadable(source, "too-large", f"more than {MOST_MEMBERS:,} rows are not read")
         page = _Cells(decode(data))
         rows = [dict(zip(page.headers, row, strict=False)) for row in page.rows if row]
         said = next((text for _, text in page.texts if text.startswith(_NOW)), "")
@@ -196,7 +197,7 @@ class StoreExport(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every ring among the entries; others are skipped."""
-        document = json_text.decode(source, data)
+        document = ring_document(source, data)
         if isinstance(document, Reading):
             return document
         body = document.value

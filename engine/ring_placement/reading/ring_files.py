@@ -33,7 +33,15 @@ from engine.formats.timestamps import epoch_ns
 from engine.formats.unpack import BadBlock, snappy_block, snappy_start
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
-from engine.ring_placement.reading.document import Found, KeyLines, columns_of, line_of, unreadable
+from engine.ring_placement.reading.document import (
+    MOST_MEMBERS,
+    Found,
+    KeyLines,
+    columns_of,
+    line_of,
+    ring_document,
+    unreadable,
+)
 
 STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
 """Names of the memberlist's state numbers 0 to 4."""
@@ -145,6 +153,8 @@ class RingRows(ListedRing):
     def add_desc(self, data: bytes) -> None:
         """Add the members of a ring descriptor; one that cannot be read is a problem. Raises WireError."""
         entries = [(kind, start, end) for number, kind, start, end in fields(data) if number == 1]
+        if len(entries) > MOST_MEMBERS:
+            raise WireError(f"more than {MOST_MEMBERS:,} members are not read", entries[MOST_MEMBERS][1])
         for kind, start, end in entries:
             try:
                 expect(kind, BYTES, 1, start)
@@ -207,7 +217,7 @@ class RingPage(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members and the page's own time."""
-        document = json_text.decode(source, data)
+        document = ring_document(source, data)
         if isinstance(document, Reading):
             return document
         ring = RingRows(source.path, problems=document.problems)
@@ -269,7 +279,7 @@ class Memberlist(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members with their true state; the file's time is its modification time."""
-        document = json_text.decode(source, data)
+        document = ring_document(source, data)
         if isinstance(document, Reading):
             return document
         body = document.value
