@@ -137,22 +137,26 @@ def _now(s: ReplicatedScenario) -> list[Finding]:
         small = _larger_shards(s, planned.lost_share[planned.rows.shard_of] > 0)
         findings.append(Finding("critical", "writes", f"{text}{_missing(s)}{small}"))
     if reads:
-        text = reads.replace("queries of", "those of", 1)
-        findings.append(Finding("critical", "queries", f"{text}: {_why_unread(s)}{_missing(s)}"))
+        text, hit = reads.replace("queries of", "those of", 1), ~planned.reads_ok[planned.rows.read_of]
+        small = _larger_shards(s, hit)
+        findings.append(Finding("critical", "queries", f"{text}: {_why_unread(s, hit)}{_missing(s)}{small}"))
     return findings
 
 
-def _why_unread(s: ReplicatedScenario) -> str:
-    """Say why queries of the whole ring, or else of some tenants, fail."""
+def _why_unread(s: ReplicatedScenario, hit: np.ndarray) -> str:
+    """Say why queries of the whole ring fail, or else those of the first of the tenants ``hit`` (bool)."""
     planned, strategy = s.planned, replicated_ring(s.live)
     if planned.partitions is not None:
         return "a partition has no owner that answers"
-    reading, replication = planned.ring.reading, strategy.settings.replication
-    members = planned.ring.members
-    if strategy.settings.zone_aware:
+    shard = planned.rows.reads[0] if not planned.reads_ok[0] else planned.rows.reads[planned.rows.read_of[hit][0]]
+    members = [planned.ring.members[k] for k in shard.tolist()]
+    reading, replication = planned.ring.reading[shard], strategy.settings.replication
+    needed = max(len(members), replication) - replication // 2
+    if strategy.settings.zone_aware and needed <= len(members):
         away = sorted({m.zone for m, ok in zip(members, reading, strict=True) if not ok})
         return f"members of {len(away)} zones ({some(away)}) do not answer, {min(len(s.zones), replication) // 2} may be missing"
-    needed = max(len(members), replication) - replication // 2
+    if planned.reads_ok[0]:
+        return f"a shard has {int(reading.sum())} of the {needed} members that must answer"
     return f"{int(reading.sum())} of {len(members)} members answer, {needed} must"
 
 

@@ -82,7 +82,7 @@ _ARGUMENTS = re.compile(r"(?i)args$|^command$|^entrypoint$")
 _KEY = re.compile(rb"(?m)^[\"']?([A-Za-z_]+)[\"']?[ \t]*:")
 _JOINED_KEY = re.compile(rb"(?m)^ *([A-Za-z_]+)[ \t]*:")
 _SETTING = re.compile(
-    rb"(?m)^[ \t-]+(?:replication_factor|zone_awareness_enabled|excluded_zones|heartbeat_timeout"
+    rb"(?m)(?:^[ \t-]+|[{,][ \t]*)(?:replication_factor|zone_awareness_enabled|excluded_zones|heartbeat_timeout"
     rb"|shuffle_sharding_ingesters_enabled|query_ingesters_within|retention_period)[ \t]*:"
 )
 _LIMIT = re.compile(
