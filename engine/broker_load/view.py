@@ -153,7 +153,7 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         decided = model_tables.add_model(inputs, model, cluster, parameters, builder.frames, context)
         summary.add(model, cluster, decided, parameters, builder)
         if cluster.unknown or cluster.lacking:
-            _add_totals(inputs, at_ms, parameters.interval_ms, builder.frames)
+            _add_totals(inputs, at_ms, parameters.interval_ms, builder.frames, bool(cluster.lacking))
         losses = single_losses.find(cluster, parameters)
         lost = losses is not None and any(row["survivable"] is False for row in losses.rows)
         if parameters.mode == "upstream" and (lost or builder.summary["violated_hard_goals"]):
@@ -230,16 +230,19 @@ def _add_moment(inputs: Inputs, at_ms: int, builder: ResultBuilder) -> None:
         builder.notes.append(f"moment looked at: {text}")
 
 
-def _add_totals(inputs: Inputs, at_ms: int | None, interval_ms: int, frames: dict[str, pl.DataFrame]) -> None:
-    """Give brokers whose loads cannot be modelled the totals that they report themselves."""
+def _add_totals(
+    inputs: Inputs, at_ms: int | None, interval_ms: int, frames: dict[str, pl.DataFrame], instead: bool
+) -> None:
+    """Give brokers without modelled loads the totals that they report; ``instead`` of sums of a part of their replicas, too."""
     measured = brokers_without_topology.brokers(inputs, at_ms, interval_ms)
     if measured is None:
         return
     names = ("disk_mb", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs")
     both = frames["brokers"].join(measured, on="broker", how="left", suffix="_own", maintain_order="left")
-    both = both.with_columns(pl.coalesce(name, f"{name}_own").alias(name) for name in names)
+    order = ("_own", "") if instead else ("", "_own")
+    both = both.with_columns(pl.coalesce(name + order[0], name + order[1]).alias(name) for name in names)
     room = pl.when(pl.col("disk_cap_mb") > 0).then("disk_cap_mb")
-    both = both.with_columns(disk_pct=pl.coalesce("disk_pct", 100.0 * pl.col("disk_mb") / room))
+    both = both.with_columns(disk_pct=pl.coalesce(100.0 * pl.col("disk_mb") / room, "disk_pct"))
     frames["brokers"] = both.select(frames["brokers"].columns)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control.replica_loads import Loads
+from engine.broker_load.cruise_control.samples import NO_RATES
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tally
 from engine.broker_load.tables.columns import known
@@ -117,6 +118,10 @@ class Cluster:
     def given(self, resource: str) -> Floats:
         """Return the capacity [B] of one of RESOURCES, whether or not the load is known."""
         return np.where(self.topology.alive, getattr(self.capacities, resource.lower()), 0.0)
+
+    def lacks(self, resource: str) -> bool:
+        """Whether the load of some brokers is unknown; sizes are known where only rates are missing."""
+        return any(resource != "DISK" or why != NO_RATES for why in self.lacking.values())
 
     @property
     def missing(self) -> str:

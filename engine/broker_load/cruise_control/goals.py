@@ -88,13 +88,13 @@ def table(cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for resource in RESOURCES:
         limits = band(cluster, resource, parameters)
-        decided = cluster.total_capacity(resource) > 0 and not cluster.lacking
+        decided = cluster.total_capacity(resource) > 0 and not cluster.lacks(resource)
         row = {
             "resource": resource,
             "cluster_capacity_alive": cluster.total_capacity(resource),
             "brokers_over_capacity_threshold": _ids(cluster, over_capacity(cluster, resource, parameters)),
         }
-        if not cluster.lacking:
+        if not cluster.lacks(resource):
             row |= {
                 "cluster_load": cluster.total(resource),
                 "avg_utilization": limits.average,
@@ -219,7 +219,7 @@ def _of_cores(cluster: Cluster, cpu: Floats) -> Floats:
 
 def _capacity(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, unit: str) -> Decision:
     alive, bad = cluster.topology.alive, over_capacity(cluster, resource, parameters)
-    if not bad.any() and (cluster.lacking or np.isnan(cluster.capacity(resource)[alive]).any()):
+    if not bad.any() and (cluster.lacks(resource) or np.isnan(cluster.capacity(resource)[alive]).any()):
         return None, cluster.missing or "capacity unknown", 0
     load, limit = cluster.load(resource), parameters.capacity_threshold(resource) * cluster.room(resource)
     if resource == "CPU":
@@ -232,7 +232,7 @@ def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, un
     """Decide by the brokers that are outside the limits together with their hosts."""
     limits = band(cluster, resource, parameters)
     alive = cluster.topology.alive
-    if cluster.lacking or not cluster.total_capacity(resource) > 0:
+    if cluster.lacks(resource) or not cluster.total_capacity(resource) > 0:
         return None, cluster.missing or "capacity unknown", 0
     if math.isnan(limits.average):
         return True, "a load is NaN: no broker is within limits made from it", int(alive.sum())

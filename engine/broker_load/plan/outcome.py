@@ -360,8 +360,8 @@ def _tell(made: Plan, want: Asked, builder: ResultBuilder) -> None:
     busy = builder.summary["plan_left_alone"]
     if busy:
         builder.notes.append(
-            f"{plural(busy, 'partition')} left alone: a reassignment moves {'it' if busy == 1 else 'them'} now; until it is "
-            "done, kafka-reassign-partitions needs --additional"
+            f"{plural(busy, 'partition')} left alone: a reassignment moves {'it' if busy == 1 else 'them'} now, and the plan "
+            "starts from where it leads; until it is done, kafka-reassign-partitions needs --additional"
         )
     builder.notes += _slow(made)
     if want.drain and last.offline:

@@ -265,11 +265,12 @@ class _Way:
 
 
 def _worth(problem: Problem, today: Standing, steps: list[Step], can: Flags) -> tuple[float, ...]:
-    """Return how bad the end of ``steps`` is: what is offline, hard goals, goals, losses, and MB."""
+    """Return how bad the end of ``steps`` is: what is offline, hard goals, goals, losses of brokers and of racks, and MB."""
     last = (steps[-1].after if steps else None) or today
     lost = int((can & ~last.survived)[: len(problem.alive)].sum())
     copied = sum(step.mb for step in steps)
-    return float(last.offline), int(last.violated[HARD].sum()), int(last.violated.sum()), lost, copied
+    racks = int((can & ~last.survived).sum()) - lost
+    return float(last.offline), int(last.violated[HARD].sum()), int(last.violated.sum()), lost, racks, copied
 
 
 def unplanned(parameters: BrokerLoadParameters) -> BrokerLoadParameters:

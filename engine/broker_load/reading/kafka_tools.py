@@ -163,10 +163,10 @@ def _plans(path: str, text: str, problems: list[Problem]) -> Iterator[tuple[str,
             caption = "proposed"
 
 
-def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]]:
-    """Return the rows of ``plans`` and the problems of the reassignment JSON in ``text`` (also with captions around it)."""
-    rows: dict[str, list[Any]] = {column.name: [] for column in PLANS.columns}
-    problems = Problems()
+def _entries(
+    path: str, text: str, problems: list[Problem], placed: bool
+) -> Iterator[tuple[str, str, int, list[int] | None]]:
+    """Yield caption, topic, partition and replicas of each entry of the JSON in ``text``; ``placed``: an entry needs replicas."""
     for caption, content in _plans(path, text, problems):
         partitions = content.get("partitions") if isinstance(content, dict) else None
         if not isinstance(partitions, list):
@@ -174,37 +174,28 @@ def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]
             continue
         bad = 0
         for item in partitions:
-            topic = item.get("topic") if isinstance(item, dict) else None
-            partition = integer(item.get("partition")) if isinstance(item, dict) else None
-            replicas = id_list(item.get("replicas")) if isinstance(item, dict) else None
-            if not isinstance(topic, str) or not topic or partition is None or not replicas:
+            one = item if isinstance(item, dict) else {}
+            topic, partition, replicas = one.get("topic"), integer(one.get("partition")), id_list(one.get("replicas"))
+            if isinstance(topic, str) and topic and partition is not None and (replicas or not placed):
+                yield caption, clean(topic), partition, replicas
+            else:
                 bad += 1
-                continue
-            rows["plan"].append(caption)
-            rows["topic"].append(clean(topic))
-            rows["partition"].append(partition)
-            rows["replicas"].append(replicas)
         if bad:
-            problems.append(Problem.at(path, "bad-record", "entries without topic, partition or replicas", count=bad))
-    return rows, problems
+            needed = "topic, partition or replicas" if placed else "topic and partition"
+            problems.append(Problem.at(path, "bad-record", f"entries without {needed}", count=bad))
+
+
+def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]]:
+    """Return the rows of ``plans`` and the problems of the reassignment JSON in ``text`` (also with captions around it)."""
+    problems = Problems()
+    entries = list(zip(*_entries(path, text, problems, True), strict=True)) or [()] * len(PLANS.columns)
+    return {column.name: list(values) for column, values in zip(PLANS.columns, entries, strict=True)}, problems
 
 
 def read_election(path: str, text: str) -> tuple[set[tuple[str, int]], list[Problem]]:
     """Return the partitions (topic and number) of the election JSON in ``text``, and its problems."""
-    found, problems = set[tuple[str, int]](), Problems()
-    for _, content in _plans(path, text, problems):
-        listed = content.get("partitions") if isinstance(content, dict) else None
-        bad = 0 if isinstance(listed, list) else 1
-        for item in listed if isinstance(listed, list) else []:
-            topic = item.get("topic") if isinstance(item, dict) else None
-            partition = integer(item.get("partition")) if isinstance(item, dict) else None
-            if not isinstance(topic, str) or not topic or partition is None:
-                bad += 1
-                continue
-            found.add((clean(topic), partition))
-        if bad:
-            problems.append(Problem.at(path, "bad-record", "entries without topic and partition", count=bad))
-    return found, problems
+    problems = Problems()
+    return {(topic, number) for _, topic, number, _ in _entries(path, text, problems, False)}, problems
 
 
 _IDS = r"[0-9]+(?:, ?[0-9]+)*"

@@ -192,3 +192,19 @@ def test_against_the_plans_of_cruise_control(case: str, kind: str) -> None:
     if kind == "mend":
         assert last["goals_violated"] <= ask["peer"]["violated"]
     assert {*last["violated"].split("|")} <= {"", *GOALS}
+
+
+def test_a_plan_starts_from_where_a_reassignment_in_progress_leads(tmp_path: Path) -> None:
+    source = Path(__file__).parents[3] / "scenarios" / "broker_load" / "hot-leader"
+    for path in source.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "list.txt").write_text(
+        "Current partition reassignments:\norders-0: replicas: 4,1,2,3. adding: 4. removing: 1.\n"
+    )
+    result = plan(read(tmp_path), "mend")
+    assert not result.tables["plan_steps"].filter(topic="orders", partition=0).height
+    assert any(note.startswith("1 partition left alone: a reassignment moves it now") for note in result.notes)
+    leaders = result.tables["plan_brokers"].select("broker", "leaders_before").rows()
+    today = dict(result.tables["brokers"].select("broker", "leaders").rows())
+    assert dict(leaders) == today | {1: today[1] - 1, 4: today[4] + 1}
+    assert "--additional --execute" in export.files(result, 50, "plan")["commands.txt"]
