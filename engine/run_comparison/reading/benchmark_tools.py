@@ -253,14 +253,14 @@ def _commit(out: Collected, suite: str, entry: Any) -> None:
     if moment is None or not run:
         raise BadShape(f"{suite}: an entry has no commit or date")
     for bench in as_list(at(entry, "benches"), "benches"):
-        value, unit, name = float_or_none(at(bench, "value")), as_text(at(bench, "unit")), as_text(at(bench, "name"))
+        unit, name = as_text(at(bench, "unit")), as_text(at(bench, "name"))
         if at(entry, "tool") == "customBiggerIsBetter":
             out.direct("github-action-history", "verb", name, "higher")
-        if value is None:
-            out.problem("bad-value", f"{name}: no finite number")
-        else:
-            series = Series("github-action-history", suite, name, bucket="value", unit=unit)
-            out.add_of_run(series.pack(), value, run, moment)
+        series = Series("github-action-history", suite, name, bucket="value", unit=unit)
+        value = at(bench, "value")
+        number = out.number(float_or_none(value) if isinstance(value, str) else value, series)
+        if number is not None:
+            out.add_of_run(series.pack(), number, run, moment)
 
 
 def _catch(out: Collected, kind: str, elements: Iterator[tuple[int, Element]]) -> None:

@@ -27,6 +27,9 @@ MOST_CHARACTERS, PER_BYTE = 32 << 20, 50
 """Limit on packed series per file: a fixed allowance plus a factor per input byte."""
 
 
+_NEVER_BELOW_0 = re.compile(r"[pnuµμm]?s(?:/op)?|.{1,40}/s")
+
+
 class Series(NamedTuple):
     """What was measured: ``kind`` of report, ``report`` (its name without the time) and its labels.
 
@@ -98,7 +101,7 @@ class Collected:
 
     def add(self, series: Series, value: Any, *, line: int | None = None) -> None:
         """Add one value. Anything but a finite number becomes a problem (at ``line``), null also a missing value."""
-        number = self._number(value, series, line)
+        number = self.number(value, series, line)
         if number is not None or value is None:
             self.append(series.pack(), number)
 
@@ -133,7 +136,8 @@ class Collected:
         what = " ".join(part for part in (series.verb, series.resource, series.metric, series.bucket) if part)
         self.problem(kind, f"{what}: {reason}", line=line)
 
-    def _number(self, value: Any, series: Series, line: int | None) -> float | None:
+    def number(self, value: Any, series: Series, line: int | None = None) -> float | None:
+        """Return a finite number that may stand for the series; a problem and None for anything else."""
         if value is None:
             self._odd("null-value", series, "null where a number belongs", line)
             return None
@@ -144,8 +148,9 @@ class Collected:
             number = float(value)
         except OverflowError:
             number = math.inf
-        if not math.isfinite(number):
-            self._odd("bad-value", series, "not a finite number", line)
+        if not math.isfinite(number) or (number < 0 and _NEVER_BELOW_0.fullmatch(series.unit)):
+            what = f"{number:g}, but no time or rate is below 0" if math.isfinite(number) else "not a finite number"
+            self._odd("bad-value", series, what, line)
             return None
         return number
 
