@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 
 ALIKE: tuple[frozenset[str], ...] = (
     frozenset({"node", "broker", "server", "instance", "host", "machine", "writer", "ingester"}),
-    frozenset({"fail", "die", "dead", "kill", "crash", "lose", "loss", "down", "outage"}),
-    frozenset({"simulate", "simulation", "what if", "what-if", "scenario", "let the"}),
+    frozenset({"fail", "die", "dead", "kill", "crash", "lose", "loss", "down", "outage", "take out"}),
+    frozenset({"simulate", "simulation", "what if", "what-if", "scenario", "let the", "take out"}),
     frozenset({"sort", "order", "rank"}),
     frozenset({"search", "find", "filter", "grep"}),
     frozenset({"colour", "color", "theme", "dark", "light"}),
     frozenset({"compare", "diff", "side by side", "before"}),
-    frozenset({"save", "export", "write", "csv", "json"}),
+    frozenset({"save", "export", "write"}),
+    frozenset({"add", "more", "raise", "grow", "larger"}),
+    frozenset({"remove", "fewer", "lower", "shrink", "smaller"}),
     frozenset({"setting", "option", "parameter", "configure", "threshold"}),
 )
 """Words of which an operator may type one and mean another."""
@@ -46,7 +48,7 @@ ALIKE: tuple[frozenset[str], ...] = (
 
 def _meant(word: str) -> frozenset[str]:
     """Return what else a typed word may stand for: itself without its ending, and words like it."""
-    stem = next((word.removesuffix(end) for end in ("ing", "ed", "s") if word.endswith(end) and len(word) > 4), word)
+    stem = next((word.removesuffix(end) for end in ("ing", "ed", "s") if word.endswith(end) and len(word) > 3), word)
     return frozenset({stem}).union(*(alike for alike in ALIKE if alike & {word, stem, stem + "e"}))
 
 
@@ -195,10 +197,16 @@ class PaletteScreen(Box[Found]):
     def _typed(self, event: Input.Changed) -> None:
         self._narrow(event.value)
 
+    def _best(self, typed: str) -> list[Found]:
+        """Return what ``typed`` names, best first; what is equally good keeps its order: the view's own actions, then others."""
+        scored = [(score, found) for found in self._known if (score := found.score(typed)) is not None]
+        return [found for _, found in sorted(scored, key=lambda pair: pair[0])]
+
     def _narrow(self, typed: str) -> None:
         """Show what matches, best first, then rows."""
-        scored = [(score, found) for found in self._known if (score := found.score(typed)) is not None]
-        self._matching = [found for _, found in sorted(scored, key=lambda pair: pair[0])] + self._rows(typed)
+        self._matching = self._best(typed) + self._rows(typed)
+        if not self._matching:  # of words that nothing has all of, what has some
+            self._matching = list({id(found): found for word in typed.split() for found in self._best(word)}.values())
         lines: list[Line] = [
             [(fit(one.mark, 10), "key"), (fit(one.title, 26) + " ", "title"), (one.help, "dim")]
             for one in self._matching

@@ -40,6 +40,7 @@ def test_words_that_operators_use_find_what_they_mean() -> None:
         return [found.title for _, found in sorted(scored, key=lambda pair: pair[0])]
 
     for view in ("broker-load", "ring-placement"):
-        assert "Take out" in best("node fails", view)[:2] and "Take out" in best("simulate", view), view
-        assert "Take out" in best("kill", view)[:2], view
+        for typed in ("node fails", "simulate", "kill", "broker dies"):
+            assert best(typed, view)[0] == "Take out", (typed, view)
+    assert best("add nodes", "ring-placement")[0] == "Raise" and best("export csv", "query-profile")[0] == "Export"
     assert best("sort by cpu", "broker-load")[0] == "cpu %"
