@@ -20,12 +20,13 @@ from engine.broker_load.plan import export, outcome, planner
 from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.result import model_tables, single_losses, summary, what_if_tables
 from engine.broker_load.result.model_tables import Detail, detail_of
-from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.result.single_losses import Losses
 from engine.broker_load.result.summary import GAUGES
 from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.core.parameters import asks_what_if, no_what_if
 from engine.core.tables import Table
+from engine.core.units import plural
 from engine.core.view import FILE, LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.output.report import instant
 

@@ -109,6 +109,12 @@ def _scaled(value: float, step: float, units: Sequence[str]) -> str:
 _BYTES = (" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB")
 
 
+def plural(count: object, noun: str, ending: str = "s") -> str:
+    """Return ``1 partition``, ``2,000 partitions``; ``ending``: what more than one has at its end."""
+    number = f"{count:,}" if isinstance(count, int) else str(count)
+    return f"{number} {noun}" if count == 1 else f"{number} {noun}{ending}"
+
+
 def size(value: float) -> str:
     """Format bytes in binary units: ``1.50 GiB``."""
     return _special(float(value)) or _scaled(float(value), 1024.0, _BYTES)

@@ -155,7 +155,7 @@ def _together(members: Sequence[Event], latest: str) -> str:
     """Name several events that changed alike: ``40 findings``, or what brought them and what they are about."""
     tables = {event.row[0] if event.row is not None else "" for event in members}
     if not latest or tables == {""} or len(tables) > 1:
-        return f"{latest}: {len(members):,} findings" if latest else f"{len(members):,} findings"
+        return f"{latest}: {units.plural(len(members), 'finding')}" if latest else units.plural(len(members), "finding")
     return f"{latest}: {len(members):,} {tables.pop().replace('_', ' ')} {'worse' if members[0].bad else 'better'}"
 
 

@@ -6,6 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from engine.core import units
 from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, write
 
 if TYPE_CHECKING:
@@ -71,10 +72,10 @@ def _tell(order: Order, outcome: Outcome, level: str | None) -> int:
     from engine.core.view import LEVELS
 
     if not outcome.rows.get("jobs"):
-        message(f"loadlens: no job in {outcome.files:,} files")
+        message(f"loadlens: no job in {units.plural(outcome.files, 'file')}")
         return NO_INPUT
     write("".join(f"{name:15} {rows:>12,} rows\n" for name, rows in outcome.rows.items()))
-    write(f"of {outcome.files:,} files, {outcome.bytes / 1e6:,.1f} MB; written to {order.folder}\n")
+    write(f"of {units.plural(outcome.files, 'file')}, {outcome.bytes / 1e6:,.1f} MB; written to {order.folder}\n")
     if outcome.rows["problems"]:
         message(f"loadlens: {outcome.rows['problems']:,} problems in the input: table problems lists them")
     bad = LEVELS[LEVELS.index(level) :] if level else ()
@@ -90,7 +91,7 @@ class _Progress:
     def step(self, what: str, files: int, size: int) -> None:
         """Begin a step over ``files`` files of ``size`` bytes."""
         self._what, self._files, self._since = what, files, time.monotonic()
-        message(f"loadlens: {what}" + (f": {files:,} files, {size / 1e6:,.1f} MB" if files else ""))
+        message(f"loadlens: {what}" + (f": {units.plural(files, 'file')}, {size / 1e6:,.1f} MB" if files else ""))
 
     def tasks(self, done: int, known: int) -> None:
         """Report ``done`` of ``known`` tasks."""

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core import units
 from engine.core.reading import clean, harmless
 from tui.cli.compute import Computation, compute
 from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, terminal_width, write, write_file
@@ -105,8 +106,7 @@ def check_view(arguments: argparse.Namespace) -> int:
         return FINDING  # the reader has seen enough, the verdict stands
     if done.problems:
         message(
-            f"loadlens: {len(done.problems)} problem{'' if len(done.problems) == 1 else 's'} in the input; "
-            f"loadlens report {view.name} lists them"
+            f"loadlens: {units.plural(len(done.problems), 'problem')} in the input; loadlens report {view.name} lists them"
         )
         if unread := tuple(problem for problem in done.problems if problem.kind == "not-read"):
             message(report.problems_text(unread, MOST_PROBLEMS))

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from engine.core import units
 from tui.screens.box import Box, about
 from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
@@ -187,7 +188,7 @@ class ExportScreen(Box[None]):
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.app.notify(f"{path}: {reason}; nothing is written", severity="error", markup=False)
             return
-        self.app.notify(f"{self._window.height:,} rows written to {path}", markup=False)
+        self.app.notify(f"{units.plural(self._window.height, 'row')} written to {path}", markup=False)
         self.dismiss(None)
 
     def action_copy(self) -> None:

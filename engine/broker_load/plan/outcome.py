@@ -19,10 +19,11 @@ from engine.broker_load.plan.planner import Asked, BadPlan, NoPlan, Plan
 from engine.broker_load.plan.problem import NW_IN
 from engine.broker_load.plan.sequence import Standing, Step
 from engine.broker_load.plan.state import State
-from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.result.what_if_tables import broker_rows
 from engine.broker_load.tables import plan as tables
 from engine.core.reading import Problem as InputProblem
+from engine.core.units import plural
 from engine.core.view import Context, Finding, Headline, Inputs, Level
 
 FREE_LIMIT = 100_000

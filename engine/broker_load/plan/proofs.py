@@ -10,7 +10,7 @@ from engine.broker_load.plan import limits
 from engine.broker_load.plan.limits import COLUMN, PLACE, RACK, TOPIC
 from engine.broker_load.plan.problem import CARRIED, CPU, DISK, LEADERS, NW_IN, NW_OUT, POTENTIAL, REPLICAS, Problem
 from engine.broker_load.plan.state import State
-from engine.broker_load.result.result_builder import plural
+from engine.core.units import plural
 
 UNITS = {
     CPU: "% of a core", NW_IN: "KB/s", NW_OUT: "KB/s", DISK: "MB", POTENTIAL: "KB/s", REPLICAS: "replicas",

@@ -27,8 +27,3 @@ class ResultBuilder:
     def copy(self) -> ResultBuilder:
         """Return a copy to add to; frames are shared, as they never change."""
         return ResultBuilder(*(copy.copy(getattr(self, part.name)) for part in fields(self)))
-
-
-def plural(count: object, noun: str, ending: str = "s") -> str:
-    """Return ``1 partition``, ``2 partitions``; ``ending``: what more than one has at its end."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"

@@ -13,8 +13,9 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.insight import failover
 from engine.broker_load.insight.failover import Aftermath, Headroom
 from engine.broker_load.parameters import BrokerLoadParameters
-from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.tables import whatif
+from engine.core.units import plural
 from engine.core.view import Finding, Headline, Level
 
 BROKER_LIMIT = 3000

@@ -19,12 +19,13 @@ from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.fields import text_of
 from engine.broker_load.reading.kafka_tools import read_election, read_plan
 from engine.broker_load.result import single_losses
-from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.result.result_builder import ResultBuilder
 from engine.broker_load.tables import inputs as input_tables
 from engine.broker_load.tables import whatif
 from engine.core.parameters import Attachment
 from engine.core.reading import Problem
 from engine.core.tables import Table
+from engine.core.units import plural
 from engine.core.view import Finding, Headline, Inputs, Level
 
 _OUTCOME = ("moved", "leaderless", "under_min_isr", "over", "newly_over", "survivable")

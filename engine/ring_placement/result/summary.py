@@ -242,11 +242,13 @@ def segment_headline(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headl
         basis = f"{_rate(summary['needless_moved_bytes'])} of it from nodes that are up"
         lines.append(Headline("moved", _rate(summary["moved_bytes"]), basis))
     if loaded and s.down and summary["regime"] == "transient":
-        lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
+        lines.append(
+            Headline("rerouted", _rate(summary["rerouted_bytes"]), units.plural(summary["datasets_touched"], "dataset"))
+        )
     if loaded and summary["min_capacity_any_node"] is not None:
         needs = _rate(summary["min_capacity_any_node"])
         lines.append(Headline("any one node needs", needs, "per node, regime A", short=("if one fails", needs)))
-    lines.append(_nodes(len(alive), s, f"{summary['total_shards']} shards"))
+    lines.append(_nodes(len(alive), s, units.plural(summary["total_shards"], "shard")))
     lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
     settings = s.live.cluster.settings
     return (*lines, *_of_settings(settings.doubt, settings.choice, "defaults assumed"))
@@ -390,7 +392,7 @@ def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     file, ring = state.cluster.ring, state.placement.ring
     if file is None:
         return ["no ring among the files: nothing is placed, only observed data is shown"]
-    notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", f"{ring.total} shards"]
+    notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", units.plural(ring.total, "shard")]
     notes += [*other_rings(file), *_excluded_note(state)]
     if not ring.members:
         notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
@@ -444,7 +446,8 @@ def replica_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     hidden = [m.id for m in ring.members if m.tokens and m.values is None]
     if hidden:
         notes.append(
-            f"{len(hidden)} members without token values (the page has them with ?tokens=true): nothing is placed on them"
+            units.plural(len(hidden), "member")
+            + " without token values (the page has them with ?tokens=true): nothing is placed on them"
         )
     nothing = (
         "no load in the files: tenants and shares of the key space only"

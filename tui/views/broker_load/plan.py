@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.containers import Horizontal, Vertical
 
+from engine.core.units import plural
 from tui.views.broker_load import cells
 from tui.views.shared.sections import Box, DetailPanel, FactsOf, Level, PlotOf, Row, Section, TableOf
 from tui.widgets.drawing.plot import Draw, Mark, Series, plot
@@ -87,7 +88,7 @@ def _step(result: Result, row: Row | None) -> list[Fact]:
         ("replicas", f"{_ids(row['replicas'])} → {_ids(row['new_replicas'])}", ""),
         ("mends", row["mends"].replace("|", ", ") or "nothing alone", "ok" if row["mends"] else "dim"),
         ("for", row["reason"], ""),
-        ("then", f"{after['goals_violated']} goals violated: {violated}" if violated else "every goal is kept", ""),
+        ("then", f"{plural(after['goals_violated'], 'goal')} violated: {violated}" if violated else "every goal is kept", ""),
         ("survived", " and ".join(f"{after['survived_' + kind]} of {after[kind]} {kind}" for kind in ("brokers", "racks")), ""),
     ]  # fmt: skip
 
@@ -110,7 +111,7 @@ def write(result: Result, throttle_mbs: float, folder: str) -> tuple[str]:
         if isinstance(error, FileExistsError):
             return (f"not written: {error.filename} exists; give another folder",)
         return (f"not written: {getattr(error, 'strerror', None) or error}",)
-    return (f"{len(written)} files in {place}; commands.txt says how to run them",)
+    return (f"{plural(len(written), 'file')} in {place}; commands.txt says how to run them",)
 
 
 class StepLevel(Level):

@@ -208,7 +208,7 @@ def distributions(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> 
         for outlier in (*side.causes.nodes[:5], *side.causes.racks[:3]):
             out.append(
                 [("slow ", "moderate"), (f"{outlier.name} ", "title"),
-                 (f"{outlier.tasks:,} tasks take {outlier.ratio:.1f} times what their bytes explain, "
+                 (f"{units.plural(outlier.tasks, 'task')} took {outlier.ratio:.1f} times what their bytes explain, "
                   f"{units.text('ms', outlier.lost_ms)} lost", "")]
             )  # fmt: skip
         if side.inside is not None:
@@ -289,7 +289,7 @@ def timeline(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[
     low, middle, high = (units.text("ms", wait) for wait in chart.waits)
     if chart.waited:
         out.append([("wait for a container ", "dim"),
-                    (f"median {middle}, 5-95 % {low} to {high} over {chart.waited:,} tasks", "")])  # fmt: skip
+                    (f"median {middle}, 5-95 % {low} to {high} over {units.plural(chart.waited, 'task')}", "")])  # fmt: skip
     rows = max(min(chart.lanes, max(height - 8, 12)), 1)
     waves = [
         f"{n} wave{'s' if n != 1 else ''} of {word}"

@@ -199,7 +199,7 @@ def _stage_lane(stage: Stage, starts: Sequence[int], begin: int, glyphs: Glyphs)
     ]  # each over the one before
     label = f"{stage.stage}.{stage.attempt} {stage.name}"
     count = f" in {len(starts):,} waves" if len(starts) > 1 else ""
-    return Lane(cut(harmless(label), 28, glyphs.ellipsis), spans, f"{stage.tasks:,} tasks{count}")
+    return Lane(cut(harmless(label), 28, glyphs.ellipsis), spans, f"{units.plural(stage.tasks, 'task')}{count}")
 
 
 def _at_once(tasks: pl.DataFrame, begin: int, end: int, points: int) -> list[float]:
@@ -274,7 +274,7 @@ def plan(rows: list[dict[str, Any]], width: int, glyphs: Glyphs) -> list[Line]:
         numbers: list[tuple[str, str]] = []
         for what, text in (
             ("time", units.duration(row["time_ms"]) if row["time_ms"] else ""),
-            ("rows", f"{row['rows']:,} rows" if row["rows"] is not None else ""),
+            ("rows", units.plural(row["rows"], "row") if row["rows"] is not None else ""),
             ("bytes", units.size(row["bytes"]) if row["bytes"] else ""),
         ):
             if text:

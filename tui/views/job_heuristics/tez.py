@@ -76,7 +76,7 @@ class TezLevel(OpenJob):
         many = f"{len(app.dags):,} DAG{'' if len(app.dags) == 1 else 's'}"
         text = (
             f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type')}, Tez {app.facts['version'] or '?'}, "
-            f"{many}, {app.tasks.height:,} tasks, started {units.text('time_ms', row.get('submit_ms'), 16)}, "
+            f"{many}, {units.plural(app.tasks.height, 'task')}, started {units.text('time_ms', row.get('submit_ms'), 16)}, "
             f"ran {units.text('ms', row.get('runtime_ms'))}"
         )
         return [drawing.job_line(row, app.state, glyphs), [(text, "dim")]]

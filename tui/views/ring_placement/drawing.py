@@ -180,7 +180,7 @@ class ShardMap(Canvas):
 
     def _legend(self, map_view: ShardMapView, total: int, shown: int, width: int) -> Line:
         each = "" if shown == total else f" (a cell stands for {total / shown:.1f})"
-        line: Line = [(f"{total} shards{each}  ", "dim")]
+        line: Line = [(f"{units.plural(total, 'shard')}{each}  ", "dim")]
         takers: dict[int, float] = {}
         for _, taker, load in map_view.flows:
             takers[taker] = takers.get(taker, 0.0) + load

@@ -76,7 +76,11 @@ def _spread(s: Mapping[str, Any]) -> str:
 
 def _over_capacity(s: Mapping[str, Any]) -> Fact:
     over = s.get("nodes_over_capacity")
-    return "over capacity", f"{over} nodes" if over is not None else None, _critical(over, "ok")
+    return "over capacity", units.plural(over, "node") if over is not None else None, _critical(over, "ok")
+
+
+def _moving(node: str | None, shards: int) -> str:
+    return f"{node}: {units.plural(shards, 'shard')} would move"
 
 
 def totals(s: Mapping[str, Any]) -> list[Fact]:
@@ -90,8 +94,8 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
     of_load: list[Fact] = [
         ("rejected", _load(s.get("rejected_bytes")), _critical(s["rejected_bytes"])),
         _over_capacity(s),
-        ("cascade", f"{rounds} rounds, {len(s['down'])} nodes down" if rounds else None, "critical"),
-        ("drift", f"{s['drift_pairs']} pairs differ" if s["drift_pairs"] else None, "severe"),
+        ("cascade", f"{units.plural(rounds, 'round')}, then {len(s['down'])} down" if rounds else None, "critical"),
+        ("drift", f"{units.plural(s['drift_pairs'], 'pair')} not as the ring says" if s["drift_pairs"] else None, "severe"),
         ("rerouted", _load(s.get("rerouted_bytes")), ""),
         ("moved", _load(s.get("moved_bytes")), ""),
         ("of it", f"{_load(avoidable)} from nodes that are up" if avoidable else None, ""),
@@ -107,8 +111,8 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
         ("Totals", "", "title"),
         *of_load,
         ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
-        ("next node", f"{following}: {s['next_id_shards_changed']} shards move" if following else None, ""),
-        ("best ID", f"{best}: {s['best_next_id_shards_changed']} shards move" if best != following else None, ""),
+        ("next node", _moving(following, s["next_id_shards_changed"]) if following else None, ""),
+        ("best ID", _moving(best, s["best_next_id_shards_changed"]) if best != following else None, ""),
         ("unit", s["load_unit"] or "no load", "dim"),
     ]  # fmt: skip
 
@@ -123,7 +127,7 @@ def replica_node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     owned = row.get("ownership")
     more = ", as the page says"
     if placed:
-        more = f", {row['token_ranges']} ranges" if row.get("token_ranges") is not None else ""
+        more = f", {units.plural(row['token_ranges'], 'range')}" if row.get("token_ranges") is not None else ""
     first: list[Fact] = [
         (str(row["instance"]), "", "title"),
         _state(row, "tokens"),
@@ -176,7 +180,7 @@ def replica_totals(s: Mapping[str, Any]) -> list[Fact]:
         ("lost load", _load(s["rejected_bytes"], counts) if loaded else None, _critical(s["rejected_bytes"])),
         ("max/mean", _spread(s) if loaded else None, ""),
         ("key shares", f"max/mean {s['share_max_over_mean']:.3f}, cv {s['share_variation']:.3f}", ""),
-        ("drift", f"{drift} tenants on ingesters differ" if drift else None, "moderate"),
+        ("drift", f"{units.plural(drift, 'tenant')} on other ingesters" if drift else None, "moderate"),
         ("moved", f"{_share(s['moved_share'])} of all keys, per replica" if s["moved_share"] else None, ""),
         ("tenants", f"{s['tenants_touched']} of {tenants} touched" if tenants else None, ""),
         (
