@@ -239,14 +239,15 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
 
 
 def _emptied(frame: pl.DataFrame, unknown: frozenset[str]) -> pl.DataFrame:
-    """Return ``frame`` with nulls in its columns that are ``unknown``."""
     return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in frame.columns if name in unknown)
 
 
 def _worst(findings: Sequence[Finding]) -> str:
-    """Return the first of the worst findings as a sentence; empty if none would wake an operator."""
+    """Return the first of the worst findings as a sentence, else that on settings in doubt; empty if there is neither."""
     worst = max(findings, key=lambda finding: LEVELS.index(finding.level), default=None)
-    return f"{worst.subject}: {worst.text}" if worst is not None and worst.level in ("severe", "critical") else ""
+    if worst is None or worst.level not in ("severe", "critical"):
+        return next((f.text for f in findings if f.subject == "settings" and f.level == "moderate"), "")
+    return f"{worst.subject}: {worst.text}"
 
 
 def _holds_most(nodes: pl.DataFrame, summary: Mapping[str, Any]) -> str:

@@ -147,7 +147,6 @@ def _expected(state: ReplicatedState) -> pl.DataFrame | None:
 
 
 def _asked(placement: ReplicatedPlacement) -> pl.DataFrame:
-    """Return the instances (``member``) that queries of each tenant (``number``) ask."""
     reads = placement.rows.reads
     if placement.partitions is not None:
         owners = placement.partitions.owners_among(placement.ring.ids)

@@ -128,7 +128,6 @@ def explain_segments(text: str, s: SegmentScenario, p: RingParameters, context: 
 
 
 def _key_steps(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> list[Step]:
-    """Explain where ``key`` goes on ``ring`` under ``policy``, with the members ``down`` failing."""
     steps = _hash_steps(key, policy)
     if ring.total <= 0:
         empty = not ring.members
@@ -203,7 +202,6 @@ def _step_without(ring: Ring, key: Key, policy: Policy, shard: int) -> Step:
 
 
 def _first_active(ring: Ring, order: list[int]) -> str:
-    """Return the first ACTIVE instance of a walk, or "" without one."""
     return next((ring.ids[ring.owner[p]] for p in order if ring.active[ring.owner[p]]), "")
 
 
@@ -238,7 +236,6 @@ def _candidate_steps(ring: Ring, walk: _Walk, down: frozenset[str]) -> tuple[lis
 
 
 def _span(start: int, size: int, total: int) -> str:
-    """Format a range of shard IDs."""
     return f"{start + 1}..{(start + size - 1) % total + 1}" + (" (wrapping)" if start + size > total else "")
 
 

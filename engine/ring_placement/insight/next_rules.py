@@ -63,7 +63,6 @@ def _strategy_name(rules: dict[tuple[str, str], Rule], key: tuple[str, str]) -> 
 
 
 def _stored_stats(rows: pl.DataFrame) -> DistributionStats:
-    """Rebuild the stored stats from rows, one per shard entry."""
     key = ["tenant", "dataset"]
     datasets = rows.group_by(key, maintain_order=True).agg("shard", "instance", "usage", pl.col("std_dev").first())
     return DistributionStats(

@@ -30,7 +30,6 @@ def replica_findings(
 
 
 def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
-    """List the findings that do not depend on what fails in the scenario, the worst first."""
     planned = s.planned
     if not planned.ring.members:
         return [Finding("critical", "ring", "empty ring: no registered instance")]
@@ -126,14 +125,14 @@ def _too_few(s: ReplicatedScenario) -> list[Finding]:
 
 
 def _now(s: ReplicatedScenario) -> list[Finding]:
-    """List what fails now, without any scenario."""
     planned, findings = s.planned, []
     lost = _keys_lost(s, float(planned.lost_share[0]))
     writes = _tenants(s, planned.lost_share[planned.rows.shard_of] > 0)
     reads = _queries_lost(s, ~planned.reads_ok[planned.rows.read_of], not planned.reads_ok[0])
     if lost or writes:
         parts = filter(None, [lost, f"writes of {writes} fail" if writes else ""])
-        text = "; ".join(parts).removeprefix("writes of ")
+        text = "; ".join(parts)
+        text = text.removeprefix("writes of ") if lost else text.replace("writes of", "those of", 1)
         small = _larger_shards(s, planned.lost_share[planned.rows.shard_of] > 0)
         findings.append(Finding("critical", "writes", f"{text}{_missing(s)}{small}"))
     if reads:
@@ -267,7 +266,6 @@ def _assumptions(s: ReplicatedScenario) -> list[Finding]:
 
 
 def _structure(s: ReplicatedScenario, context: Context) -> list[Finding]:
-    """List fragile settings and tokens."""
     planned, strategy = s.planned, replicated_ring(s.live)
     ring = planned.ring
     findings = _aligned(s, context)
@@ -316,7 +314,6 @@ def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
 
 
 def _unread_partitions(s: ReplicatedScenario) -> list[Finding]:
-    """List the partitions that queries need and that no owner answers for."""
     planned = s.planned
     assert planned.partitions is not None
     asked = np.zeros(len(planned.partitions.partitions), dtype=bool)

@@ -302,7 +302,6 @@ class _Lookup:
         self._known: dict[Node, dict[str, tuple[Node, int]]] = {}
 
     def _at(self, node: Node | None, *path: str) -> Node | None:
-        """Return the node at ``path`` below ``node``, or None."""
         for name in path:
             if node is not None and node not in self._known:
                 self._known[node] = children(node)

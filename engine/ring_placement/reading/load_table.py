@@ -283,7 +283,6 @@ def _with_tokens(source: Source, frame: pl.DataFrame, key: str, problems: list[P
 
 
 def _kept(source: Source, frame: pl.DataFrame, right: pl.Expr, reason: str, problems: list[Problem]) -> pl.DataFrame:
-    """Return the rows that are ``right``; others are skipped, with one problem."""
     wrong = frame.filter(~right)
     if wrong.height:
         text = f"{reason}: the row is left out"

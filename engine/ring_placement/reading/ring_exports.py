@@ -106,7 +106,6 @@ class RingHtml(Document):
 
 
 def _instant(text: str) -> int | None:
-    """Parse Go's text of a time to epoch ns, or return None."""
     try:
         return epoch_ns(text.strip())
     except ValueError:

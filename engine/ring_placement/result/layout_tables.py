@@ -29,7 +29,6 @@ from engine.ring_placement.scenarios.strategy import TOTALS, P, Sweep, requests_
 
 
 def _whole(values: np.ndarray) -> list[int]:
-    """Round loads to whole bytes per second."""
     return (np.rint(values).astype(np.int64) if values.dtype.kind == "f" else values).tolist()
 
 

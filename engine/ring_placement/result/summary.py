@@ -63,13 +63,11 @@ def other_rings(ring: RingFile) -> list[str]:
 
 
 def _evenness(loads: np.ndarray) -> dict[str, Any]:
-    """Sum up the ``loads`` of the nodes that take data."""
     ratio, variation = imbalance(loads)
     return {"mean_load": mean_of(loads), "max_over_mean": ratio, "coefficient_of_variation": variation}
 
 
 def _setting(s: Scenario[Any]) -> dict[str, Any]:
-    """Describe what fails, and the ring before it does."""
     ring = s.live.placement.ring
     return {
         "regime": s.regime,
@@ -138,7 +136,6 @@ def segment_summary(
 
 
 def _next_id(s: SegmentScenario, context: Context) -> dict[str, Any]:
-    """Describe the plain and the best ID of one more node."""
     placed = s.planned.ring.members
     in_ring = set(s.planned.ring.ids)
     members = (*s.members, *(() if s.padded else s.live.members))

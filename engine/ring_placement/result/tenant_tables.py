@@ -95,7 +95,6 @@ def _instances(placement: Placement) -> pl.DataFrame:
 
 
 def _distinct(cells: np.ndarray, size: int) -> np.ndarray:
-    """Return the distinct values of ``cells``, below ``size``, sorted."""
     if size > _DENSE:
         return np.unique(cells)
     found = np.zeros(size, dtype=bool)
@@ -119,7 +118,6 @@ LISTED_INSTANCES = 2_000_000
 
 
 def _lists(shards: Sequence[np.ndarray], shard_of: np.ndarray, names: pl.Series) -> pl.Series:
-    """Return for each tenant the ``names`` of the members of its shard."""
     sizes = np.array([len(members) for members in shards], dtype=np.int64)
     if int(sizes[shard_of].sum()) > LISTED_INSTANCES:
         sizes = np.where(sizes == sizes.max(), 0, sizes)
@@ -244,7 +242,6 @@ def _offsets_before(before: Placement, rows: _Rows, keys: Keys) -> np.ndarray:
 
 
 def _candidate_lists(ring: Ring, candidates: np.ndarray) -> pl.Series:
-    """Return the IDs of each row's candidates as a list column."""
     if not len(candidates):
         return pl.Series([], dtype=pl.List(pl.String))
     lists = ring.names(candidates.ravel()).reshape((len(candidates), TRIES)).arr.to_list()

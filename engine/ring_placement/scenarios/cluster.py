@@ -226,7 +226,6 @@ def _those(rings: list[Listed], fits: Callable[[Listed], bool]) -> list[Listed]:
 
 
 def _of_members(rings: list[Listed]) -> list[Listed]:
-    """Keep rings of members, where there are any beside those of partitions."""
     return _those(rings, lambda row: not row["partitions"])
 
 

@@ -121,7 +121,6 @@ class LoadSources:
         self._observed.append(rows.with_columns(pl.lit(source).alias("source")))
 
     def _read_usage(self, metrics: pl.DataFrame, inputs: Inputs) -> None:
-        """Read the usage gauges, by shard and by dataset; the newest sample of each series."""
         ordered = with_file_times(metrics, inputs)
 
         def newest(metric: str, series: list[str]) -> pl.DataFrame:
@@ -158,7 +157,6 @@ class LoadSources:
             self.units[source] += " per second" if rated else " since the writers started (one scrape gives no rate)"
 
     def _read_blocks(self, blocks: pl.DataFrame) -> None:
-        """Read the sizes in block footers, each block once."""
         columns = ("tenant", "dataset", "shard", "instance", "block", pl.col("size").alias("bytes"), "level")
         rows = blocks.select(columns).unique(["block", "tenant", "dataset", "shard"], keep="first", maintain_order=True)
         pair = ["tenant", "dataset", "shard", "instance"]

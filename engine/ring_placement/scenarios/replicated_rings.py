@@ -305,7 +305,6 @@ def _by_tenant(placement: ReplicatedPlacement, at: np.ndarray, count: int) -> np
 def _moved(
     before: ReplicatedPlacement, after: ReplicatedPlacement, old: np.ndarray, new: np.ndarray, count: int
 ) -> float:
-    """Sum the increase of each tenant at each node."""
     first = _by_tenant(before, old, count)
     second = _by_tenant(after, new, count)
     if first is None or second is None:

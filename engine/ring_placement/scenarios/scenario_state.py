@@ -165,8 +165,6 @@ class Scenario(Generic[P]):
 
 @dataclass
 class _Messages:
-    """Notes and problems found while a scenario is applied."""
-
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 

@@ -182,7 +182,6 @@ def _presence(placement: Placement) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def _distinct(values: np.ndarray) -> np.ndarray:
-    """Return the distinct values, sorted; sorting beats hashing here."""
     if not len(values):
         return values
     ordered = np.sort(values)

@@ -131,7 +131,6 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
 
 
 def _load_of_rules(cluster: Cluster) -> pl.DataFrame:
-    """Return load rows of 0 bytes for the datasets that rules name."""
     names = sorted(cluster.rules)
     rows = {"tenant": [n[0] for n in names], "dataset": [n[1] for n in names], "bytes": [0.0] * len(names)}
     return conform(pl.DataFrame(rows), LOAD_SCHEMA)

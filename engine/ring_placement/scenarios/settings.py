@@ -58,7 +58,6 @@ def system_of(names: Sequence[str], inputs: Inputs, folder: str) -> str:
 
 
 def _told(inputs: Inputs, files: set[int]) -> set[str]:
-    """Return the systems that ``files`` tell by their contents or paths."""
     settings, keys, metrics = (inputs.of(name, files) for name in ("settings", "keys", "metrics"))
     told = {*settings["system"].to_list(), *keys["system"].unique().to_list()}
     told |= {word for word in SYSTEMS for number in files if word in inputs.files[number].label.lower()}

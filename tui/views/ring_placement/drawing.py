@@ -175,7 +175,6 @@ class ShardMap(Canvas):
         return lines
 
     def _node_name(self, node: str) -> str:
-        """Return the ID of a node, cut in the middle, where IDs are most alike."""
         return cut_middle(harmless(node), 24, self.glyphs.ellipsis)
 
     def _legend(self, map_view: ShardMapView, total: int, shown: int, width: int) -> Line:
@@ -337,7 +336,6 @@ def _replica_moment(moment: RegimeTotals, width: int) -> str:
 
 
 def _segment_moment(moment: RegimeTotals, width: int) -> str:
-    """Describe what a moment costs on a ring of segment writers."""
     text = f"{units.text('ratio', moment.max_over_mean, 6)} max/mean"
     if moment.rejected_bytes:
         return f"{text}, {units.text('bytes_per_s', moment.rejected_bytes, 10)} rejected"

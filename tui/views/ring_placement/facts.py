@@ -22,7 +22,6 @@ def _load(value: float | None, counts: bool = False) -> str:
 
 
 def _critical(value: Any, other: str = "") -> str:
-    """Return the style of a number that should be 0."""
     return "critical" if value else other
 
 

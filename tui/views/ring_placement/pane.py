@@ -144,7 +144,6 @@ class Root(Level):
         return TableOf(table=table, id=id, name=name, rows=rows, looks=looks, open=opens.get(table))
 
     def _axis(self, result: Result) -> Draw:
-        """Return what draws the time axis with the steps of the scenario in words, and how they are undone."""
         steps, undo = scenario.steps(self.pane.parameters), ""
         if steps and self.pane.undo_depth:
             clears = "; x clears" if asks_what_if(self.pane.parameters) else ""
@@ -368,7 +367,6 @@ class Pane(ViewPane):
 
 
 def _counts(result: Result) -> bool:
-    """Return whether the load counts series or the like, not bytes per second."""
     return bool(result.summary.get("load_is_count"))
 
 

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from engine.core.reading import Problems, Reading, Source
+from engine.formats.protobuf import MOST_FIELDS
+from engine.formats.yaml_tree import MOST_NODES
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.bucket_files import Block as StoredBlock
 from engine.ring_placement.reading.bucket_files import BlockDataset, block_footer
+from engine.ring_placement.reading.document import MOST_MEMBERS
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.reading.ring_exports import RingHtml
 from sample_data.ring_placement.encode import write_block, write_rules, write_stats
@@ -258,3 +261,20 @@ def test_a_page_that_is_cut_off_is_never_a_ring() -> None:
     for end in range(0, len(page) - 8, 7):
         reading = RingHtml().read(source, page[:end], None, True)
         assert not reading.rows and [p.kind for p in reading.problems] == ["cut-file"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("memberlist-binary", snappy(write_bytes(1, write_bytes(1, b"i") + write_bytes(2, b"")) * (MOST_MEMBERS + 1))),
+        (
+            "memberlist-binary",
+            snappy(write_bytes(1, write_bytes(1, b"i") + write_bytes(2, b"\x10\x01" * (MOST_FIELDS + 1)))),
+        ),
+        ("memberlist-json", b'{"ingesters":{' + b",".join(b'"%d":{}' % n for n in range(MOST_MEMBERS + 20)) + b"}}"),
+        ("overrides", b"ingester:\n  ring:\n" + b"  - b\n" * (MOST_NODES + 1)),
+    ],
+    ids=["members", "fields", "objects", "values"],
+)
+def test_more_than_is_read_is_a_problem(kind: str, data: bytes) -> None:
+    assert "more than" in read(kind, data).problems[0].reason
