@@ -223,7 +223,7 @@ class Configuration(Document):
             found = found or _NAMES_ARGUMENT.search(head) is not None
         else:
             found = _names_overrides(head) and _LIMIT.search(head) is not None
-        return found or count > 1 or (count == 1 and is_set)
+        return found or count > 1 or (count == 1 and (is_set or _system_of(lowered) != ""))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the settings of the ring, and one row per tenant with the limits as set (null: not set). An invalid value is a
@@ -303,6 +303,8 @@ class _Lookup:
 
     def _at(self, node: Node | None, *path: str) -> Node | None:
         for name in path:
+            if node is not None and node.kind == "scalar" and not node.is_null:  # such as a key that is cut
+                self._found.problem("bad-setting", f"{clean(node.text, 80)!r} stands where settings should")
             if node is not None and node not in self._known:
                 self._known[node] = children(node)
             node = None if node is None else self._known[node].get(name, (None, 0))[0]
