@@ -26,6 +26,8 @@ UNSEEN_US = 350.0
 """CPU microseconds per call that such counters may miss: parsing, planning and sending (measured: 53 to 330 by kind)."""
 LEAST = 0.5
 """Share of the measured CPU that must be the statements' for the model to be compared with counters."""
+STILL = 1e-6
+"""Spread of a class' times, as a share of the longest, up to which they are the same."""
 FULL = 0.95
 """Utilisation from which a host is full: its CPU no longer grows with the work, and time is mostly waiting."""
 
@@ -114,14 +116,20 @@ class Profile:
         if self.attribution is None or self.method != "default":
             return (np.full(len(self.work.classes), np.nan),) * 2
         low, high = self.attribution.cpu_low_us, self.attribution.cpu_high_us
-        if not self.full:
-            return low, high
-        return np.zeros(len(low)), np.fmin(self.fits.most, self.measured)
+        unknown = self.full | (self.still & np.isfinite(low))
+        return np.where(unknown, 0.0, low), np.where(unknown, np.fmin(self.fits.most, self.measured), high)
+
+    @property
+    def still(self) -> np.ndarray:
+        """Classes (J,) with the same time in every interval: nothing tells their CPU from what is used at all times."""
+        x = self.work.x[self.used]
+        most = x.max(axis=0, initial=0.0)
+        return np.asarray((most > 0) & (most - x.min(axis=0, initial=math.inf) <= STILL * most))
 
     @property
     def draws(self) -> np.ndarray:
         """Draws (B, J) of each class' CPU behind the model's intervals; none where those come from elsewhere."""
-        modelled = self.attribution is not None and self.method == "default" and not self.counts and not self.full
+        modelled = self.method == "default" and not self.counts and not self.full and not self.still.any()
         return self.attribution.draws if modelled and self.attribution is not None else np.zeros((0, 0))
 
     @property

@@ -28,7 +28,7 @@ _COUNTERS = {
 }
 """Name and microseconds per unit of the counters of cpu.stat (v2), cpuacct.stat and cpuacct.usage (v1)."""
 
-_V2 = re.compile(rb"(?m)^(?:\d[\d:.TZ +-]{7,40}[ ,;\t])?usage_usec[ ,;]\d")
+_V2 = re.compile(rb"(?m)^(?:\d[\d:.TZ +-]{7,40}[ ,;\t])?(?:usage_usec[ ,;]\d|user \d+ system \d)")
 _V1 = re.compile(r"cpuacct\.usage(?:_percpu)?(_user|_sys)?")
 _BARE = re.compile(r"[\d:.TZ+\s-]+", re.ASCII)
 
@@ -64,7 +64,7 @@ class CgroupCpu(HostKind):
             if name in _COUNTERS and at_ms is not None:
                 column, unit = _COUNTERS[name]
                 try:
-                    rows.add(at_ms, column, sum(map(non_negative, values[: None if name[:5] == "usage" else 1])) * unit)
+                    rows.add(at_ms, column, sum(map(non_negative, values)) * unit)
                 except ValueError as error:
                     rows.problem("bad-number", f"{error}; the line is left out", number)
             elif name == "throttled_time":
@@ -84,7 +84,9 @@ def _counters(lines: list[str], named: re.Match[str] | None) -> Iterator[tuple[i
         words = line.replace(",", " ").replace(";", " ").split()
         first = next((i for i, word in enumerate(words) if word[0].isalpha()), None)
         if first is not None:
-            yield number, instant_ms(" ".join(words[:first])), words[first], words[first + 1 :]
+            moment = instant_ms(" ".join(words[:first]))
+            for name, value in zip(words[first::2], words[first + 1 :: 2], strict=False):
+                yield number, moment, name, [value]
         elif words and named and (alone or waiting):
             yield number, None, usage, words
             waiting = False

@@ -1,4 +1,4 @@
-"""Ranges of groups: what one class has too much another has too little."""
+"""Ranges of groups, where what one class has too much another has too little, and of classes that never change."""
 
 from __future__ import annotations
 
@@ -44,3 +44,17 @@ def test_a_group_is_known_better_than_its_classes(seed: int) -> None:
     assert high - low < 0.4 * (shelf["y_high"] - shelf["y_low"]).sum()
     others = compute(files, draws="40", top="1").tables["classes"][-1]
     assert others["y_low"][0] <= others["y_total"][0] <= others["y_high"][0]
+
+
+def test_nothing_is_known_of_a_class_that_never_changes() -> None:
+    header = "queryid,query,calls,total_exec_time"
+    files = {
+        f"pgss-{1767225600 + 60 * i}.csv": f"{header}\n1,SELECT 1,{i},{500 * i}\n2,SELECT 2,{i},{250 * i}\n".encode()
+        for i in range(9)
+    }
+    files["cpu.csv"] = b"captured_at,cpu_us\n" + b"".join(
+        b"%d,%d\n" % (1767225600 + 60 * i, 10**6 * i) for i in range(9)
+    )
+    for group in ("class", "verb"):
+        result = compute(files, draws="40", group=group)
+        assert set(result.tables["classes"].select("y_low", "y_high").rows()) == {(0.0, result.summary["y_measured"])}
