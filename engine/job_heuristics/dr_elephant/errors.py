@@ -23,13 +23,17 @@ _FRAMES = ("at ", "... ", "File ")
 _RAISED = re.compile(r"[\s|+-]*([A-Za-z_][\w.]{0,200}(?:Error|Exception|Exit|Interrupt)\b.*)")
 """A line that names what was raised, also inside a group of exceptions or an indented trace."""
 _PREFIXES = re.compile(
-    r"^(?:Job aborted due to stage failure: |Task \S+ in stage \S+ failed \d+ times, most recent failure: |"
+    r"^(?:(?:org\.apache\.spark\.SparkException: )?Job aborted due to stage failure: |"
+    r"Task \S+ in stage \S+ failed \d+ times, most recent failure: |"
     r"Lost task \S+ in stage \S+ \(TID \d+\) ?\([^)]{0,300}\): |Lost task \S+ in stage \S+ \(TID \d+, [^)]{0,300}\): |"
     r".{0,200}has failed the maximum allowable number of times: \d+\. Most recent failure reason:\s*|"
     r"Task serialization failed: (?=\S)|User class threw exception: |Exception in thread \"[^\"]{0,200}\" |"
     r"FetchFailed\(.{0,500}message=\s*|(?=(?:Vertex|Task|TaskAttempt \d+) failed, ).{0,2000}?info=\[|"
     r"(?:Error: )?(?:Error|Failure) while running task ?(?:\( ?\w+ ?\) ?)?: ?(?:attempt_\w+:)?|"
     r"Error: (?=\S+(?:Exception|Error))|AttemptID:\S+ |\[\d{4}-\d\d-\d\d [\d:.,]+\] ?|"
+    r"ExecutorLostFailure \([^)]{0,300}\) Reason: |"
+    r"Container \S+ finished with diagnostics set to \[(?:Container failed, exitCode=-?\d+\.? ?)?|"
+    r"Exception from container-launch\.?\s*|Container id: \S+|"
     r"Application \S+ failed \d+ times.{0,200}?exited with\s+exitCode: -?\d+(?: due to: ?)?|"
     r"(?:Failing this attempt\.)?Diagnostics: )"
 )
@@ -106,6 +110,6 @@ def errors_frame(job_id: str, errors: Iterable[Told]) -> pl.DataFrame:
 
 def _whole(text: str, cause: str) -> str:
     """Return the lines of an error without empty ones, and without the cause that ``with_cause`` puts before them."""
-    lines = [line for line in lines_of(text) if line.strip()]
+    lines = [line.expandtabs(2) for line in lines_of(text) if line.strip()]
     repeated = len(lines) > 1 and lines[0].strip() == cause and any(cause in line for line in lines[1:])
     return "\n".join(lines[repeated:])

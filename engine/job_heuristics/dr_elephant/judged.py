@@ -144,7 +144,8 @@ def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: p
     common = set(jobs.filter(jobs["name"].is_duplicated())["job_id"].to_list())
     settings: dict[tuple[str, str], str] = {}
     columns = ("job_id", "heuristic", "key", "value", "current")
-    helping = advised.filter(pl.col("severity_now") != pl.col("severity_after"))
+    # Fewer executors save memory, but are no remedy for uneven ones.
+    helping = advised.filter((pl.col("severity_now") != pl.col("severity_after")) & (pl.col("topic") != "executors"))
     for job, heuristic, key, value, now in helping.select(columns).iter_rows():
         settings.setdefault((job, subject_of(heuristic, names.get(job))), setting_of(key, value, now))
     made = []

@@ -31,7 +31,7 @@ class TezLevel(OpenJob):
     SCOPED_CSS = False
     DEFAULT_CSS = """
     TezLevel { layout: vertical; }
-    TezLevel #tez-head { height: 2; padding: 0 1; }
+    TezLevel #tez-head { height: auto; max-height: 4; padding: 0 1; }
     TezLevel Drawing { padding: 0 1; }
     TezLevel .app-both > LiveTable { height: 45%; }
     TezLevel .app-both > #tez-dags { max-height: 40%; }

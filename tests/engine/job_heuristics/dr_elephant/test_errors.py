@@ -58,6 +58,24 @@ GROUP = (
             "Failing this attempt.Diagnostics: [2025-10-20 22:40:20.12]Container [pid=4] is beyond memory limits.\nDump",
             "Container [pid=4] is beyond memory limits.",
         ),
+        (
+            "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Container killed by YARN.",
+            "Container killed by YARN.",
+        ),
+        (
+            "org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 1.0 failed 4 times, most recent "
+            "failure: Lost task 3.3 in stage 1.0 (TID 9) (h executor 2): a.b.EOFException: x\n\tat a",
+            "a.b.EOFException: x",
+        ),
+        (
+            "Container container_e02_1_2_01_9 finished with diagnostics set to [Container failed, exitCode=-104. "
+            "[2025-10-20 10:10:10.123]Container [pid=8] is running beyond the limit.\nDump",
+            "Container [pid=8] is running beyond the limit.",
+        ),
+        (
+            "Exception from container-launch.\nContainer id: container_1_2_01_2\nExit code: 143\nStack trace: x",
+            "Exit code: 143",
+        ),
         ("AttemptID:attempt_1_2_m_3_0 Timed out after 600 secs", "Timed out after 600 secs"),
         ("Traceback (most recent call last):", "Traceback (most recent call last):"),
         ("", ""),

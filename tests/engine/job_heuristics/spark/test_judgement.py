@@ -337,11 +337,11 @@ def test_advice() -> None:
     assert text.startswith("Use more, smaller executors") and text.count("; ") == 3 and "KryoSerializer" in text
     assert configuration.advise(0, app(bad)) == "Nothing to change."
     for key, value, words in (
-        ("spark.executor.memory", "9.9g", "See the values in the details."),
-        ("spark.executor.cores", "3", "See the values in the details."),
+        ("spark.executor.memory", "9.9g", "See which of its settings the work needs."),
+        ("spark.executor.cores", "3", "See which of its settings the work needs."),
         ("spark.executor.cores", "4", "Use more, smaller executors: up to 4 cores and below 10 GB each."),
         ("spark.yarn.executor.memoryOverhead", "2g", "Lower the memory overhead."),
-        ("spark.yarn.executor.memoryOverhead", "1.9g", "See the values in the details."),
+        ("spark.yarn.executor.memoryOverhead", "1.9g", "See which of its settings the work needs."),
     ):
         assert configuration.advise(1, app({**GOOD, key: value})) == words
     measured = configuration.measure(

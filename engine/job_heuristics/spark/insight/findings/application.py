@@ -297,10 +297,11 @@ def _executors(app: App, held: Resources, predicted: bool) -> Iterator[Insight]:
     removed = [one.executor for one in held.held if not one.executor.active]
     lost = [one for one in removed if one.name not in held.given_back]
     if lost:
+        reasons = dict.fromkeys((one.reason or "no reason given")[:160].rstrip(".") for one in lost[:5])
         memory = any("memory" in (one.reason or "").lower() for one in lost)
         yield Insight(
             "lost executors", APP, f"{len(lost):,}", "0", level(len(lost) / max(1, len(held.held)), 0.0001, 0.1, 0.25, 0.5),
-            f"Removed before the end: {'; '.join(dict.fromkeys((one.reason or 'no reason given')[:160] for one in lost[:5]))}.",
+            f"Removed before the end: {'; '.join(reasons)}.",
             "spark.executor.memoryOverhead" if memory else "", MORE if memory else "",
         )  # fmt: skip
     unused = [one for one in held.held if not one.executor.total_tasks and one.life_ms > 0]

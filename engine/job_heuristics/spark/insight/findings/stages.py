@@ -158,7 +158,7 @@ def _lost_time(app: App) -> Iterator[Insight]:
             lost = int(found.select(took.sum()).item())
             told = found["error"].drop_nulls().value_counts(sort=True)
             errors = grouped(((text, n, "") for text, n in told.iter_rows()), MOST_CAUSES)
-            named = "; ".join(f"{count:,} x {text}" for text, count, *_ in errors)
+            named = "; ".join(f"{count:,} x {text.rstrip('.')}" for text, count, *_ in errors)
             attempts = f"{found.height:,} attempt{'' if found.height == 1 else 's'}"
             yield Insight(
                 topic, "application", units.duration(lost), "0", level(lost / whole, 0.0001, 0.05, 0.2, 0.4),

@@ -57,7 +57,9 @@ def test_every_table_is_declared_and_scenarios_only_add(inputs, memo):
     plain = compute(inputs, memo)
     declared = {t.name: t for t in VIEW.tables}
     one = compute(inputs, memo, job="0108", map_mb=2304, split_size=400 * 2**20, slow_start=1.0)
-    assert set(plain.tables) | {"explained", "phases", "history", "conf_changes", "what_if", "tasks"} == set(one.tables)
+    assert set(plain.tables) | {"explained", "errors", "phases", "history", "conf_changes", "what_if", "tasks"} == set(
+        one.tables
+    )
     for name, frame in one.tables.items():
         assert frame.schema == declared[name].schema
     for name, frame in plain.tables.items():
