@@ -68,6 +68,11 @@ def scaled(values: Sequence[float], unit: str) -> tuple[list[float], str]:
     return [value * factor / step for value in values], f"{word}{slash}{per}"
 
 
+def ratio_text(ratio: float) -> str:
+    """Return a ratio with two decimals, so that points stand below each other; a large one without any."""
+    return f"{ratio:,.2f}" if ratio < 1_000 else f"{ratio:,.0f}"
+
+
 def change_text(left: float, right: float, unit: str, arrow: str = " → ", digits: int = 3) -> str:
     """Format both values of a metric with one unit and as many decimals as tell them apart: ``25.1 → 50.7 µs``."""
     (left, right), unit = scaled((left, right), unit)

@@ -95,10 +95,10 @@ def lines_of(row: Row, width: int, findings: int, now_s: float, glyphs: Glyphs) 
     for place, finding in enumerate(brief.worst[: findings if brief.answer else findings + 1]):
         new = glyphs.point if finding.subject in row.unseen else " "
         head = f" {fit('' if place or brief.answer else count, TITLE)} "
-        mark = f"{new}{glyphs.severity[finding.level]} "
+        mark = glyphs.severity[finding.level]
         named = f"{finding.subject}{and_more(finding.count - 1)}: "
         quiet = "severe" if finding.level == "critical" else finding.level  # the mark is loud enough
-        line: Line = [(head, "dim"), (mark, finding.level), (named, quiet), (finding.text, "")]
+        line: Line = [(f"{head}{new}", "dim"), (mark, finding.level), (f" {named}", quiet), (finding.text, "")]
         lines.append((line, (row.name, finding.row)))
     return lines
 

@@ -16,7 +16,7 @@ from engine.run_comparison.reading.metric_kinds import BY_NAME
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples
-from engine.run_comparison.words import change_text, scaled, title_of
+from engine.run_comparison.words import change_text, ratio_text, scaled, title_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ def _statistical(
     interval = (
         "no interval: too few values"
         if math.isinf(numbers.ratio_high)
-        else f"[{_number(numbers.ratio_low)}, {_number(numbers.ratio_high)}]"
+        else f"{ratio_text(numbers.ratio_low)} to {ratio_text(numbers.ratio_high)}"
     )
     inside = margin <= numbers.ratio_low and numbers.ratio_high <= 1 / margin
     significant = q <= parameters.alpha
@@ -148,7 +148,7 @@ def _statistical(
     facts = [
         Fact(
             "ratio",
-            f"{_number(numbers.ratio)} {over} (median of all pairwise ratios), {confidence} {interval}",
+            f"{ratio_text(numbers.ratio)} {over} (median of all pairwise ratios), {confidence} {interval}",
         ),
         Fact(
             "margin",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from engine.run_comparison.words import ratio_text
 from tui.glyphs import Glyphs
 from tui.views.shared.cells import interval, number, share
 from tui.views.shared.cells import named as named_words
@@ -74,14 +75,9 @@ def bucket_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"p{found[1]}" if found else text, "")]
 
 
-def fixed(ratio: float) -> str:
-    """Return a ratio with two decimals, so that points stand below each other; a large one without any."""
-    return f"{ratio:,.2f}" if ratio < 1_000 else f"{ratio:,.0f}"
-
-
-RATIO = number(fixed, lambda cell: effect_style(cell.row))
+RATIO = number(ratio_text, lambda cell: effect_style(cell.row))
 METRIC_CELLS: Mapping[str, Renderer] = {
-    "means": means_cell, "ratio": RATIO, "interval": interval("ratio_low", "ratio_high", fixed), "verdict": verdict_cell,
+    "means": means_cell, "ratio": RATIO, "interval": interval("ratio_low", "ratio_high", ratio_text), "verdict": verdict_cell,
 }  # fmt: skip
 GROUP_CELLS: Mapping[str, Renderer] = {
     "group": named_words({"(none)": "dim"}, none="(none)"), "ratio": RATIO, "share": share("{:.3g} %"),
