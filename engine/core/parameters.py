@@ -13,6 +13,9 @@ import msgspec
 
 from engine.core.bounded_read import read_bounded
 
+LARGEST = 2.0**63
+"""Numbers below it, and above its negative, are taken: what is computed holds no others."""
+
 
 class Attachment(msgspec.Struct, frozen=True):
     """A file named as a parameter (``-o heuristic-conf=FILE``), read by the front end so that compute stays pure."""
@@ -163,7 +166,7 @@ def _convert(declared: Option, value: Any) -> Any:
             return None
         if _takes(declared.type, Attachment) and value not in declared.choices:
             return _attachment(declared, value)
-        value = _from_text(declared, value)
+        value = _from_text(declared, value.encode(errors="replace").decode())  # an argument may be no UTF-8
     if declared.choices:
         for part in value if isinstance(value, tuple) else (value,):
             if part not in declared.choices and not isinstance(part, Attachment | None):
@@ -212,6 +215,8 @@ def _check_bounds(declared: Option, value: Any) -> None:
     if not isinstance(value, (int, float)):
         return
     # Written so that NaN is outside.
+    if not abs(value) < LARGEST:
+        raise BadOption(f"{declared.key}: {value!s:.20} is no number to compute with")
     if (low is not None and not value >= low) or (high is not None and not value <= high):
         lowest, highest = "-∞" if low is None else bound(low), "∞" if high is None else bound(high)
         raise BadOption(f"{declared.key}: {value} is not within {lowest} to {highest}")

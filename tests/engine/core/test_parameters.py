@@ -29,6 +29,12 @@ def test_unit_by_position_and_choices_of_a_literal() -> None:
         parse(Declared, [("mode", "min")])
 
 
+@pytest.mark.parametrize("text", ["inf", "nan", "1e400", "9" * 400, "9223372036854775808", "\udcff"])
+def test_what_is_no_number_to_compute_with_is_refused(text: str) -> None:
+    with pytest.raises(BadOption, match="window: "):
+        parse(Declared, [("window", text)])
+
+
 def test_a_wrong_declaration_says_how_to_write_it() -> None:
     with pytest.raises(TypeError, match=r"window: Annotated\[TYPE, option\("):
         options(NotDescribed)
