@@ -43,7 +43,8 @@ class Checker:
         self.room = {row["broker"]: (row["cores"] * 100, row["nw_in_cap_kbs"], row["nw_out_cap_kbs"], row["disk_cap_mb"])
                      for row in rows}  # fmt: skip
         self.parts: dict[Key, Partition] = {}
-        self._sums: dict[int, list[float]] = {}  # as of now; empty after a step
+        self._sums: dict[int, list[float]] = {}  # as of now; both empty after a step
+        self._excess: Excess = {}
         loads: dict[Key, dict[bool, tuple[float, ...]]] = {}
         for row in result.tables["replicas"].to_dicts():
             value = (row["cpu_pct_cores"], row["nw_in_kbs"], row["nw_out_kbs"], row["disk_mb"])
@@ -74,6 +75,8 @@ class Checker:
 
     def excess(self) -> Excess:
         """How far the cluster is outside each goal."""
+        if self._excess:
+            return self._excess
         sums, count, over = self.sums(), len(self.alive), dict.fromkeys(GOALS, 0.0)
         over["RackAwareGoal"] = sum(
             len({self.rack[b] for b in p.replicas}) < len(p.replicas) for p in self.parts.values()
@@ -95,11 +98,14 @@ class Checker:
             over[goal] = sum(max(sums[b][place] - high, low - sums[b][place], 0.0) for b in self.alive)
         most = 1.1 * sum(sums[b][4] for b in self.alive) / count
         over["LeaderBytesInDistributionGoal"] = sum(max(sums[b][4] - most, 0.0) for b in self.alive)
-        over["TopicReplicaDistributionGoal"] = sum(self._topic(topic) for topic in {key[0] for key in self.parts})
+        held: dict[str, list[int]] = {}
+        for (topic, _), part in self.parts.items():
+            held.setdefault(topic, []).extend(part.replicas)
+        over["TopicReplicaDistributionGoal"] = sum(map(self._topic, held.values()))
+        self._excess = over
         return over
 
-    def _topic(self, topic: str) -> float:
-        held = [b for key, part in self.parts.items() if key[0] == topic for b in part.replicas]
+    def _topic(self, held: list[int]) -> float:
         average = len(held) / len(self.alive)
         high = min(max(math.ceil(average * 2.8), math.ceil(average) + 2), math.ceil(average) + 40)
         low = max(min(max(math.floor(average * -0.8), math.floor(average) - 40), math.floor(average) - 2), 0)
@@ -153,7 +159,7 @@ class Checker:
             assert row["new_leader"] in part.in_sync
         mb = part.lead[3] if came else 0.0
         assert math.isclose(row["moved_mb"], mb, rel_tol=1e-9, abs_tol=1e-9)
-        self._sums = {}
+        self._sums, self._excess = {}, {}
         part.in_sync = {*new} if came else part.in_sync
         part.replicas, part.leader = list(new), row["new_leader"]
 

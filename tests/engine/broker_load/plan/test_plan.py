@@ -147,7 +147,7 @@ def test_what_is_asked_wrongly_is_named_and_the_rest_stays(tmp_path: Path, optio
 
 
 def test_options_hold_back_partitions_brokers_and_cut_the_end(tmp_path: Path) -> None:
-    inputs = made(tmp_path, 6, 3, 12, 6)
+    inputs = made(tmp_path, 5, 3, 10, 2)
     whole = plan(inputs, "mend").tables["plan_steps"]
     first = whole.row(0, named=True)
     target = next(row["to_broker"] for row in whole.to_dicts() if row["to_broker"])
