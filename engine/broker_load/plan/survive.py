@@ -73,7 +73,8 @@ def _over(state: State, load: Floats, at: object) -> Floats:
     shape = (2, *([1] * (load.ndim - 2)), -1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = load / room.reshape(shape) - limit.reshape(2, *([1] * (load.ndim - 1)))
-    return np.asarray(np.nan_to_num(np.maximum(share, 0.0), posinf=1e3).sum(axis=0))
+    share = np.minimum(np.fmax(share, 0.0), 1e3)  # no load without capacity is none, any load is much
+    return np.asarray(share[0] + share[1])
 
 
 def _mend(search: Search, wanted: Flags, reason: str, careful: bool) -> None:

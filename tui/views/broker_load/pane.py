@@ -380,6 +380,7 @@ class Pane(ViewPane):
         def done(text: str | None) -> None:
             if text and text.strip():
                 self.root.choose(PLAN)
+                self.focus_content()  # it was in the section before
                 self.change(plan=f"{kind}:{text.strip()}", plan_max_steps=0)
 
         await ask(self.app.focused or self, f"{kind} ", value, hint, done=done)
