@@ -81,6 +81,8 @@ def findings(topology: Topology, found: dict[str, Flags]) -> list[Finding]:
         brokers = topology.ids[np.unique(topology.replicas[rows][places[rows]])].tolist()
         if brokers and name != "not led by its first replica":
             text += f"; {how} broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
+        if name == "under min ISR" and not brokers:
+            advice = "producers with acks=all fail: it is more than there are replicas: lower it, or add replicas"
         row = rows[0]
         key = ("partitions", (topology.topics[topology.topic[row]], int(topology.partition[row])))
         told.append(Finding(level, subject, f"{text}; {advice}", key))
