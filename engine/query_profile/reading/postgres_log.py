@@ -24,7 +24,7 @@ from engine.query_profile.tables import INTERVALS_IN
 SYSTEM = "postgresql-log"
 
 _DURATION = re.compile(
-    r"duration: ([\d.]+) ms(?:  (statement|parse|bind|execute fetch from|execute|plan)\b[^:]*:\s?(.*))?", re.DOTALL
+    r"duration: (\d[\d.]*) ms(?:  (statement|parse|bind|execute fetch from|execute|plan)\b[^:]*:\s?(.*))?", re.DOTALL
 )
 _PLAN = re.compile(r"\n[^\n(]*\([^\n]*\b(?:cost|rows|actual)\b")
 _STATEMENT = re.compile(r"(?:statement|execute [^:]*): (.*)", re.DOTALL)
@@ -164,7 +164,7 @@ class _PostgresLog(Log):
                 rows.problem("other-language", reason, line)
             return
         ms, what, sql = found.groups()
-        seconds = float(ms) / 1000
+        seconds = float(ms) / 1000 if ms.count(".") <= 1 else LONGEST
         if not seconds < LONGEST:
             rows.problem("bad-number", f"a duration of {ms[:40]} ms; the record is left out", line)
             return

@@ -66,6 +66,7 @@ def test_statements_are_read_in_every_form(name: str, text: str, wanted: list[tu
         (AT % (1, 1) + "checkpoint starting: time\n", "no-durations"),
         ((AT % (1, 1)).replace("UTC", "CST") + "duration: 5 ms  statement: SELECT 1\n", "bad-time"),
         (AT % (1, 1) + "duration: 5 ms\n", "no-statement"),
+        (AT % (1, 1) + "duration: 5.0.1 ms  statement: SELECT 1\n", "bad-number"),
     ],
 )
 def test_a_log_that_cannot_tell_says_what_to_set(text: str, kind: str) -> None:
