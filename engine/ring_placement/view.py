@@ -222,6 +222,8 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
         rows = [(number, *step) for number, step in enumerate(steps, 1)]
         frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
     findings = answers.findings(s, p, observed, context)
+    if state.strategy.kind == "segment-writer" and (doubt := state.cluster.settings.doubt):
+        findings.append(Finding("moderate", "settings", f"{doubt}; defaults assumed; correct or remove the file"))
     summary = answers.summary(s, p, observed, sweep, context)
     if not state.cluster.load_source:
         unknown = tables.OF_SEGMENT_LOAD if state.strategy.kind == "segment-writer" else tables.OF_LOAD

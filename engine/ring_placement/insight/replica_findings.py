@@ -134,7 +134,10 @@ def _now(s: ReplicatedScenario) -> list[Finding]:
         text = "; ".join(parts)
         text = text.removeprefix("writes of ") if lost else text.replace("writes of", "those of", 1)
         small = _larger_shards(s, planned.lost_share[planned.rows.shard_of] > 0)
-        findings.append(Finding("critical", "writes", f"{text}{_missing(s)}{small}"))
+        idle = "; no partition is Active, and only such take writes: set one Active on the page of the partition ring"
+        findings.append(
+            Finding("critical", "writes", f"{text}{_missing(s) if planned.partitions is None else idle}{small}")
+        )
     if reads:
         text, hit = reads.replace("queries of", "those of", 1), ~planned.reads_ok[planned.rows.read_of]
         small = _larger_shards(s, hit)

@@ -152,7 +152,11 @@ def replica_tenants(s: ReplicatedScenario) -> pl.DataFrame:
         partition_ids = pl.Series(after.partitions.ids, dtype=pl.Int64)
         frame["partitions"] = _lists(rows.shards, rows.shard_of, partition_ids)
         frame["read_partitions"] = _lists(rows.reads, rows.read_of, partition_ids)
-    return tables.TENANTS.sorted(tables.TENANTS.frame(frame))
+    loads = s.live.cluster.tenants
+    # Metrics leave out tenants without a load, tables any.
+    told = pl.col("tenant").is_in([*loads.loads["tenant"], *loads.keys["tenant"].unique()]) | (loads.source != "table")
+    known = [pl.when(told).then(name).alias(name) for name in ("load", "write_lost_load")]
+    return tables.TENANTS.sorted(tables.TENANTS.frame(frame).with_columns(known))
 
 
 _AT_ONCE = 1 << 20

@@ -136,7 +136,7 @@ def test_largest_tenants_and_instances_down_agree_with_the_shards() -> None:
     tenants = result.tables["tenants"]
     for row in tenants.iter_rows(named=True):
         assert row["instances_down"] == sum("zone-a" in name for name in row["instances"])
-    by_load = tenants.sort("load", "tenant", descending=[True, False])
+    by_load = tenants.sort("load", "tenant", descending=[True, False], nulls_last=True)
     for row in result.tables["nodes"].iter_rows(named=True):
         on_it = [t for t, held in by_load.select("tenant", "instances").iter_rows() if row["instance"] in held]
         assert row["tenants"] == len(on_it) and row["largest_tenants"] == on_it[:8]
