@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def size(value: float) -> str:
 
 def duration(ms: float) -> str:
     """Format milliseconds in the two largest units: ``350 ms``, ``12.3 s``, ``4m 05s``, ``1h 02m``, ``3d 04h``."""
-    special = _special(float(ms))
-    if special:
+    if special := _special(float(ms)):
         return special
     sign, ms = ("-" if ms < 0 else ""), abs(float(ms))
     if ms < 0.001 and ms > 0:
@@ -149,8 +148,7 @@ def duration(ms: float) -> str:
 
 def moment(ms: float, width: int = 19, zone: dt.tzinfo | None = None) -> str:
     """Format epoch milliseconds as local date and time (or in ``zone``), shortened to ``width``: 19, 14 (month first) or 8."""
-    special = _special(float(ms))
-    if special:
+    if special := _special(float(ms)):
         return special
     try:
         when = dt.datetime.fromtimestamp(ms / 1000, tz=dt.UTC)
@@ -176,8 +174,7 @@ def iso(ms: int) -> str:
 
 def percent(value: float) -> str:
     """Format 0-100 as ``45.3%``."""
-    special = _special(float(value))
-    if special:
+    if special := _special(float(value)):
         return special
     size_, value = abs(value), value + 0.0  # -0.0 has no sign
     if size_ and size_ < 0.05:
@@ -194,8 +191,7 @@ def share(value: float) -> str:
 
 def ratio(value: float) -> str:
     """Format a factor as ``1.25×``."""
-    special = _special(float(value))
-    if special:
+    if special := _special(float(value)):
         return special + "×"
     size_ = abs(value)
     if size_ >= 1e6:
@@ -205,8 +201,7 @@ def ratio(value: float) -> str:
 
 def gb_hours(value: float) -> str:
     """Format megabyte-seconds of memory as a number of GB hours, for columns that name the unit: ``3.420``."""
-    special = _special(float(value))
-    if special:
+    if special := _special(float(value)):
         return special
     hours = value / (1024 * 3600) + 0.0  # -0.0 has no sign
     if abs(hours) >= 100:
@@ -216,8 +211,7 @@ def gb_hours(value: float) -> str:
 
 def mb_seconds(value: float) -> str:
     """Format megabyte-seconds of memory, large ones as GB hours, as cluster bills count them: ``3.42 GB·h``."""
-    special = _special(float(value))
-    if special:
+    if special := _special(float(value)):
         return special
     hours = value / (1024 * 3600)
     if abs(hours) >= 1e6:
@@ -289,25 +283,24 @@ def aligned(kind: Kind, value: Any, peak: float) -> str | None:
     return f"{value + 0.0:,.{decimals}f}{unit}"
 
 
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "bytes": size,
+    "bytes_per_s": lambda value: size(value) + "/s",
+    "ms": duration,
+    "s": lambda value: duration(value * 1000),
+    "percent": percent,
+    "ratio": ratio,
+    "mb_s": mb_seconds,
+}
+
+
 def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) -> str:
     if kind == "count":
         return count(value, width)
-    if kind == "bytes":
-        return size(value)
-    if kind == "bytes_per_s":
-        return size(value) + "/s"
-    if kind == "ms":
-        return duration(value)
-    if kind == "s":
-        return duration(value * 1000)
     if kind == "time_ms":
         return moment(value, width or 19, zone)
-    if kind == "percent":
-        return percent(value)
-    if kind == "ratio":
-        return ratio(value)
-    if kind == "mb_s":
-        return mb_seconds(value)
+    if kind in _FORMATS:
+        return _FORMATS[kind](value)
     shown = number(value)
     if width and len(shown) > width:
         if 0 < abs(value) < 1:

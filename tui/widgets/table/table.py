@@ -224,8 +224,7 @@ class LiveTable(Grid, can_focus=True):
 
     def action_copy(self) -> None:
         """Copy the chosen cell of the row under the cursor."""
-        row = self.row
-        if row is not None and self.current in row:
+        if (row := self.row) is not None and self.current in row:
             self._copy("" if row[self.current] is None else str(row[self.current]))
 
     def action_copy_rows(self, shown: int) -> None:
