@@ -223,6 +223,8 @@ def costly(listing: pl.DataFrame, costs: pl.DataFrame, advised: pl.DataFrame) ->
     RECOMMENDATIONS rows."""
     lost = pl.col("avoidable_mb_s")
     large = listing.filter((lost >= LEAST_COST) & (lost >= LEAST_SHARE * pl.col("cost_mb_s")))
+    if large.is_empty():
+        return []
     lost_to, best = (
         frame.filter(pl.col("job_id").is_in(large["job_id"].to_list())).sort(by, descending=True, nulls_last=True)
         .unique("job_id", keep="first", maintain_order=True)

@@ -15,6 +15,7 @@ import polars as pl
 
 from engine.core import units
 from engine.job_heuristics.dr_elephant.display import integer
+from engine.job_heuristics.dr_elephant.errors import grouped
 from engine.job_heuristics.dr_elephant.gates import MB, Array
 from engine.job_heuristics.dr_elephant.insight import CERTAIN, PROVISIONAL, Insight, level
 from engine.job_heuristics.tez.model import MAP, REDUCE, App, Dag, waves_of
@@ -240,12 +241,13 @@ def _attempts(app: App, dag: Dag, subject: str) -> Iterator[Insight]:
     whole = int(ran["ms"].sum() or 0)
     if bad.height and whole:
         lost = int(bad["ms"].sum() or 0)
-        why, count = bad["error"].fill_null("no reason given").value_counts(sort=True).row(0)
+        told = bad.select(pl.coalesce("diagnostics", "error", pl.lit("no reason given")), "error").iter_rows()
+        why, count, enum, _ = grouped((text, 1, error or "") for text, error in told)[0]
         share = lost / whole
         yield Insight(
             "lost attempts", subject, f"{100 * share:.0f} %", "5 %", level(share, 0.05, 0.15, 0.3, 0.5),
             f"Attempts that failed or were killed: {bad.height:,}, in {units.duration(lost)} of {units.duration(whole)}; "
-            f"{count:,} of them: {why}.",
+            f"{count:,} of them: {why.rstrip('.')}" + (f" ({enum})." if enum not in ("", why) else "."),
         )  # fmt: skip
     good = ran.filter((pl.col("status") == "SUCCEEDED") & pl.col("node").is_not_null())
     usual = good.with_columns(usual=pl.col("ms").median().over("vertex"), n=pl.len().over("vertex"))

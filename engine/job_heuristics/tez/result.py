@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,13 +63,15 @@ def of_app(
 
     full = verdicts_in_full(mine, words, {})
     errors = [told for dag in app.dags[:MOST_IN_DEPTH] for told in errors_of(app, dag)]
-    frame = OpenJob(app_id, apps.apps, partial(_input_bytes, apps), lambda name: apps.apps[name].conf, errors)
+    frame = OpenJob(
+        app_id,
+        apps.apps,
+        lambda names: {name: int(apps.apps[name].tasks["input_bytes"].sum() or 0) for name in names},
+        lambda name: apps.apps[name].conf,
+        errors,
+    )
     detail = TezDetail((*revision, verdicts.version, parameters), app, dags, full)
     return detail, tables_of(frame, verdicts, full, None, parameters.compare, context) | facts
-
-
-def _input_bytes(apps: Apps, names: Sequence[str]) -> dict[str, int | None]:
-    return {name: int(apps.apps[name].tasks["input_bytes"].sum() or 0) for name in names}
 
 
 def _facts(app: App, rules: TezRules, context: Context) -> tuple[tuple[InDepth, ...], dict[str, pl.DataFrame]]:
