@@ -317,6 +317,11 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"9000 records sent, 900.5 records/sec (0.86 MB/sec), 4.25 ms avg latency, 90.00 ms max latency, 3 ms 50th, 9 ms "
             b"95th, 20 ms 99th, 70 ms 99.9th.\n",
         ),
+        "locust-parts": (
+            "shop_stats_history.csv",
+            b"Timestamp,User Count,Type,Name,Requests/s,50%,Total Request Count,Total Failure Count,Total Average Response Time\n"
+            b"1760000000,4,GET,/login,9.5,12,40,1,14.5\n1760000001,4,GET,/login,9.5,30,50,1,15.5\n",
+        ),
         "ab-gnuplot": (
             "requests.tsv",
             b"starttime\tseconds\tctime\tdtime\tttime\twait\nTue Jan 06 10:00:00 2026\t1767693600\t1\t4\t5\t4\n",

@@ -10,6 +10,7 @@ from engine.core.compression import stem
 from engine.core.reading import HEAD, FileKind, Source
 from engine.core.tables import height_of
 from engine.live.ingest.file_content import Content
+from engine.live.ingest.registry import Recogniser
 from tests.contract.file_samples import SAMPLES
 from tests.contract.samples import FED, play, view
 
@@ -81,3 +82,37 @@ def test_a_sample_gives_rows_of_declared_tables(key: tuple[str, str]) -> None:
     assert sum(height_of(rows) for rows in reading.rows.values()) > 0 and reading.rows.keys() <= tables.keys()
     for table, rows in reading.rows.items():
         tables[table].frame(rows)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (
+            b'{"id": 7, "time": "2026-03-01", "state": "up, idle"}',
+            "no reader knows such JSON; loadlens feeds VIEW lists what",
+        ),
+        (b'[{"timestamp": 1760000000000, "message": "started, 3 of 4"}]', "no reader knows such JSON;"),
+        (b'{"results": [{"name": "a", "ops": 5}]}', "no reader knows such JSON;"),
+        (
+            b"2026-03-01 10:00:00 UTC [9] LOG stats: 12 xacts/s, 24 queries/s, query 90 us\n",
+            "no reader knows such text;",
+        ),
+        (b"database,total_xact_count,total_query_time\nshop,10,55\n", "no reader knows such text;"),
+        (
+            b"day,ms\n2026-03-01,5\n",
+            "CSV with a time column (a history: one run per row); missing: the name time, timestamp or",
+        ),
+        (b"1760000000000,50,login,200,OK,true\n", "missing: a first line that names the columns"),
+        (
+            b"    Latency     4.12ms    1.00ms  20.00ms   80.00%\nRequests/sec:  99.50\n",
+            "wrk and wrk2; missing: a line that begins",
+        ),
+        (b'{"latencies": {"mean": 5}}', 'vegeta report -type=json; missing: "bytes_in"'),
+        (b"<phpbench version='1'/>", "no reader knows such XML;"),
+        ("Running 5s test @ http://shop/".encode("utf-16"), "it is UTF-16; write it as UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_read_is_near_a_format_or_not(head: bytes, words: str) -> None:
+    recogniser = Recogniser([(view, kind) for (view, _), kind in KINDS.items()])
+    assert not [key for key, kind in KINDS.items() if kind.recognise("some-file", head)]
+    assert words in recogniser.nearest(head)

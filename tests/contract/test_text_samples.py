@@ -17,7 +17,7 @@ OWN = {
     "csv-series": ("history.csv", b"time,build,latency [ms]\n2026-01-05T10:00:00,b1,1.5\n2026-01-06T10:00:00,b2,12.25\n"),
 }  # fmt: skip
 """Samples of kinds of which the view's sample data have files."""
-LOGS = {"jmeter-jtl", "jmeter-jtl-xml", "hey-csv", "k6-csv", "k6-json", "catch2", "ycsb", "ab-gnuplot"}
+LOGS = {"jmeter-jtl", "jmeter-jtl-xml", "hey-csv", "k6-csv", "k6-json", "catch2", "ycsb", "ab-gnuplot", "locust-parts"}
 """Kinds whose lines are joined into statistics: half a run gives other ones, and documents that close themselves."""
 TEXTS = {
     kind.id: (kind, *(OWN.get(kind.id) or SAMPLES["run-comparison"][kind.id]))

@@ -349,8 +349,9 @@ class DelimitedTool(Document):
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return how many of the tool's columns are there, and the names of the others."""
         found = set(header_fields(head)) if form_of(head) == "text" else set()
-        missing = min((columns - found for columns in self._columns), key=len)
-        return 1 - len(missing) / len(self._columns[0]), ", ".join(sorted(missing))
+        columns = max(self._columns, key=lambda columns: len(columns & found))
+        share = len(columns & found) / len(columns)
+        return share if len(columns & found) > 1 else 0.0, ", ".join(sorted(columns - found))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete row."""

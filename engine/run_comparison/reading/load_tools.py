@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -265,6 +266,21 @@ def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
                 out.add(base._replace(resource="throughput", bucket="rate", unit="requests/s"), rate)
 
 
+_PARTS = re.compile(r"_(?:stats_history|failures|exceptions)\.csv$")
+
+
+def _locust_parts(out: Collected, kind: str, rows: DelimitedRows) -> None:
+    """Take the totals in the last rows of the history if the statistics are not beside it."""
+    path = Path(out.source.path)
+    out.part = bool(_PARTS.search(path.name)) and path.with_name(_PARTS.sub("_stats.csv", path.name)).exists()
+    last: dict[str, tuple[int, dict[str, str]]] = {}
+    for line, row in rows if not out.part else ():
+        if row is not None and "total request count" in row:
+            totals = {key.removeprefix("total "): row[key] for key in row if key.startswith("total ")}
+            last[f"{row['type']} {row['name']}"] = line, totals | {"type": row["type"], "name": row["name"]}
+    _locust(out, kind, iter(last.values()))
+
+
 _K6_RATES = re.compile(r"checks|http_req_failed|.{0,200}_failed|.{0,200}_rate")
 _K6_COUNTERS = re.compile(
     r"http_reqs|iterations|data_(?:sent|received)|dropped_iterations|.{0,200}(?:_msgs_.{0,20}|_count)"
@@ -330,6 +346,10 @@ DELIMITED = (
     DelimitedTool("locust", "locust --csv: statistics", (
         {"type", "name", "request count", "failure count"}, {"method", "name", "# requests", "# failures"},
     ), _locust),
+    DelimitedTool("locust-parts", "locust --csv: history, failures and exceptions, beside the statistics", (
+        {"timestamp", "user count", "type", "name", "total request count"}, {"method", "name", "error", "occurrences"},
+        {"count", "message", "traceback", "nodes"},
+    ), _locust_parts),
     DelimitedTool("k6-csv", "k6 run --out csv", ({"metric_name", "timestamp", "metric_value"},), _k6_csv),
 )  # fmt: skip
 

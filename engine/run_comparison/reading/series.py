@@ -88,6 +88,8 @@ class Collected:
         self.run: list[str] | None = None
         self.time_ms: list[int | None] | None = None
         self.refused = False
+        self.part = False
+        """Whether another file of the tool holds what this one holds, too."""
         self.no_values = False
         """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
@@ -158,7 +160,7 @@ class Collected:
         """Note that a text's last line has no end: it may hold half a number. Nothing will follow if ``final``."""
         if final and data.rpartition(b"\n")[2].strip():
             self.problem("cut-file", "the last line has no end and is left out", line=data.count(b"\n") + 1)
-        if final and not self.series and not self.problems:
+        if final and not self.series and not self.problems and not self.part:
             self.problem("no-values", f"the {what} holds no result")
 
     def problem(self, kind: str, reason: str, *, line: int | None = None, count: int = 1) -> None:

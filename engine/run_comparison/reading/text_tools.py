@@ -162,6 +162,8 @@ class CsvSeries(Document):
     def lacks(self, head: bytes) -> tuple[float, str]:
         """Return that a table with times in its first row names none."""
         header, first, *_ = [*map(_cells, decode(from_first_character(head)).split("\n", 2)), []]
+        if form_of(head) == "text" and len(header) > 2 and len(header[0]) > 9 and parse_time(header[0]) is not None:
+            return 0.5, "a first line that names the columns"
         named = zip(header, first, strict=True) if form_of(head) == "text" and len(header) == len(first) > 1 else ()
         when = [name for name, cell in named if time_ms(cell) is not None or _LIKE_FORMATS.match(cell)]
         return (0.5, f"the name time, timestamp or date for the column {clean(when[0], 40)}") if when else (0.0, "")
