@@ -17,10 +17,12 @@ from engine.run_comparison.reading.frames import (
     DelimitedTool,
     JsonReport,
     Line,
+    Taken,
     TextReport,
     XmlTool,
     at,
     each,
+    take_all,
 )
 from engine.run_comparison.reading.series import (
     BadShape,
@@ -69,9 +71,8 @@ def _google_entries(out: Collected, kind: str, entries: Iterable[Mapping[str, An
             if quantity in entry:
                 unit = as_text(entry.get("time_unit")) or "ns"
                 out.add(base._replace(resource=quantity, unit=unit), entry[quantity])
-        for quantity, unit in (("items_per_second", "items/s"), ("bytes_per_second", "bytes/s")):
-            if entry.get(quantity):
-                out.add(base._replace(resource=quantity, unit=unit), entry[quantity])
+        rates = (("items_per_second", "items/s"), ("bytes_per_second", "bytes/s"))
+        take_all(out, base, entry, [Taken(key, key, base.bucket, unit) for key, unit in rates if entry.get(key)])
         for quantity, value in entry.items():
             # A whole number is a parameter more often than a measurement.
             if quantity not in _GOOGLE and isinstance(value, float) and not value.is_integer():
@@ -174,9 +175,9 @@ def _dotnet(out: Collected, document: Any) -> None:
                 out.problem("failed-benchmark", f"{name}: it has no statistics")
                 continue
             out.add(base._replace(bucket=bucket.lower()), value)
-        allocated = at(benchmark, "Memory.BytesAllocatedPerOperation")
-        if allocated is not None:
-            out.add(base._replace(resource="allocated memory", bucket="value", unit="bytes"), allocated)
+        take_all(
+            out, base, benchmark, (Taken("Memory.BytesAllocatedPerOperation", "allocated memory", "value", "bytes"),)
+        )
 
 
 _ASV = {

@@ -150,9 +150,9 @@ def take_all(out: Collected, base: Series, entry: Any, wanted: Iterable[Taken]) 
     """Add each number of ``wanted`` that ``entry`` has. A missing key belongs to another version of the tool."""
     for path, quantity, bucket, unit in wanted:
         value = at(entry, path)
-        value = float_or_none(value) if isinstance(value, str) else value  # old versions of Gatling write texts
-        if value is not None:
-            out.add(base._replace(resource=quantity, bucket=bucket, unit=unit), value)
+        if value not in (None, "-"):  # old versions of Gatling write texts
+            number = float_or_none(value) if isinstance(value, str) else None
+            out.add(base._replace(resource=quantity, bucket=bucket, unit=unit), value if number is None else number)
 
 
 def take_success(out: Collected, base: Series, good: float, of: float) -> bool:
@@ -339,8 +339,7 @@ class DelimitedTool(Document):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the columns of the header."""
-        found = set(header_fields(self._table(head)))
-        return any(columns <= found for columns in self._columns)
+        return any(columns <= set(header_fields(self._table(head))) for columns in self._columns)
 
     def _table(self, data: bytes) -> bytes:
         begin = self._header.search(data) if self._header is not None else None

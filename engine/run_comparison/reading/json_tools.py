@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import Any
 
-from engine.run_comparison.reading.frames import JsonReport, each
+from engine.run_comparison.reading.frames import JsonReport, Taken, each, take_all
 from engine.run_comparison.reading.series import (
     Collected,
     Series,
@@ -57,6 +57,7 @@ def _k6_summary_take_metric(out: Collected, name: str, metric: Any) -> None:
 
 
 _PYTEST_BENCHMARK_ROUNDS = 500
+_PYTEST_BENCHMARK = [Taken(bucket, "", bucket, "s") for bucket in ("min", "median", "mean")]
 
 
 def _pytest_benchmark(out: Collected, document: Any) -> None:
@@ -76,9 +77,7 @@ def _pytest_benchmark_take_benchmark(out: Collected, benchmark: dict[str, Any]) 
     stats = as_object(benchmark.get("stats"), "stats")
     report = as_text(benchmark.get("group"))
     name = as_text(benchmark.get("fullname") or benchmark.get("name"))
-    for bucket in ("min", "median", "mean"):
-        if bucket in stats:
-            out.add(Series("pytest-benchmark", report, name, bucket=bucket, unit="s"), stats[bucket])
+    take_all(out, Series("pytest-benchmark", report, name), stats, _PYTEST_BENCHMARK)
     rounds = stats.get("data")
     if isinstance(rounds, list) and len(rounds) <= _PYTEST_BENCHMARK_ROUNDS:
         for value in rounds:
@@ -99,9 +98,8 @@ def _hyperfine_take_result(out: Collected, result: dict[str, Any]) -> None:
             out.add(Series("hyperfine", "", command, metric=metric, bucket="time", unit="s"), value)
     elif "mean" in result:
         out.add(Series("hyperfine", "", command, metric=metric, bucket="mean", unit="s"), result["mean"])
-    for bucket in ("user", "system"):
-        if bucket in result:
-            out.add(Series("hyperfine", "", command, metric=metric, bucket=bucket, unit="s"), result[bucket])
+    wanted = (Taken("user", "", "user", "s"), Taken("system", "", "system", "s"))
+    take_all(out, Series("hyperfine", "", command, metric=metric), result, wanted)
     memory = result.get("memory_usage_byte")
     for value in memory if isinstance(memory, list) else ():
         out.add(Series("hyperfine", "", command, metric=metric, bucket="memory", unit="bytes"), value)
@@ -138,6 +136,8 @@ def _jmh_take_benchmark(out: Collected, benchmark: dict[str, Any]) -> None:
             out.add(series, value)
 
 
+_FIO_RATES = (Taken("iops", "iops", "mean", "io/s"), Taken("bw_bytes", "bw_bytes", "mean", "bytes/s"))
+_FIO_CPU = (Taken("usr_cpu", "usr_cpu", "mean", "%"), Taken("sys_cpu", "sys_cpu", "mean", "%"))
 _FIO_PERCENTILES = {
     "50.000000": "Perc50",
     "90.000000": "Perc90",
@@ -160,14 +160,10 @@ def _fio_take_job(out: Collected, job: dict[str, Any]) -> None:
         part = job.get(verb)
         if not isinstance(part, dict) or not part.get("total_ios"):
             continue
-        for key, unit in (("iops", "io/s"), ("bw_bytes", "bytes/s")):
-            if key in part:
-                out.add(Series("fio", report, verb, key, bucket="mean", unit=unit), part[key])
+        take_all(out, Series("fio", report, verb), part, _FIO_RATES)
         for key in ("lat_ns", "clat_ns"):
             _fio_latency(out, Series("fio", report, verb, key.removesuffix("_ns"), unit="ns"), part.get(key))
-    for key in ("usr_cpu", "sys_cpu"):
-        if key in job:
-            out.add(Series("fio", report, "cpu", key, bucket="mean", unit="%"), job[key])
+    take_all(out, Series("fio", report, "cpu"), job, _FIO_CPU)
     if job.get("error"):
         out.problem("failed-job", f"{report}: error {job['error']!r:.40}")
 
@@ -175,9 +171,7 @@ def _fio_take_job(out: Collected, job: dict[str, Any]) -> None:
 def _fio_latency(out: Collected, series: Series, latency: Any) -> None:
     if not isinstance(latency, dict) or not latency.get("N"):
         return
-    for bucket in ("mean", "max"):
-        if bucket in latency:
-            out.add(series._replace(bucket=bucket), latency[bucket])
+    take_all(out, series, latency, [Taken(bucket, series.resource, bucket, series.unit) for bucket in ("mean", "max")])
     percentiles = latency.get("percentile")
     for key, value in percentiles.items() if isinstance(percentiles, dict) else ():
         if key in _FIO_PERCENTILES:
@@ -234,10 +228,8 @@ def _kube_burner_take_document(out: Collected, fields: dict[str, Any]) -> None:
         return
     quantile = fields.get("quantileName")
     if quantile is not None:
-        for bucket in _KUBE_BURNER_QUANTILES:
-            if bucket in fields:
-                series = Series("kube-burner", job, name, as_text(quantile), bucket=bucket, unit="ms")
-                out.add(series, fields[bucket])
+        wanted = [Taken(bucket, as_text(quantile), bucket, "ms") for bucket in _KUBE_BURNER_QUANTILES]
+        take_all(out, Series("kube-burner", job, name), fields, wanted)
     elif "value" in fields:
         labels = _labels(fields.get("labels"))
         out.add(Series("kube-burner", job, name, metric=labels, bucket="value"), fields["value"])

@@ -213,18 +213,19 @@ def _requests(took: str, start: str, unit_ms: float, out: Collected, kind: str, 
     take_log(out, kind, {"request": requests} if requests.count else {})
 
 
+def _take_row(out: Collected, base: Series, row: Mapping[str, str], wanted: Iterable[Taken], line: int) -> None:
+    for column, quantity, bucket, unit in wanted:
+        value = _number(out, row, column, line) if row.get(column, "N/A") not in ("N/A", "") else None
+        if value is not None:
+            out.add(base._replace(resource=quantity, bucket=bucket, unit=unit), value, line=line)
+
+
 def _statistics(name: str, wanted: Iterable[Taken], out: Collected, kind: str, rows: DelimitedRows) -> None:
     """Take a table of results: one row for each ``name``, one column for each statistic."""
     for line, row in rows:
-        if row is None or name not in row:
-            continue
-        labels = join_labels({key[10:]: row[key] for key in row if key.startswith("parameter_")})
-        for column, quantity, bucket, unit in wanted:
-            value = _number(out, row, column, line) if row.get(column) else None
-            if value is not None:
-                out.add(
-                    Series(kind, "", row[name], quantity, metric=labels, bucket=bucket, unit=unit), value, line=line
-                )
+        if row is not None and name in row:
+            labels = join_labels({key[10:]: row[key] for key in row if key.startswith("parameter_")})
+            _take_row(out, Series(kind, "", row[name], metric=labels), row, wanted, line)
 
 
 _HYPERFINE = tuple(
@@ -238,10 +239,13 @@ _REDIS = (
 )  # fmt: skip
 
 
-_LOCUST = {
-    "average response time": "mean", "median response time": "median", "min response time": "min",
-    "max response time": "max", **{f"{share}%": bucket for share, bucket in PERCENTILES.items() if share != "50"},
-}  # fmt: skip
+_LOCUST = (
+    *(Taken(f"{key} response time", "latency", bucket, "ms") for key, bucket in (
+        ("average", "mean"), ("median", "median"), ("min", "min"), ("max", "max"),
+    )),
+    *(Taken(f"{share}%", "latency", bucket, "ms") for share, bucket in PERCENTILES.items() if share != "50"),
+    Taken("requests/s", "throughput", "rate", "requests/s"),
+)  # fmt: skip
 
 
 def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
@@ -251,19 +255,8 @@ def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
         asked = float_or_none(row.get("request count", row.get("# requests", ""))) or 0.0
         failed = float_or_none(row.get("failure count", row.get("# failures", ""))) or 0.0
         name = " ".join(word for word in (row.get("type", row.get("method", "")), row.get("name", "")) if word)
-        base = Series(kind, "", name)
-        if not asked or not take_success(out, base, asked - failed, asked):
-            continue
-        for column, bucket in _LOCUST.items():
-            if row.get(column, "N/A") not in ("N/A", ""):
-                value = _number(out, row, column, line)
-                out.add(
-                    base._replace(resource="latency", bucket=bucket, unit="ms"), value
-                ) if value is not None else None
-        if row.get("requests/s"):
-            rate = _number(out, row, "requests/s", line)
-            if rate is not None:
-                out.add(base._replace(resource="throughput", bucket="rate", unit="requests/s"), rate)
+        if asked and take_success(out, Series(kind, "", name), asked - failed, asked):
+            _take_row(out, Series(kind, "", name), row, _LOCUST, line)
 
 
 _PARTS = re.compile(r"_(?:stats_history|failures|exceptions)\.csv$")
