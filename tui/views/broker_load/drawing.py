@@ -119,7 +119,7 @@ def regression_facts(result: Result, parameters: BrokerLoadParameters) -> list[F
     else:
         weights = "as fitted (w: as given)" if usable else "as given: the fitted ones cannot be used"
     verdict = str(row.get("verdict", "")).partition("; Cruise Control")[0]
-    return [("verdict", verdict, "title"), ("weights", weights, "key"), ("fit", ", ".join(fit), "")]
+    return [("verdict", verdict, "title"), ("weights", weights, "title"), ("fit", ", ".join(fit), "")]
 
 
 def regression_chart(detail: Detail) -> Draw | None:
@@ -219,7 +219,7 @@ def after_facts(result: Result, row: dict[str, Any]) -> list[Fact]:
     return [
         (f"broker {row['broker']}", "", "title"),
         ("state", str(row["state"]), "critical" if gone else "ok" if row["state"] == "ALIVE" else "moderate"),
-        *((("taken by" if place == 0 else "", words, "key")) for place, words in enumerate(takers)),
+        *((("taken by" if place == 0 else "", words, "bar2")) for place, words in enumerate(takers)),
         ("CPU", None if gone else change("cpu_pct", "percent"), ""),
         ("disk", None if gone else change("disk_pct", "percent"), ""),
         ("leader in", None if gone else change("leader_nw_in_kbs", "number", "KB/s"), ""),
@@ -240,7 +240,7 @@ def losses(result: Result) -> list[Fact]:
                 f"u undoes it: {outcome.value} ({outcome.basis})",
                 outcome.level,
             ),
-            ("taken by", "; ".join(heirs(result)) or None, "key"),
+            ("taken by", "; ".join(heirs(result)) or None, "bar2"),
         ]
     if worst:
         shown = next(one for one in result.headline if one.label in ("single failure", "one more failure"))

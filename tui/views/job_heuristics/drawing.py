@@ -76,7 +76,7 @@ def job_line(row: dict[str, Any], state: str, glyphs: Glyphs) -> Line:
     return [
         (f"{row.get('name') or '(no name)'}  ", "title"),
         (f"{glyphs.severity[level(severity)]} {severity or 'not judged'}  ", level(severity)),
-        (f"{state}  ", "key" if state == "RUNNING" else ""),
+        (f"{state}  ", "title" if state == "RUNNING" else ""),
         *strip_line(str(row.get("strip") or "")),
     ]
 

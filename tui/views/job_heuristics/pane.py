@@ -54,7 +54,9 @@ def run_time_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw a job's run time, or that it runs; red if it did not succeed."""
     state = str(cell.row.get("state") or "")
     if cell.value is None:
-        return [(fit(state.lower(), cell.width, "right", cell.glyphs.ellipsis), "key" if state == "RUNNING" else "dim")]
+        return [
+            (fit(state.lower(), cell.width, "right", cell.glyphs.ellipsis), "title" if state == "RUNNING" else "dim")
+        ]
     bad = state in ("FAILED", "ERROR", "KILLED")
     return [(fit(units.text("ms", cell.value, cell.width), cell.width, "right"), "severe" if bad else "")]
 
@@ -71,7 +73,7 @@ def in_gb_h(spec: Table) -> Table:
 GB_H = number(units.gb_hours)
 """Memory x time as a number of GB hours."""
 MEMORY_CELLS = dict.fromkeys(("used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s"), GB_H)
-STATES = {"RUNNING": "key", "FAILED": "severe", "KILLED": "moderate", "ERROR": "severe", "SUCCEEDED": "dim"}
+STATES = {"RUNNING": "title", "FAILED": "severe", "KILLED": "moderate", "ERROR": "severe", "SUCCEEDED": "dim"}
 """Styles of a job's state; any other stands out."""
 JOB_CELLS: dict[str, Any] = {
     "strip": lambda cell: drawing.strip_line(str(cell.value or "")),

@@ -118,7 +118,7 @@ def waves(found: InDepth, row: Row, width: int, height: int, glyphs: Glyphs) -> 
         out += paragraph(
             f"{dag.state}: {row['diagnostics'] or 'no reason is given'}",
             width,
-            "severe" if dag.state != "RUNNING" else "key",
+            "severe" if dag.state != "RUNNING" else "title",
         )
     if found.circle:
         out += paragraph(
