@@ -120,15 +120,14 @@ class Painter(LazyComponents):
         segments: list[Segment] = []
         x, begin, end = 0, 0, -BAR_TONE
         for text, style in fit_line(line, width):
-            look = looks.get(style)
-            if look is None:
-                look = looks[style] = self.look(style)
+            if style not in looks:
+                looks[style] = self.look(style)
             if style == "bar" and text.startswith(BRAILLE.eighths[-1]):
                 begin = begin if x - end <= 1 else x  # a mark within the bar does not begin another
                 end = x + len(text.rstrip())
-                segments += graded(text, look, self.rich_style, x - begin)
+                segments += graded(text, looks[style], self.rich_style, x - begin)
             else:
-                segments.append(Segment(self.spell(text), look))
+                segments.append(Segment(self.spell(text), looks[style]))
             x += cells(text)
         return Strip(segments, width)
 
