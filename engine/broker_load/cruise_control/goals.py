@@ -87,26 +87,21 @@ def table(cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
     """Return result table ``balance``."""
     rows: list[dict[str, Any]] = []
     for resource in RESOURCES:
-        limits = band(cluster, resource, parameters)
-        decided = cluster.total_capacity(resource) > 0 and not cluster.lacks(resource)
-        row = {
-            "resource": resource,
-            "cluster_capacity_alive": cluster.total_capacity(resource),
-            "brokers_over_capacity_threshold": _ids(cluster, over_capacity(cluster, resource, parameters)),
-        }
-        if not cluster.lacks(resource):
-            row |= {
-                "cluster_load": cluster.total(resource),
-                "avg_utilization": limits.average,
-                "lower_threshold": limits.lower,
-                "upper_threshold": limits.upper,
+        limits, known = band(cluster, resource, parameters), not cluster.lacks(resource)
+        decided = known and cluster.total_capacity(resource) > 0
+        rows.append(
+            {
+                "resource": resource,
+                "cluster_load": cluster.total(resource) if known else None,
+                "cluster_capacity_alive": cluster.total_capacity(resource),
+                "avg_utilization": limits.average if known else None,
+                "lower_threshold": limits.lower if known else None,
+                "upper_threshold": limits.upper if known else None,
+                "balanced_brokers": int(within(cluster, resource, limits).sum()) if decided else None,
+                "brokers_over_capacity_threshold": _ids(cluster, over_capacity(cluster, resource, parameters)),
+                "low_utilization": limits.low if decided else None,
             }
-        if decided:
-            row |= {
-                "balanced_brokers": int(within(cluster, resource, limits).sum()),
-                "low_utilization": limits.low,
-            }
-        rows.append(row)
+        )
     below = potential_below(cluster, parameters)
     decided = not (cluster.lacking or math.isnan(cluster.total_capacity("NW_OUT")))
     over = _ids(cluster, cluster.topology.alive & ~below & ~np.isnan(cluster.capacity("NW_OUT")))

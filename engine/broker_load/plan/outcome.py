@@ -72,14 +72,15 @@ def refuse(why: str, builder: ResultBuilder) -> None:
 
 def _possible(model: Model, cluster: Cluster) -> None:
     """Raise NoPlan where loads are not known."""
-    if model.synthetic or not cluster.topology.size:
-        raise NoPlan("no topology: kafka-topics --describe gives it")
-    if not model.rounds and model.finished is None:
-        raise NoPlan("no window has samples: scrapes or samples give the loads")
-    if model.history.unknown:
-        raise NoPlan(model.history.unknown)
-    if cluster.lacking:
-        raise NoPlan(f"the loads of some brokers are unknown ({cluster.missing})")
+    reasons = {
+        "no topology: kafka-topics --describe gives it": model.synthetic or not cluster.topology.size,
+        "no window has samples: scrapes or samples give the loads": not model.rounds and model.finished is None,
+        model.history.unknown: bool(model.history.unknown),
+        f"the loads of some brokers are unknown ({cluster.missing})": bool(cluster.lacking),
+    }
+    for why, holds in reasons.items():
+        if holds:
+            raise NoPlan(why)
 
 
 def _settled(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> Cluster:
