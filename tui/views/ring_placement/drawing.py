@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from engine.core import units
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, cut_left, cut_middle, harmless, join
+from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, cut_left, cut_middle, harmless, join, wrap
 
 if TYPE_CHECKING:
     from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
@@ -350,6 +350,9 @@ def time_lines(
     are undone."""
     if map_view.kind == "":
         return [[("this ring is not placed: its notes say why", "severe")]]
+    if not map_view.has_ring:
+        told = "without a ring nothing can be placed: save the answer of curl http://…/ring here, or a memberlist key"
+        return [[(part, "moderate")] for part in wrap(told, width)]
     segments = map_view.kind == "segment-writer"
     describe = _segment_moment if segments else _replica_moment
     totals = {m.regime: m for m in map_view.timeline}
