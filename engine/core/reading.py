@@ -293,14 +293,13 @@ def _has_word(text: str, word: str) -> bool:
     at = text.find(word)
     while at >= 0:
         before, after = text[max(at - 1, 0) : at], text[at + len(word) : at + len(word) + 1]
-        if not (word[0].isalnum() and _in_word(before)) and not (word[-1].isalnum() and _in_word(after)):
+        if not (word[0].isalnum() and before in _IN_WORDS) and not (word[-1].isalnum() and after in _IN_WORDS):
             return True
         at = text.find(word, at + 1)
     return False
 
 
-def _in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+_IN_WORDS = frozenset("_0123456789abcdefghijklmnopqrstuvwxyz")
 
 
 _FORMS = {'"': "JSON", "<": "XML"}

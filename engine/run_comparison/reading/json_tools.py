@@ -24,7 +24,8 @@ def _labels(values: Any) -> str:
     return join_labels({str(key): as_text(value) for key, value in values.items()}) if isinstance(values, dict) else ""
 
 
-_TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
+TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
+"""Names of metrics that are better when lower, though they count."""
 
 
 _K6_SUMMARY_UNITS = {"time": "ms", "data": "bytes"}
@@ -46,7 +47,7 @@ def _k6_summary_take_metric(out: Collected, name: str, metric: Any) -> None:
         contains = contains or ("time" if "avg" in values and "duration" in name else "")
     if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
         # Work done in a run: count and rate have the same direction.
-        out.direct("k6", "verb", name, "lower" if _TROUBLE.search(name) else "higher")
+        out.direct("k6", "verb", name, "lower" if TROUBLE.search(name) else "higher")
     for bucket, value in values.items():
         unit = _K6_SUMMARY_UNITS.get(contains, "")
         if kind == "counter" and bucket == "rate":

@@ -30,6 +30,7 @@ from engine.run_comparison.reading.frames import (
     take_log,
     take_success,
 )
+from engine.run_comparison.reading.json_tools import TROUBLE
 from engine.run_comparison.reading.series import (
     Collected,
     Series,
@@ -148,8 +149,7 @@ def _gatling(out: Collected, document: Any) -> None:
     while waiting:
         entry = waiting.pop()
         stats = as_object(entry.get("stats", entry), "stats")
-        counts = stats.get("numberOfRequests")
-        good, asked = (float_or_none(at(counts, which)) or 0.0 for which in ("ok", "total"))
+        good, asked = (float_or_none(at(stats, f"numberOfRequests.{which}")) or 0.0 for which in ("ok", "total"))
         base = Series("gatling", "", as_text(entry.get("path") or stats.get("name")) or "all requests")
         if take_success(out, base, good, asked):
             take_all(out, base, stats, _GATLING)
@@ -208,8 +208,7 @@ def _requests(took: str, start: str, unit_ms: float, out: Collected, kind: str, 
         value = _number(out, row, took, line) if row is not None else None
         if row is not None and value is not None:
             begin = float_or_none(row.get(start, ""))
-            good = row.get("status-code", "200")[:1] in ("2", "3")
-            requests.add(unit_ms * value, None if begin is None else 1000 * begin, good=good)
+            requests.add(unit_ms * value, begin and 1000 * begin, good=row.get("status-code", "200")[:1] in ("2", "3"))
     take_log(out, kind, {"request": requests} if requests.count else {})
 
 
@@ -306,8 +305,7 @@ class _K6:
             if kind == "rate":
                 out.add(base._replace(bucket="rate"), float(values.mean()))
             elif kind == "counter":
-                worse = re.search("fail|error|drop|reject|timeout|retr", name, re.IGNORECASE)
-                out.direct("k6", "verb", name, "lower" if worse else "higher")
+                out.direct("k6", "verb", name, "lower" if TROUBLE.search(name) else "higher")
                 out.add(base._replace(bucket="count"), float(values.sum()))
             elif kind == "trend":
                 for bucket, share in _K6_STATISTICS:
