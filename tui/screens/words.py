@@ -10,6 +10,7 @@ from textual.widget import Widget
 
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.headline import HeadlineBar
+from tui.widgets.pick import PickList
 from tui.widgets.sections import on_screen
 
 if TYPE_CHECKING:
@@ -201,8 +202,9 @@ def labels_on(shown: Widget) -> list[str]:
     found = [name for number in numbers for name in (number.label, *(number.short or ())[:1])]
     for panel in shown.query(ScrollCanvas):
         if on_screen(panel):
-            first = [line[0] for line in panel.drawn if len(line) > 1]
-            found += [text.rstrip() for text, style in first if style == "dim"]
+            most = None if isinstance(panel, PickList) else 1  # a view's line in the overview has several
+            places = [part for line in panel.drawn if len(line) > 1 for part in line[:most]]
+            found += [text.rstrip() for text, style in places if style == "dim"]
     return [label for label in dict.fromkeys(found) if LABEL.fullmatch(label)]
 
 
