@@ -99,8 +99,12 @@ def _hyperfine_take_result(out: Collected, result: dict[str, Any]) -> None:
             out.add(Series("hyperfine", "", command, metric=metric, bucket="time", unit="s"), value)
     elif "mean" in result:
         out.add(Series("hyperfine", "", command, metric=metric, bucket="mean", unit="s"), result["mean"])
-    wanted = (Taken("user", "", "user", "s"), Taken("system", "", "system", "s"))
-    take_all(out, Series("hyperfine", "", command, metric=metric), result, wanted)
+    take_all(
+        out,
+        Series("hyperfine", "", command, metric=metric),
+        result,
+        [Taken(bucket, "", bucket, "s") for bucket in ("user", "system")],
+    )
     memory = result.get("memory_usage_byte")
     for value in memory if isinstance(memory, list) else ():
         out.add(Series("hyperfine", "", command, metric=metric, bucket="memory", unit="bytes"), value)

@@ -57,8 +57,7 @@ class GoBenchmark(Document):
         """Read every complete result line; half a line may have a cut unit and so mean another metric."""
         out = Collected(source)
         config: dict[str, str] = {}
-        whole = decode(whole_lines(data, final=False))
-        for number, line in enumerate(whole.split("\n"), start=1):
+        for number, line in enumerate(decode(whole_lines(data, final=False)).split("\n"), start=1):
             if line.startswith("Benchmark"):
                 self._result(out, line.split(), config, number)
             elif line.startswith("Unit "):
