@@ -13,7 +13,7 @@ from tui.views.job_heuristics.tez import TezLevel
 from tui.widgets.table.table import LiveTable
 
 WORDS = {
-    "DAGs": "critical path", "verdicts": "Tez Mapper", "vertices": "times, sorted", "insights": "critical path",
+    "DAGs": "critical path", "verdicts": "Tez Mapper", "vertices": "times, sorted", "insights": "spill",
     "advice": "hive.tez.container.size", "task list": "node1", "history": "5.06 GiB", "notes": "2 DAGs: Dr. Elephant",
 }  # fmt: skip
 
