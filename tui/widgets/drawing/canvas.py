@@ -211,7 +211,7 @@ class ScrollCanvas(ScrollView, Painter):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.drawn: list[Line] = []
-        self._width = -1
+        self._width = self._height = -1
 
     def content(self, width: int) -> list[Line]:
         """Return all lines for this width."""
@@ -224,7 +224,7 @@ class ScrollCanvas(ScrollView, Painter):
             self._width = -1  # hidden or not laid out yet: that, or the first drawing, comes later
             return
         old, same = self.drawn, width == self._width
-        self._width = width
+        self._width, self._height = width, self.size.height
         self.drawn = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
         set_virtual_size(self, Size(width, len(self.drawn)))
         longest = max(len(old), len(self.drawn))
@@ -245,8 +245,8 @@ class ScrollCanvas(ScrollView, Painter):
     @on(events.Resize)
     @on(events.Show)
     def _fit_again(self) -> None:
-        """Wrap the content to the new width, and draw what came while the widget was hidden."""
-        if self.scrollable_content_region.width != self._width:
+        """Fit the content to the new size, and draw what came while the widget was hidden."""
+        if (self.scrollable_content_region.width, self.size.height) != (self._width, self._height):
             self.repaint()
 
     def render_line(self, y: int) -> Strip:
