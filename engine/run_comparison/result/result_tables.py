@@ -28,7 +28,7 @@ from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
 from engine.run_comparison.runs.measurements import canonical_unit, is_time
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
-from engine.run_comparison.runs.selection import Sides, counts_as_finished, in_words, shorten
+from engine.run_comparison.runs.selection import OWN_TIMES, Sides, counts_as_finished, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
 from engine.run_comparison.words import change_text, side_names, size_text, title_of
 
@@ -118,12 +118,13 @@ def findings(
     picked = metrics.filter(DIFFERENT_METRICS & (pl.col("n_left") > 0))
     found += _of_metrics(picked.filter("regression"), level_of(summary, parameters), "regressions", summary)
     better = pl.col("effect") == "better"
-    doubted: Level = "moderate" if sides.guess else "ok"
+    doubted: Level = "ok" if not sides.guess else "low" if sides.guess == OWN_TIMES else "moderate"
+    improved = picked.filter(better)
     for rows, of_rows, what in (
-        (picked.filter(better), doubted, "changes for the better"),
+        (improved, doubted, "changes for the better"),
         (picked.filter(~pl.col("regression") & ~better), "ok", "differences that are no regression"),
     ):
-        found += _of_metrics(rows, of_rows, what, summary, sides.guess if of_rows == "moderate" else "")
+        found += _of_metrics(rows, of_rows, what, summary, sides.guess if rows is improved else "")
     return tuple(sorted(found, key=lambda finding: -LEVELS.index(finding.level)))
 
 
@@ -423,7 +424,7 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters, sides: 
     level: Level = "ok" if 2 * summary["undecided"] < summary["total"] else ""
     if summary["regressions"]:
         level = statistical.level_of(summary, parameters)
-    elif summary["untold"] or (sides.guess and summary["better"]):
+    elif summary["untold"] or (sides.guess not in ("", OWN_TIMES) and summary["better"]):
         level = "moderate"
     facts = [f"{_runs(summary['runs_right'])} against {summary['runs_left']}"]
     facts += [f"{summary['muted']} muted"] if summary["muted"] else []

@@ -31,6 +31,10 @@ _MOST_JOBS = 24
 _WILD = frozenset("*?[")
 
 
+OWN_TIMES = "the times of their runs"
+"""What says which side is the newer one, if that stands in the files themselves."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sides:
     """Runs of both sides, newest first; the patterns that picked them; and how they were chosen, unless by hand.
@@ -391,8 +395,11 @@ def _pair_of_jobs(
 
 
 def _guessed(runs: Iterable[Run]) -> str:
-    """Say that only the times of files tell the age of some of ``runs``; empty if their content or number does."""
-    return "" if all(run.number is not None or run.is_timed for run in runs) else "the times of their files"
+    """Say which times alone tell the age of some of ``runs``; empty if all are numbered."""
+    unnumbered = [run for run in runs if run.number is None]
+    if all(run.is_timed for run in unnumbered):
+        return OWN_TIMES if unnumbered else ""
+    return "the times of their files"
 
 
 def _halves(jobs: Mapping[tuple[str, ...], list[Run]], names: Mapping[tuple[str, ...], str], runs: Runs) -> Usual:
