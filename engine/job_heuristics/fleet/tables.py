@@ -65,10 +65,9 @@ FINDINGS = Table(
 
 
 def findings_frame(findings: Iterable[Finding]) -> pl.DataFrame:
-    """Return FINDINGS rows."""
-    return of_rows(
-        FINDINGS, ((one.row[1][0] if one.row else None, one.level, one.subject, one.text) for one in findings)
-    )
+    """Return FINDINGS rows. What tells jobs of one name apart is their id, which is a column, whatever batch they are in."""
+    jobs = ((one.row[1][0] if one.row else None, one) for one in findings)
+    return of_rows(FINDINGS, ((job, one.level, one.subject.removesuffix(f" ({job})"), one.text) for job, one in jobs))
 
 
 FILES = Table(
