@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -141,7 +141,6 @@ def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: p
     """Return ``findings_of`` all jobs with the setting that would better each verdict (``advised``: RECOMMENDATIONS rows),
     and with the job's id where several jobs have its name; the worst first."""
     names: dict[str, str | None] = dict(jobs.select("job_id", "name").iter_rows())
-    common = set(jobs.filter(jobs["name"].is_duplicated())["job_id"].to_list())
     settings: dict[tuple[str, str], str] = {}
     columns = ("job_id", "heuristic", "key", "value", "current")
     # Fewer executors save memory, but are no remedy for uneven ones.
@@ -153,8 +152,17 @@ def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: p
         job = one.row[1][0] if one.row else ""
         wanted = settings.get((job, one.subject))
         text = f"{one.text.partition('; ')[0]}; {wanted}" if wanted else one.text
-        made.append(replace(one, subject=f"{one.subject} ({job})" if job in common else one.subject, text=text))
-    return worst_first(made)
+        made.append(replace(one, text=text))
+    return worst_first(told_apart(made, jobs))
+
+
+def told_apart(findings: list[Finding], jobs: pl.DataFrame) -> Iterator[Finding]:
+    """Add the job's id to subjects where several of ``jobs`` (columns job_id and name) have its name."""
+    about = {finding.row[1][0] for finding in findings if finding.row}
+    common = set(jobs.filter(pl.col("name").is_duplicated() & pl.col("job_id").is_in(about))["job_id"])
+    for one in findings:
+        job = one.row[1][0] if one.row else ""
+        yield replace(one, subject=f"{one.subject} ({job})") if job in common else one
 
 
 def setting_of(key: str, value: str, now: str | None) -> str:

@@ -17,7 +17,7 @@ from engine.core.reading import Problem, fold
 from engine.core.tables import Table
 from engine.core.view import FILE, LEVELS, Finding, Inputs, Level, TooLarge
 from engine.formats import parquet
-from engine.job_heuristics.dr_elephant.judged import in_order
+from engine.job_heuristics.dr_elephant.judged import in_order, told_apart
 from engine.job_heuristics.fleet.tables import FILES, FINDINGS, FLEET_RESULTS, PROBLEMS
 from engine.job_heuristics.result import rollup
 from engine.job_heuristics.tables import JOBS, LISTING, RECOMMENDATIONS
@@ -258,7 +258,7 @@ def stored_jobs(results: tuple[FleetResult, ...], check: Check) -> StoredJobs:
         finally:
             pool.shutdown(cancel_futures=True)
     check(0.9)
-    findings = tuple(_told_apart(list(_findings(stored, problems)), every.listing))
+    findings = tuple(told_apart(list(_findings(stored, problems)), every.listing))
     return replace(stored, findings=findings, problems=fold(problems))
 
 
@@ -370,15 +370,6 @@ def _findings(jobs: StoredJobs, problems: list[Problem]) -> Iterator[Finding]:
     for table in tables:
         problems += table.problems
     yield from _in_order(jobs, listed)
-
-
-def _told_apart(findings: list[Finding], listing: pl.DataFrame) -> Iterator[Finding]:
-    """Add the job's id to subjects where several jobs have its name."""
-    jobs = [finding.row[1][0] for finding in findings if finding.row]
-    common = set(listing.filter(pl.col("name").is_duplicated() & pl.col("job_id").is_in(jobs))["job_id"])
-    for one in findings:
-        job = one.row[1][0] if one.row else ""
-        yield replace(one, subject=f"{one.subject} ({job})") if job in common else one
 
 
 def _number(jobs: StoredJobs, tables: list[StoredTable], level: Level) -> int:
