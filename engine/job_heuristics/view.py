@@ -83,7 +83,7 @@ class JobHeuristics:
         """Compute the result of the histories among ``inputs``. Raises NoInput."""
         from engine.job_heuristics.dr_elephant.judged import together
         from engine.job_heuristics.mapreduce.model.assembly import current_model
-        from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic
+        from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceHeuristic
         from engine.job_heuristics.mapreduce.rules.verdict_tables import differences, judge_all
         from engine.job_heuristics.result import all_jobs as fleet_tables
         from engine.job_heuristics.result.all_jobs import find_job

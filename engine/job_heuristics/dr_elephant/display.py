@@ -136,6 +136,12 @@ def labels(details: str | None) -> tuple[tuple[str, str], ...]:
     )
 
 
+def split(text: str) -> list[str]:
+    """Split at commas as Java does: empty parts at the end fall away, and only an empty text has one."""
+    kept = text.rstrip(",")
+    return kept.split(",") if kept or not text else []
+
+
 _WHOLE = re.compile(r"[+-]?\d{1,4000}")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.core.reading import Problem, clean
 from engine.formats.hadoop_xml import BadXml, root_of
-from engine.job_heuristics.dr_elephant.display import integer
+from engine.job_heuristics.dr_elephant.display import integer, split
 from engine.job_heuristics.dr_elephant.gates import Array, Branch, Limits, Subject, Tree
 
 if TYPE_CHECKING:
@@ -241,9 +241,7 @@ def _value(node: ast.AST, depth: int) -> float:
 
 def limits(text: str) -> Limits:
     """Return the four limits that a parameter's text holds. Raises ValueError with the reason."""
-    parts = text.split(",")
-    while parts and not parts[-1]:
-        parts.pop()
+    parts = split(text)
     if len(parts) != 4:
         raise ValueError(f"{len(parts)} values instead of four")
     a, b, c, d = (evaluate(part) for part in parts)

@@ -24,7 +24,7 @@ from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, wha
 from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
 from engine.job_heuristics.mapreduce.model.model import Attempts, Job, Model, Side
 from engine.job_heuristics.mapreduce.model.model import job as job_of
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 from engine.job_heuristics.mapreduce.rules.verdict_tables import differences
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import PHASES

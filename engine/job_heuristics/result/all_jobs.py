@@ -18,7 +18,7 @@ from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet, advised_findings, in_order, setting_of, subject_of
 from engine.job_heuristics.mapreduce.insight import cost, recommend
 from engine.job_heuristics.mapreduce.model.model import Model
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceHeuristic, MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceHeuristic, MapReduceRules
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import rollup
 from engine.job_heuristics.spark.model.assembly import Apps

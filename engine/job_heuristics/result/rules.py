@@ -8,7 +8,7 @@ from functools import lru_cache
 from engine.job_heuristics.dr_elephant import heuristic
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rules
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS as OF_MAPREDUCE
-from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
+from engine.job_heuristics.mapreduce.rules.heuristics import QUEUE_LIMIT
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.rules.heuristics import HEURISTICS as OF_SPARK
 from engine.job_heuristics.tez.rules import HEURISTICS as OF_TEZ

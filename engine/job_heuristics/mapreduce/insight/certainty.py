@@ -18,7 +18,7 @@ from engine.job_heuristics.dr_elephant.gates import Array, Final, Reading, Tree
 from engine.job_heuristics.mapreduce.insight.job_verdicts import Floats, Sample, job_verdicts
 from engine.job_heuristics.mapreduce.insight.whatif import makespan, peak_slots
 from engine.job_heuristics.mapreduce.model.model import RUNNING, Ints, Job, Side
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 
 COPIES = 200
 """Number of complete jobs that are drawn."""

@@ -16,8 +16,7 @@ from engine.job_heuristics.dr_elephant.decision import Why, explain_tree
 from engine.job_heuristics.dr_elephant.gates import Array, Tree
 from engine.job_heuristics.dr_elephant.side_stats import Copies, SideTasks, TaskStats
 from engine.job_heuristics.mapreduce.model.model import SIDE_COLUMNS, Job, Side
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRule, MapReduceRules
-from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
+from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES, MapReduceRule, MapReduceRules
 
 Floats = NDArray[np.float64]
 

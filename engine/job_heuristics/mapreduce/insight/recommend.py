@@ -18,7 +18,7 @@ from engine.job_heuristics.mapreduce.insight.whatif import COPY_BYTES_PER_MS, ST
 from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, filled
 from engine.job_heuristics.mapreduce.model.job_conf import MEMORY, SLOW_START, SPLIT_MOST
 from engine.job_heuristics.mapreduce.model.model import MB, Model, number
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 
 IDEAL_MS = 7.5 * MINUTE
 """Target run time of a task, ms: the middle of 5 to 10 minutes."""

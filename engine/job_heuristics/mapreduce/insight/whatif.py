@@ -22,7 +22,7 @@ from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts, t
 from engine.job_heuristics.mapreduce.insight.skew import robust_line
 from engine.job_heuristics.mapreduce.model.model import MB, NO_COUNTERS, Ints, Job, Side, number
 from engine.job_heuristics.mapreduce.rules import metrics as dr_elephant_metrics
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
 
 START_MS = 2000.0
 """Assumed ms to start a task where bytes do not explain the time."""

@@ -40,8 +40,7 @@ from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, measure
 from engine.job_heuristics.mapreduce.model.model import Model
 from engine.job_heuristics.mapreduce.rules import metrics
-from engine.job_heuristics.mapreduce.rules.heuristic import MapReduceRules
-from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES
+from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES, MapReduceRules
 from engine.job_heuristics.mapreduce.rules.metrics import CONTAINERS
 from engine.job_heuristics.mapreduce.tables import JOB_MODEL
 from engine.job_heuristics.parameters import JobParameters

@@ -11,9 +11,8 @@ import pytest
 
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules, default_rules
 from engine.job_heuristics.mapreduce.model import model as job_arrays
-from engine.job_heuristics.mapreduce.rules import cache, metrics
-from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
+from engine.job_heuristics.mapreduce.rules import heuristics, metrics
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS, QUEUE_LIMIT
 from engine.job_heuristics.mapreduce.rules.verdict_tables import Judged, blocks_of, differences, judge, sides_of
 from tests.engine.job_heuristics.jobs import BASE, MB, model, task, together
 
@@ -333,7 +332,7 @@ def test_lists_of_the_distributed_cache(
     """Sizes above 10 are too large; lists of unequal lengths are a verdict of their own."""
     key = "mapreduce.job.cache.files"
     given = {name: value for name, value in ((key, files), (f"{key}.filesizes", sizes)) if value is not None}
-    found = cache._job(given, 10)
+    found = heuristics._cache_of(given, 10)
     named = {name.replace(key, "files"): value for name, value in found[1].items()} if found else {}
     assert (found and (found[0], named)) == wanted
 
@@ -341,8 +340,8 @@ def test_lists_of_the_distributed_cache(
 def test_archives_of_the_distributed_cache_count_too() -> None:
     files, archives = "mapreduce.job.cache.files", "mapreduce.job.cache.archives"
     large, small = {files: "a", f"{files}.filesizes": "11"}, {archives: "z", f"{archives}.filesizes": "1"}
-    assert cache._job(large | small, 10) == (4, {"a": "11"})
-    assert cache._job(small, 10) == (0, {})
-    assert cache._job(large | {archives: "y,z", f"{archives}.filesizes": "1"}, 10) == (
+    assert heuristics._cache_of(large | small, 10) == (4, {"a": "11"})
+    assert heuristics._cache_of(small, 10) == (0, {})
+    assert heuristics._cache_of(large | {archives: "y,z", f"{archives}.filesizes": "1"}, 10) == (
         2, {"a": "11", archives: "2", f"{archives}.filesizes": "1"},
     )  # fmt: skip

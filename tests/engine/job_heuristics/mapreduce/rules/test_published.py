@@ -10,8 +10,7 @@ from engine.core.view import Context, Result
 from engine.job_heuristics.dr_elephant.heuristic import default_rules
 from engine.job_heuristics.dr_elephant.sides import Jobs, rows, verdicts
 from engine.job_heuristics.mapreduce.model.assembly import current_model
-from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS
-from engine.job_heuristics.mapreduce.rules.queue import QUEUE_LIMIT
+from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS, QUEUE_LIMIT
 from engine.job_heuristics.mapreduce.rules.verdict_tables import sides_of
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
