@@ -6,9 +6,7 @@ See ``docs/models/dskit-rings.md``, "Replicas of a key".
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -77,19 +75,9 @@ def _one_per_zone(ring: TokenRing, starts: np.ndarray) -> np.ndarray:
         wrapped = np.int32(np.argmax(own) + total)
         ahead.append(np.minimum(following, wrapped)[starts])
     width = min(ring.replication, len(ahead), len(ring.instances))
-    if len(ahead) > 1:
-        _sort_columns(ahead)
-    at = np.stack(ahead[:width], axis=1)
+    at = np.sort(np.stack(ahead, axis=1), axis=1)[:, :width]
     at -= np.where(at >= total, np.int32(total), np.int32(0))
     return ring.owner[at]
-
-
-def _sort_columns(columns: list[np.ndarray]) -> None:
-    """Sort the rows of few columns in place, by exchanging neighbours: faster than sorting each row."""
-    for last in range(len(columns) - 1, 0, -1):
-        for k in range(last):
-            low, high = np.minimum(columns[k], columns[k + 1]), np.maximum(columns[k], columns[k + 1])
-            columns[k], columns[k + 1] = low, high
 
 
 def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: np.ndarray, width: int) -> np.ndarray:
@@ -108,34 +96,30 @@ def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: n
     orders: np.ndarray | None = None
     for low in range(0, len(needed), at_once):
         here = needed[low : low + at_once]
-
-        def node_at(rows: np.ndarray, step: int, here: np.ndarray = here) -> np.ndarray:
-            return owner[(here[rows] + step) % len(owner)]
-
-        sets, left = _visit(ring, len(here), node_at, steps, extending, limited, width)
+        sets, left = _visit(ring, owner, here, steps, extending, limited, width)
         if len(left) and len(owner) > steps:
             # Few instances have nearly all tokens here, and the others are far away.
             orders = _orders(ring, owner, extending, limited) if orders is None else orders
-            column = partial(_column_of, orders[here[left]])
-            sets[left] = _visit(ring, len(left), column, orders.shape[1], extending, limited, width)[0]
+            most = orders.shape[1]
+            sets[left] = _visit(ring, orders.ravel(), here[left] * most, most, extending, limited, width)[0]
         out[low : low + at_once] = sets
     return out[row_of]
 
 
 def _visit(
     ring: TokenRing,
-    count: int,
-    node_at: Callable[[np.ndarray, int], np.ndarray],
+    nodes: np.ndarray,
+    starts: np.ndarray,
     steps: int,
     extending: np.ndarray,
     limited: np.ndarray,
     width: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Visit instances step by step in ``count`` walks; ``node_at``: the instance that walks (indices) reach at a step.
+    """Visit ``nodes``, which close to a circle, step by step from each of ``starts``.
 
     Returns members as ``_walk`` does, and the walks that had not ended after ``steps``.
     """
-    most = len(ring.instances)
+    count, most = len(starts), len(ring.instances)
     out = np.full((count, width), -1, dtype=np.int32)
     in_zone = np.bincount(ring.zone_of, minlength=len(ring.zones)).astype(np.int32)
     open_rows = np.arange(count)
@@ -146,7 +130,7 @@ def _visit(
     limits, runs_dry = bool(limited.any()), len(ring.zones) < width
     examined = np.zeros((count if runs_dry else 0, len(ring.zones)), dtype=np.int32)
     for step in range(steps):
-        node = node_at(open_rows, step)
+        node = nodes[(starts[open_rows] + step) % len(nodes)]
         zone = ring.zone_of[node]
         fresh = (out[open_rows] != node[:, None]).all(axis=1)
         if limits:
@@ -168,10 +152,6 @@ def _visit(
         if not len(open_rows):
             break
     return out, open_rows
-
-
-def _column_of(order: np.ndarray, rows: np.ndarray, step: int) -> np.ndarray:
-    return order[rows, step]
 
 
 def _orders(ring: TokenRing, owner: np.ndarray, extending: np.ndarray, limited: np.ndarray) -> np.ndarray:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import md5
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.prng import GoRand, cooked
+from engine.ring_placement.pyroscope.prng import GoRand, cooked, seed_words
 
 SPACE = 1 << 32
 """Number of keys: the key space is the 32-bit numbers."""
@@ -204,7 +204,6 @@ def gaps(tokens: np.ndarray) -> np.ndarray:
     return np.diff(tokens, prepend=tokens[-1] - SPACE)
 
 
-_MERSENNE = 2**31 - 1
 _DIRECT = 273
 """Draws of Go's generator that depend on its seeded register alone."""
 _BLOCK = 64
@@ -219,41 +218,21 @@ def seed_of(tenant: str, zone: str = "") -> int:
     return int.from_bytes(md5(text, usedforsecurity=False).digest()[:8], "big", signed=True)
 
 
-@lru_cache(maxsize=1)
-def _powers() -> np.ndarray:
-    """Return 48271^n mod 2^31-1 for n = 0 … 20 + 3·607 (uint64): a Lehmer generator jumps ahead by multiplication."""
-    out = [1]
-    for _ in range(20 + 3 * 607):
-        out.append(out[-1] * 48271 % _MERSENNE)
-    return np.array(out, dtype=np.uint64)
-
-
 def first_draws(seeds: Sequence[int], count: int) -> np.ndarray:
     """Draw the first ``count`` (at most 273) values of Uint32 for each seed. Returns int64 of shape (seeds, count).
 
     The first draws of Go's generator are sums of two cells of its register, so only those cells are seeded.
     """
-    start = np.array([seed % _MERSENNE or 89482311 for seed in seeds], dtype=np.uint64)[:, None]
-
-    def cells(numbers: np.ndarray) -> np.ndarray:
-        words = [start * _powers()[20 + 3 * numbers + step] % np.uint64(_MERSENNE) for step in (1, 2, 3)]
-        return (words[0] << np.uint64(40)) ^ (words[1] << np.uint64(20)) ^ words[2] ^ cooked()[numbers]
-
     number = np.arange(count)
-    drawn = (cells(333 - number) + cells(606 - number)) & np.uint64(2**63 - 1)
+    older, newer = (seed_words(seeds, cells, 40, 20) ^ cooked()[cells] for cells in (333 - number, 606 - number))
+    drawn = (older + newer) & np.uint64(2**63 - 1)
     return (drawn >> np.uint64(31)).astype(np.int64)
-
-
-@lru_cache(maxsize=64)
-def _first_draws_of(seed: int, count: int) -> list[int]:
-    """Draw the first values of one seed: the shards that a tenant writes to and reads from begin with the same ones."""
-    return first_draws([seed], count)[0].tolist()
 
 
 def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:
     """Draw values of Uint32 endlessly, the first ``count`` of them cheaply."""
     count = min(count, _DIRECT)
-    yield from _first_draws_of(seed, count)
+    yield from first_draws([seed], count)[0].tolist()
     generator = GoRand(seed)
     generator.uint64s(count)
     while True:

@@ -135,18 +135,18 @@ def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str
 def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
     """Say why scenario ``k`` of ``sweep`` is not survived; empty if it is."""
     reasons = []
-    lost = sweep.rejected_bytes[k] - s.planned.rejected
+    lost = sweep["rejected_bytes"][k] - s.planned.rejected
     if lost > 0:
         reasons.append(f"{units.text('bytes_per_s', lost)} rejected although other nodes are alive")
     if s.capacity_array is not None:
         is_over = s.planned.loads > s.capacity_array
         is_over[list(sweep.down[k])] = False
-        more = sweep.nodes_over_capacity[k] - int(is_over.sum())
+        more = sweep["nodes_over_capacity"][k] - int(is_over.sum())
         if more > 0:
             reasons.append(f"{more} more node{'s' if more > 1 else ''} over capacity")
-            hottest = sweep.worst[k]
+            hottest = sweep["worst"][k]
             if not is_over[hottest]:
-                load, size = sweep.worst_load[k], s.capacity_array[hottest].item()
+                load, size = sweep["worst_load"][k], s.capacity_array[hottest].item()
                 rates = f"{units.text('bytes_per_s', load)} of {units.text('bytes_per_s', size)}"
                 reasons[-1] += f", hottest {s.planned.ring.ids[hottest]} with {rates}"
     return reasons

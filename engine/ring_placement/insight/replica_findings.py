@@ -12,7 +12,7 @@ from engine.ring_placement.insight.drift import drift_findings
 from engine.ring_placement.insight.findings import member_findings, overloads, some
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
-from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
+from engine.ring_placement.scenarios.replica_sweeps import PairSums, tenant_counts
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, ReplicatedState, replicated_ring
 from engine.ring_placement.scenarios.strategy import requests_lost
 
@@ -166,14 +166,10 @@ def _of_each_node(s: ReplicatedScenario, context: Context) -> tuple[np.ndarray, 
     """Return for each failing node how many more tenants lose writes, and queries ("no shard" is one), whether queries of the
     whole ring fail that do not now, and the share of keys that is lost."""
     planned = s.planned
-    counts = context.memo.value("tenant counts", s.planned_key, lambda: TenantCounts(planned), keep=KEEP)
-    _, writes, reads, reads_ok = planned.losses
-    return (
-        counts.writes_one - writes,
-        counts.reads_one - reads,
-        counts.whole_one & reads_ok,
-        key_pairs(s, context).single,
-    )
+    counts = context.memo.value("tenant counts", s.planned_key, lambda: tenant_counts(planned), keep=KEEP)
+    writes, reads, whole = (np.diag(count) for count in counts)
+    _, writes_now, reads_now, reads_ok = planned.losses
+    return writes - writes_now, reads - reads_now, whole & reads_ok, key_pairs(s, context).single
 
 
 def not_survivable(s: ReplicatedScenario, context: Context) -> int | None:
@@ -302,7 +298,7 @@ def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
     i, j = np.triu_indices(count, 1)
     across = ring.tokens.zone_of[i] != ring.tokens.zone_of[j]
     i, j = i[across], j[across]
-    lost = pairs.pairs(i, j) if len(i) else np.zeros(0)
+    lost = pairs.matrix()[i, j]
     if not len(lost) or lost.max() <= 0:
         return []
     worst, median = int(lost.argmax()), float(np.median(lost))

@@ -7,6 +7,7 @@ ahead (``z^T mod (z^607 - z^334 - 1)`` over the integers modulo 2^64) instead of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -21,29 +22,23 @@ SHARD_SEED = -3035313949336265834
 """Seed of Pyroscope's table of permutation steps since February 2025 (pull request 3924)."""
 
 _MERSENNE = 2**31 - 1
-_U64 = (1 << 64) - 1
 
 
-def _lcg(x: int) -> int:
-    """Step the Lehmer generator x -> 48271 x mod (2^31 - 1)."""
-    x = 48271 * (x % 44488) - 3399 * (x // 44488)
-    return x + _MERSENNE if x < 0 else x
+@lru_cache(maxsize=1)
+def _powers() -> np.ndarray:
+    """Return 48271^n mod 2^31-1 for n = 0 … 20 + 3·607 (uint64): a Lehmer generator jumps ahead by multiplication."""
+    out = [1]
+    for _ in range(20 + 3 * LENGTH):
+        out.append(out[-1] * 48271 % _MERSENNE)
+    return np.array(out, dtype=np.uint64)
 
 
-def _seed_words(seed: int, high: int, low: int) -> np.ndarray:
-    """Make 607 words (uint64) of three Lehmer outputs each, the first two shifted by ``high`` and ``low`` bits."""
-    x = seed % _MERSENNE or 89482311
-    for _ in range(20):
-        x = _lcg(x)
-    words = []
-    for _ in range(LENGTH):
-        x = _lcg(x)
-        word = x << high
-        x = _lcg(x)
-        word ^= x << low
-        x = _lcg(x)
-        words.append((word ^ x) & _U64)
-    return np.array(words, dtype=np.uint64)
+def seed_words(seeds: Sequence[int], cells: np.ndarray, high: int, low: int) -> np.ndarray:
+    """Make the words (uint64, shape (seeds, cells)) of three Lehmer outputs each, the first two shifted by ``high`` and ``low``
+    bits, with which each seed fills ``cells`` of the register."""
+    start = np.array([seed % _MERSENNE or 89482311 for seed in seeds], dtype=np.uint64)[:, None]
+    words = [start * _powers()[20 + 3 * cells + step] % np.uint64(_MERSENNE) for step in (1, 2, 3)]
+    return (words[0] << np.uint64(high)) ^ (words[1] << np.uint64(low)) ^ words[2]
 
 
 def _extend(history: np.ndarray, count: int) -> np.ndarray:
@@ -85,7 +80,7 @@ def cooked() -> np.ndarray:
         power = _reduce(np.convolve(power, power))
         if bit == "1":
             power = _reduce(np.concatenate((np.zeros(1, dtype=np.uint64), power)))
-    terms = _extend(_seed_words(1, 20, 10)[_CELL_OF_TERM], LENGTH - 1)
+    terms = _extend(seed_words([1], _CELL_OF_TERM, 20, 10)[0], LENGTH - 1)
     last = np.correlate(terms, power, mode="valid")
     cells = np.empty(LENGTH, dtype=np.uint64)
     # After T steps the newest 607 terms lie in cells (334 - t) mod 607 for t = T-606..T.
@@ -98,7 +93,7 @@ class GoRand:
     """The generator behind Go's ``rand.New(rand.NewSource(seed))``; draws are made in blocks."""
 
     def __init__(self, seed: int) -> None:
-        self._history = (_seed_words(seed, 40, 20) ^ cooked())[_CELL_OF_TERM]
+        self._history = seed_words([seed], _CELL_OF_TERM, 40, 20)[0] ^ cooked()[_CELL_OF_TERM]
         self._ready = np.empty(0, dtype=np.uint64)
         self._next = 0
 

@@ -25,7 +25,7 @@ from engine.ring_placement.scenarios.scenario_state import (
     replicated_ring,
 )
 from engine.ring_placement.scenarios.segment_sweeps import random_sets
-from engine.ring_placement.scenarios.strategy import TOTALS, P, Sweep, requests_lost
+from engine.ring_placement.scenarios.strategy import LOSSES, TOTALS, P, Sweep, requests_lost
 
 
 def _whole(values: np.ndarray) -> list[int]:
@@ -187,10 +187,10 @@ def _sweep_rows(s: Scenario[P], p: RingParameters, sweep: Sweep) -> pl.DataFrame
     zone_of = {m.id: m.zone for m in s.planned.ring.members}
 
     def ordered(name: str) -> list[Any]:
-        values = getattr(sweep, name)
+        values = sweep[name]
         return [values[i] for i in order]
 
-    down = [[ids[i] for i in members] for members in ordered("down")]
+    down = [[ids[i] for i in sweep.down[k]] for k in order]
     frame: dict[str, Any] = {
         "rank": np.arange(1, len(order) + 1),
         "down": down,
@@ -200,9 +200,8 @@ def _sweep_rows(s: Scenario[P], p: RingParameters, sweep: Sweep) -> pl.DataFrame
         "worst_instance": [ids[i] if i >= 0 else None for i in ordered("worst")],
         "nodes_over_capacity": [v if v >= 0 else None for v in ordered("nodes_over_capacity")],
     }
-    if sweep.write_lost_share:
-        names = ("write_lost_share", "tenants_write_lost", "tenants_read_lost", "reads_ok")
-        frame |= {name: ordered(name) for name in names}
+    if LOSSES[0] in sweep.columns:
+        frame |= {name: ordered(name) for name in LOSSES}
         frame["requests_lost_share"] = requests_lost(np.array(frame["write_lost_share"]), p.request_series)
     return tables.SWEEP.frame(frame)
 
@@ -227,9 +226,7 @@ def restart_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
         if not sweep.down:
             continue
         worst = int(sweep.order()[0])
-        lost = (
-            sweep.write_lost_share[worst], sweep.tenants_write_lost[worst], sweep.tenants_read_lost[worst], sweep.reads_ok[worst],
-        )  # fmt: skip
+        lost = tuple(sweep[name][worst] for name in LOSSES)
         base = planned.losses
         leaving = (*(base if writes_stay else lost)[:2], *(base if answers else lost)[2:])
         gone = frozenset(planned.ring.ids[m] for m in sweep.down[worst])

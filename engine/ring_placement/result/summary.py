@@ -125,12 +125,12 @@ def segment_summary(
     if (p.scale is not None or not s.down) and s.planned.ring.members:
         summary |= _next_id(s, context)
     if sweep is not None and len(sweep.down):
-        worst = np.array(sweep.worst_load, dtype=np.float64)
+        worst = np.array(sweep["worst_load"], dtype=np.float64)
         summary |= {f"sweep_worst_load_p{share}": float(np.percentile(worst, share)) for share in (50, 90, 99)}
         summary |= {
             "sweep_worst_load_max": float(worst.max()),
             "sweep_scenarios": len(worst),
-            "sweep_with_rejects": int((np.array(sweep.rejected_bytes, dtype=np.float64) > 0).sum()),
+            "sweep_with_rejects": int((np.array(sweep["rejected_bytes"], dtype=np.float64) > 0).sum()),
         }
     return summary
 
@@ -188,10 +188,10 @@ def replica_summary(
     if s.rounds:
         summary |= {"cascade_rounds": len(s.rounds), "cascade_nodes": [list(failing) for failing in s.rounds]}
     if sweep is not None and len(sweep.down):
-        lost = np.array(sweep.write_lost_share)
+        lost = np.array(sweep["write_lost_share"])
         summary |= {
             "sweep_scenarios": len(lost),
-            "sweep_with_lost_writes": int((np.array(sweep.tenants_write_lost) + (lost > 0) > 0).sum()),
+            "sweep_with_lost_writes": int((np.array(sweep["tenants_write_lost"]) + (lost > 0) > 0).sum()),
             "sweep_write_lost_share_max": float(lost.max()),
         }
     summary["unsurvivable_single_failures"] = not_survivable(s, context)

@@ -110,17 +110,10 @@ class Rows:
         keys = self.keys_of_shard
         return np.where(keys > 0, lost / np.maximum(keys, 1), 1.0)
 
-    def by_member(self, weight: np.ndarray, rows: np.ndarray, alive: np.ndarray) -> np.ndarray:
-        """Sum ``weight`` per row by the members of ``rows`` (bool) that are ``alive``."""
-        flags = np.append(alive, False)
-        out = np.zeros(len(alive))
-        every = bool(rows.all())
-        for column in self._columns:
-            if every:
-                out += np.bincount(column, weight, len(flags))[:-1]
-            else:
-                out += np.bincount(column[rows], weight[rows], len(flags))[:-1]
-        return np.where(alive, out, 0.0)
+    def by_member(self, weight: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Sum ``weight`` per row by the members that are ``alive``."""
+        counted = [np.bincount(column, weight, len(alive) + 1)[:-1] for column in self._columns]
+        return np.where(alive, sum(counted, np.zeros(len(alive))), 0.0)
 
     @cached_property
     def shares(self) -> np.ndarray | None:
@@ -381,7 +374,7 @@ class ReplicatedPlacement:
     @cached_property
     def loads(self) -> np.ndarray:
         """Load of each member, every replica counted."""
-        return self.rows.by_member(self.weight, np.ones(len(self.weight), dtype=bool), self.alive)
+        return self.rows.by_member(self.weight, self.alive)
 
     @cached_property
     def rejected(self) -> Any:
@@ -394,7 +387,7 @@ class ReplicatedPlacement:
     def share(self) -> np.ndarray:
         """Share of all keys that each member holds (1 = all of them)."""
         whole = (self.rows.shard == 0) & ~self.lost
-        return self.rows.by_member(self.rows.length / SPACE, whole, self.alive)
+        return self.rows.by_member(np.where(whole, self.rows.length / SPACE, 0.0), self.alive)
 
     @cached_property
     def lost_share(self) -> np.ndarray:

@@ -6,14 +6,15 @@ by shard give the tenants that lose writes or queries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
-from engine.ring_placement.scenarios.strategy import Step, Sweep
+from engine.ring_placement.scenarios.strategy import LOSSES, Step, Sweep
 
 
 class PairSums:
@@ -50,10 +51,6 @@ class PairSums:
         """Sum up the share of all keys."""
         return cls.of(placement, placement.rows.length / SPACE, placement.rows.shard == 0)
 
-    def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Return the loss when members ``i`` and ``j`` fail together."""
-        return self.base + self.single[i] + self.single[j] + self.both[i, j]
-
     def matrix(self) -> np.ndarray:
         """Return the loss for each pair of failing members (n, n); on the diagonal for one member alone."""
         lost: np.ndarray = self.base + self.single[:, None] + self.single[None, :] + self.both
@@ -61,114 +58,73 @@ class PairSums:
         return lost
 
 
-class TenantCounts:
-    """How many tenants lose some writes, or all queries, when one member or a pair fails: ``writes_one`` and ``reads_one`` (n),
-    ``writes_two`` and ``reads_two`` (n, n). "No shard", the keys and queries of the whole ring, counts as one more; whether its
-    queries fail is in ``whole_one`` and ``whole_two`` (bool)."""
+def tenant_counts(placement: ReplicatedPlacement, reads_fail: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count the tenants that lose some writes, and all queries, when two members fail; on the diagonal: one alone (n, n).
 
-    def __init__(self, placement: ReplicatedPlacement, reads_fail: bool = True) -> None:
-        self._n = n = len(placement.ring.members)
-        self._placement = placement
-        rows = placement.rows
-        self.writes_one = np.zeros(n, dtype=np.int64)
-        self.writes_two = np.zeros((n, n), dtype=np.int64)
-        self.reads_one = np.zeros(n, dtype=np.int64)
-        self.reads_two = np.zeros((n, n), dtype=np.int64)
-        self.whole_one, self.whole_two = np.zeros(n, dtype=bool), np.zeros((n, n), dtype=bool)
-        writing, asking = (
-            np.bincount(rows.shard_of, minlength=len(rows.shards)),
-            np.bincount(rows.read_of, minlength=len(rows.reads)),
-        )
-        writing[0] += 1
-        asking[0] += 1
-        if placement.partitions is None:
-            self._count_writes(writing)
-        if reads_fail and placement.partitions is None:
-            self._count_reads(asking)
-        elif reads_fail:
-            self._count_partition_reads(asking)
-
-    def _count_writes(self, tenants: np.ndarray) -> None:
-        placement, n = self._placement, self._n
-        rows = placement.rows
-        alive = np.append(placement.alive, False)
-        lost = placement.lost_share > 0
-        critical = np.flatnonzero(placement.spare <= 1)
-        starts = np.searchsorted(rows.shard[critical], np.arange(len(rows.shards) + 1))
-        for shard in np.flatnonzero(tenants).tolist():
-            if lost[shard]:
-                self.writes_one += tenants[shard]
-                self.writes_two += tenants[shard]
-                continue
-            own = critical[starts[shard] : starts[shard + 1]]
-            if not len(own):
-                continue
-            members, spare = rows.members[own], placement.spare[own]
-            one = np.zeros(n, dtype=bool)
-            two = np.zeros((n, n), dtype=bool)
-            for k, column in enumerate(members.T):
-                here = alive[column]
-                one[column[here & (spare == 0)]] = True
-                for other in members.T[k + 1 :]:
-                    both = here & alive[other]
-                    two[column[both], other[both]] = True
-            self.writes_one += one * tenants[shard]
-            self.writes_two += _either(one, two) * tenants[shard]
-
-    def _count_reads(self, tenants: np.ndarray) -> None:
-        placement, n = self._placement, self._n
-        queries = placement.queries
-        alive = placement.ring.reading & ~placement.failed
-        spare = queries.spare(alive)
-        zone_of = placement.ring.tokens.zone_of
-        failing = set(queries.failing_groups(alive).tolist())
-        for shard in np.flatnonzero(tenants).tolist():
-            one = np.zeros(n, dtype=bool)
-            two = np.zeros((n, n), dtype=bool)
-            if spare[shard] < 0:
-                one[:] = two[:] = True
-            elif spare[shard] <= 1:
-                members = placement.rows.reads[shard]
-                members = members[alive[members]]
-                if queries.zones[shard]:
-                    here = [shard * queries.zone_count + int(zone_of[m]) not in failing for m in members.tolist()]
-                    members = members[np.array(here, dtype=bool)]
-                if spare[shard] == 0:
-                    one[members] = True
-                else:
-                    zones = zone_of[members] if queries.zones[shard] else np.arange(len(members))
-                    two[np.ix_(members, members)] = zones[:, None] != zones[None, :]
-            self._add_reads(shard, one, two, tenants[shard])
-
-    def _count_partition_reads(self, tenants: np.ndarray) -> None:
-        placement, n = self._placement, self._n
-        assert placement.partitions is not None
-        answering = placement.ring.reading & ~placement.failed
-        owners = [held[answering[held]] for held in placement.partitions.owners_among(placement.ring.ids)]
-        for shard in np.flatnonzero(tenants).tolist():
-            one = np.zeros(n, dtype=bool)
-            two = np.zeros((n, n), dtype=bool)
-            if not placement.reads_ok[shard]:
-                one[:] = two[:] = True
-            for partition in placement.rows.reads[shard].tolist():
-                held = owners[partition]
-                if len(held) == 1:
-                    one[held[0]] = True
-                elif len(held) == 2:
-                    two[held[0], held[1]] = True
-            self._add_reads(shard, one, two, tenants[shard])
-
-    def _add_reads(self, shard: int, one: np.ndarray, two: np.ndarray, tenants: int) -> None:
-        either = _either(one, two)
-        if shard == 0:
-            self.whole_one, self.whole_two = one, either
-        self.reads_one += one * tenants
-        self.reads_two += either * tenants
+    "No shard", the keys and queries of the whole ring, counts as one more; whether its queries fail is the third matrix (bool).
+    ``reads_fail``: False if members that are down still answer queries.
+    """
+    rows, n = placement.rows, len(placement.ring.members)
+    writes, reads = (np.zeros((n, n), dtype=np.int64) for _ in range(2))
+    if placement.partitions is None:
+        for tenants, fails in zip(np.bincount([0, *rows.shard_of]), _failing_writes(placement), strict=True):
+            writes += tenants * fails
+    if not reads_fail:
+        _, _, lost, reads_ok = placement.losses
+        return writes, reads + lost, np.full((n, n), not reads_ok)
+    whole: np.ndarray | None = None
+    failing = _failing_reads(placement) if placement.partitions is None else _failing_partition_reads(placement)
+    for tenants, fails in zip(np.bincount([0, *rows.read_of]), failing, strict=True):
+        whole = fails if whole is None else whole
+        reads += tenants * fails
+    return writes, reads, np.zeros((n, n), dtype=bool) if whole is None else whole
 
 
-def _either(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """Return which pairs fail what ``one`` member of them, or the ``two`` together, do."""
-    return two | two.T | one[:, None] | one[None, :]
+def _failing_writes(placement: ReplicatedPlacement) -> Iterator[np.ndarray]:
+    """Yield for each shard which pairs of members (n, n; on the diagonal: one alone) take some of its writes with them."""
+    rows, n = placement.rows, len(placement.ring.members)
+    alive = np.append(placement.alive, False)
+    critical = np.flatnonzero(placement.spare <= 1)
+    parts = np.split(critical, np.searchsorted(rows.shard[critical], np.arange(1, len(rows.shards))))
+    for lost, own in zip(placement.lost_share > 0, parts, strict=True):
+        fails = np.full((n, n), lost)
+        members, spare = rows.members[own], placement.spare[own]
+        for k, column in enumerate(members.T if not lost else ()):
+            here = alive[column]
+            fails[column[here & (spare == 0)]] = True
+            for other in members.T[k + 1 :]:
+                both = here & alive[other]
+                fails[column[both], other[both]] = True
+        yield fails | fails.T
+
+
+def _failing_reads(placement: ReplicatedPlacement) -> Iterator[np.ndarray]:
+    """Yield the same for the queries of each shard that is read on a token ring."""
+    queries, n = placement.queries, len(placement.ring.members)
+    alive = placement.ring.reading & ~placement.failed
+    zone_of, failing = placement.ring.tokens.zone_of, queries.failing_groups(alive)
+    for shard, (spare, members) in enumerate(zip(queries.spare(alive), placement.rows.reads, strict=True)):
+        fails = np.full((n, n), spare < 0)
+        if 0 <= spare <= 1:
+            members, zoned = members[alive[members]], queries.zones[shard] > 0
+            if zoned:  # a zone that fails already has nothing to lose
+                members = members[~np.isin(shard * queries.zone_count + zone_of[members], failing)]
+            zones = zone_of[members] if zoned else members
+            fails[np.ix_(members, members)] = zones[:, None] != zones[None, :]
+            fails[members if spare == 0 else []] = True
+        yield fails | fails.T
+
+
+def _failing_partition_reads(placement: ReplicatedPlacement) -> Iterator[np.ndarray]:
+    """Yield the same for the queries of each shard that is read on a ring of partitions."""
+    assert placement.partitions is not None
+    n, answering = len(placement.ring.members), placement.ring.reading & ~placement.failed
+    owners = [held[answering[held]].tolist() for held in placement.partitions.owners_among(placement.ring.ids)]
+    for succeed, partitions in zip(placement.reads_ok, placement.rows.reads, strict=True):
+        fails = np.full((n, n), not succeed)
+        for held in (owners[partition] for partition in partitions.tolist() if 0 < len(owners[partition]) < 3):
+            fails[held[0], held[1:] or slice(None)] = True
+        yield fails | fails.T
 
 
 def sweep_replicas(
@@ -181,93 +137,69 @@ def sweep_replicas(
 ) -> Sweep:
     """Sweep every node, every pair, or the sets ``downs`` one by one. ``limits``: capacity per member, or None;
     ``reads_fail``: False if members that are down still answer queries, as LEAVING ones may."""
-    n = len(placement.ring.members)
     if kind not in ("nodes", "leaving", "pairs"):
         return _one_by_one(placement, downs, limits, step)
-    size = 2 if kind == "pairs" else 1
-    sweep = Sweep(placement.ring.ids, list(combinations(range(n), size)))
+    sweep = Sweep(
+        placement.ring.ids, list(combinations(range(len(placement.ring.members)), 2 if kind == "pairs" else 1))
+    )
     if not sweep.down:
         return sweep
     sets = np.array(sweep.down, dtype=np.int64)
     i, j = sets[:, 0], sets[:, -1]
     step(0.1)
-    load = PairSums.of(placement, placement.weight)
-    keys = PairSums.of_keys(placement)
+    load, keys = PairSums.of(placement, placement.weight).matrix(), PairSums.of_keys(placement).matrix()
     step(0.3)
-    counts = TenantCounts(placement, reads_fail)
+    writes, reads, whole = tenant_counts(placement, reads_fail)
     step(0.6)
-    if size == 1:
-        sweep.rejected_bytes = (load.base + load.single).tolist()
-        sweep.write_lost_share = (keys.base + keys.single).tolist()
-        writes, reads, whole = counts.writes_one, counts.reads_one, counts.whole_one
-    else:
-        sweep.rejected_bytes = load.pairs(i, j).tolist()
-        sweep.write_lost_share = keys.pairs(i, j).tolist()
-        writes, reads, whole = counts.writes_two[i, j], counts.reads_two[i, j], counts.whole_two[i, j]
-    _, _, base, reads_ok = placement.losses
-    sweep.tenants_write_lost = writes.tolist()
-    # Members that are LEAVING may still answer.
-    sweep.tenants_read_lost = reads.tolist() if reads_fail else [base] * len(sets)
-    sweep.reads_ok = (~whole).tolist() if reads_fail else [reads_ok] * len(sets)
-    _fill_loads(sweep, placement, sets, limits)
+    sweep.columns = {"rejected_bytes": load[i, j].tolist()}
+    for name, lost in zip(LOSSES, (keys, writes, reads, np.logical_not(whole)), strict=True):
+        sweep.columns[name] = lost[i, j].tolist()
+    sweep.columns |= _load_figures(placement, sets, limits)
     return sweep
 
 
-def _fill_loads(sweep: Sweep, placement: ReplicatedPlacement, sets: np.ndarray, limits: np.ndarray | None) -> None:
-    """Fill in the figures of the survivors' loads, and the totals that are always 0."""
+def _load_figures(placement: ReplicatedPlacement, sets: np.ndarray, limits: np.ndarray | None) -> dict[str, list[Any]]:
+    """Return the figures of the survivors' loads, and the tenants touched, for each set of one or two members."""
     loads, alive = placement.loads, placement.alive
-    count = len(sets)
-    shards = placement.rows
-    shares = shards.shares
-    holds = None if shares is None else (shares > 0)[shards.shard_of]
-    one, two = sets[:, 0], sets[:, -1]
-    if holds is not None:
-        have = holds.astype(np.float32)
-        together = (have.T @ have).astype(np.int64)
-        single = np.diag(together)
-        touched = single[one] if sets.shape[1] == 1 else single[one] + single[two] - together[one, two]
-        sweep.tenants_touched = touched.tolist()
-    sweep.fill()
-    order = np.argsort(-np.where(alive, loads, -1.0), kind="stable")[:3]
+    count, shares = len(sets), placement.rows.shares
+    touched = np.zeros(count, dtype=np.int64)
+    if shares is not None:
+        have = (shares > 0)[placement.rows.shard_of].astype(np.float32)
+        together, one, two = (have.T @ have).astype(np.int64), sets[:, 0], sets[:, -1]
+        touched = together[one, one] + together[two, two] - together[one, two]
     worst = np.full(count, -1)
-    for candidate in order[::-1]:
+    for candidate in np.argsort(-np.where(alive, loads, -1.0), kind="stable")[:3][::-1]:
         if alive[candidate]:
             worst[(sets != candidate).all(axis=1)] = candidate
     taken = np.where(alive[sets], loads[sets], 0.0)
     left = alive.sum() - alive[sets].sum(axis=1)
     mean = np.where(left > 0, (loads.sum() - taken.sum(axis=1)) / np.maximum(left, 1), 0.0)
     square = np.where(left > 0, ((loads**2).sum() - (taken**2).sum(axis=1)) / np.maximum(left, 1), 0.0)
-    top = np.where(worst >= 0, loads[worst], 0.0)
-    sweep.worst, sweep.worst_load = worst.tolist(), top.tolist()
-    sweep.max_over_mean = np.where(mean > 0, top / np.where(mean > 0, mean, 1), 1.0).tolist()
-    deviation = np.sqrt(np.maximum(square - mean**2, 0))
-    sweep.coefficient_of_variation = np.where(mean > 0, deviation / np.where(mean > 0, mean, 1), 0.0).tolist()
+    top, safe = np.where(worst >= 0, loads[worst], 0.0), np.where(mean > 0, mean, 1)
     over = np.full(count, -1)
     if limits is not None:
         exceeds = np.flatnonzero(np.logical_and(loads > limits, alive))
         over = len(exceeds) - np.isin(sets, exceeds).sum(axis=1)
-    sweep.nodes_over_capacity = over.tolist()
+    deviation = np.sqrt(np.maximum(square - mean**2, 0))
+    figures = {
+        "tenants_touched": touched, "worst": worst, "worst_load": top, "nodes_over_capacity": over,
+        "max_over_mean": np.where(mean > 0, top / safe, 1.0),
+        "coefficient_of_variation": np.where(mean > 0, deviation / safe, 0.0),
+    }  # fmt: skip
+    return {name: values.tolist() for name, values in figures.items()}
 
 
 def _one_by_one(
     placement: ReplicatedPlacement, downs: Sequence[tuple[int, ...]], limits: np.ndarray | None, step: Step
 ) -> Sweep:
-    sweep = Sweep(placement.ring.ids)
-    rows = placement.rows
-    shares = rows.shares
+    sweep, shares = Sweep(placement.ring.ids), placement.rows.shares
     for number, down in enumerate(downs):
         step(number / max(1, len(downs)))
         failed = placement.failed.copy()
         failed[list(down)] = True
         after = placement.with_failed(failed)
-        sweep.add_loads(down, after.loads, after.alive, limits)
-        sweep.rejected_bytes.append(after.rejected)
-        share, writes, reads, reads_ok = after.losses
-        sweep.write_lost_share.append(share)
-        sweep.tenants_write_lost.append(writes)
-        sweep.tenants_read_lost.append(reads)
-        sweep.reads_ok.append(reads_ok)
-        hit = np.zeros(1, dtype=bool) if shares is None else np.any(shares[:, list(down)] > 0, axis=1)
-        sweep.tenants_touched.append(0 if shares is None else int(np.asarray(hit)[rows.shard_of].sum()))
-    sweep.fill()
+        hit = None if shares is None else (shares[:, list(down)] > 0).any(axis=1)
+        touched = 0 if hit is None else int(hit[placement.rows.shard_of].sum())
+        sweep.add(down, after.loads, after.alive, limits, rejected_bytes=after.rejected, tenants_touched=touched,
+                  **dict(zip(LOSSES, after.losses, strict=True)))  # fmt: skip
     return sweep

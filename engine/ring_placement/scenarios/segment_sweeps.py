@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -30,16 +31,10 @@ class _Histograms:
         candidates = placement.candidates
         received = np.flatnonzero(candidates[:, 0] >= 0)
         self._weight = placement.groups.weight[received]
-        self._first, self._second, self._third = (
-            self._column(candidates[received], column) for column in range(3)
-        )  # fmt: skip
+        listed = np.pad(candidates[received], ((0, 0), (0, 3)), constant_values=-1)[:, :3].astype(np.int64)
+        self._first, self._second, self._third = np.ascontiguousarray(np.where(listed < 0, self.n, listed).T)
         self.joint = self._histogram(self._first, self._second, slice(None), self.n)
         """Load of the groups with first candidate i and second j, shape (n, n + 1)."""
-
-    def _column(self, candidates: np.ndarray, column: int) -> np.ndarray:
-        if column >= candidates.shape[1]:
-            return np.full(len(candidates), self.n)
-        return np.where(candidates[:, column] < 0, self.n, candidates[:, column]).astype(np.int64)
 
     def _histogram(self, rows: np.ndarray, columns: np.ndarray, groups: slice | np.ndarray, height: int) -> np.ndarray:
         width = self.n + 1
@@ -73,17 +68,11 @@ def every_node_transient(placement: Placement, capacity: np.ndarray | None) -> S
     n, joint = histograms.n, histograms.joint
     sweep = Sweep(placement.ring.ids)
     loads, receives = placement.loads, receiving_members(placement)
-    for i in range(n):
-        after = loads + joint[i, :n]
-        after[i] = 0
-        survivors = receives.copy()
-        survivors[i] = False
-        sweep.add_loads((i,), after, survivors, capacity)
-    sweep.rejected_bytes = (placement.rejected + joint[:, n]).tolist()
-    sweep.rerouted_bytes = joint[:, :n].sum(axis=1).tolist()
-    sweep.moved_bytes = loads.tolist()
-    _finish(sweep, TouchCounts(placement, pairs=False))
-    return sweep
+    for i, gain in enumerate(joint):
+        stays = np.arange(n) != i
+        sweep.add((i,), np.where(stays, loads + gain[:n], 0), receives & stays, capacity, moved_bytes=loads[i].item(),
+                  rejected_bytes=placement.rejected + gain[n].item(), rerouted_bytes=gain[:n].sum().item())  # fmt: skip
+    return _with_touched(sweep, placement)
 
 
 def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step: Step) -> Sweep:
@@ -105,66 +94,47 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
         from_j = joint[others].copy()
         from_j[:, i] = 0
         gain = from_i + from_j + histograms.third_by_second(i)[others] + histograms.third_by_first(i)[others]
-        after = loads[None, :] + gain[:, :n]
-        for row, j in zip(after, others.tolist(), strict=True):
-            row[i] = row[j] = 0
-            survivors = receives.copy()
-            survivors[i] = survivors[j] = False
-            sweep.add_loads((i, j), row, survivors, capacity)
-        sweep.rejected_bytes += (rejected + gain[:, n]).tolist()
-        sweep.rerouted_bytes += gain[:, :n].sum(axis=1).tolist()
-        sweep.moved_bytes += (loads[i] + loads[others]).tolist()
-    _finish(sweep, TouchCounts(placement, pairs=True))
-    return sweep
+        for j, more in zip(others.tolist(), gain, strict=True):
+            stays = (np.arange(n) != i) & (np.arange(n) != j)
+            sweep.add((i, j), np.where(stays, loads + more[:n], 0), receives & stays, capacity,
+                      rejected_bytes=rejected + more[n].item(), rerouted_bytes=more[:n].sum().item(),
+                      moved_bytes=(loads[i] + loads[j]).item())  # fmt: skip
+    return _with_touched(sweep, placement)
 
 
-def _finish(sweep: Sweep, counts: TouchCounts) -> None:
-    """Fill in the counts of touched datasets and tenants; while the layout stays, no shard changes."""
+def _with_touched(sweep: Sweep, placement: Placement) -> Sweep:
+    """Add the counts of touched datasets and tenants; while the layout stays, no shard changes."""
     if sweep.down:
-        sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = counts.of(np.array(sweep.down))
-    sweep.fill()
+        sweep.columns |= touch_counts(placement, np.array(sweep.down))
+    return sweep
 
 
 _BLOCK_CELLS = 8_000_000
 """Cells of a dense matrix that are multiplied at a time: bounds memory."""
 
 
-class TouchCounts:
-    """Counts of touched datasets and tenants by failing member, and by failing pair if ``pairs``."""
-
-    def __init__(self, placement: Placement, pairs: bool) -> None:
-        members, size = len(placement.ring.members), placement.keys.size
-        datasets, receivers, tenants, tenant_receivers = _presence(placement)
-        parts = np.bincount(datasets, minlength=size)
-        received = receivers >= 0
-        self._touched = np.bincount(receivers[received], minlength=members)
-        self._fully = np.bincount(receivers[received & (parts[datasets] == 1)], minlength=members)
-        self._tenants = np.bincount(tenant_receivers, minlength=members)
-        if not pairs:
-            return
-        self._touched_by_both = _together(datasets[received], receivers[received], size, members)
-        self._tenants_by_both = _together(tenants, tenant_receivers, len(placement.keys.tenants), members)
-        self._on_pair = np.zeros((members, members), dtype=np.int64)
-        on_two = received & (parts[datasets] == 2)
+def touch_counts(placement: Placement, down: np.ndarray) -> dict[str, list[Any]]:
+    """Count touched datasets and tenants for each set in ``down`` (member indices, shape (sets, 1 or 2)). Returns the totals by
+    name: datasets touched, datasets wholly on the set, and tenants touched."""
+    members, size = len(placement.ring.members), placement.keys.size
+    datasets, receivers, tenants, tenant_receivers = _presence(placement)
+    parts = np.bincount(datasets, minlength=size)
+    received = receivers >= 0
+    alone = received & (parts[datasets] == 1)
+    counts = [np.bincount(at, minlength=members) for at in (receivers[received], receivers[alone], tenant_receivers)]
+    of_sets = [count[down].sum(axis=1) for count in counts]
+    if down.shape[1] == 2:
+        i, j = down.T
+        of_sets[0] -= _together(datasets[received], receivers[received], size, members)[i, j]
+        of_sets[2] -= _together(tenants, tenant_receivers, len(placement.keys.tenants), members)[i, j]
         # A dataset on exactly two instances appears as two neighbours in the sorted pairs; one may be -1.
-        candidates, candidate_receivers = datasets[on_two], receivers[on_two]
-        if len(candidates):
-            first = np.flatnonzero(candidates[1:] == candidates[:-1])
-            np.add.at(self._on_pair, (candidate_receivers[first], candidate_receivers[first + 1]), 1)
-
-    def of(self, down: np.ndarray) -> tuple[list[int], list[int], list[int]]:
-        """Count for each set in ``down`` (member indices, shape (sets, 1 or 2)).
-
-        Returns datasets touched, datasets wholly on the set, and tenants touched.
-        """
-        i = down[:, 0]
-        if down.shape[1] == 1:
-            return self._touched[i].tolist(), self._fully[i].tolist(), self._tenants[i].tolist()
-        j = down[:, 1]
-        touched = self._touched[i] + self._touched[j] - self._touched_by_both[i, j]
-        fully = self._fully[i] + self._fully[j] + self._on_pair[i, j] + self._on_pair[j, i]
-        tenants = self._tenants[i] + self._tenants[j] - self._tenants_by_both[i, j]
-        return touched.tolist(), fully.tolist(), tenants.tolist()
+        on_two = received & (parts[datasets] == 2)
+        first = np.flatnonzero(np.diff(datasets[on_two]) == 0)
+        on_pair = np.zeros((members, members), dtype=np.int64)
+        np.add.at(on_pair, (receivers[on_two][first], receivers[on_two][first + 1]), 1)
+        of_sets[1] += on_pair[i, j] + on_pair[j, i]
+    names = ("datasets_touched", "datasets_fully_on_down", "tenants_touched")
+    return {name: values.tolist() for name, values in zip(names, of_sets, strict=True)}
 
 
 def _presence(placement: Placement) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -235,24 +205,24 @@ def departures(
     moved = placement.groups.total - placement.rejected - by_shift(stays)
     peak = int(np.argmax(by_rank))
     ratio, variation = imbalance(by_rank)
-    count = len(downs)
-    sweep = Sweep(ring.ids, list(downs))
-    sweep.rejected_bytes = [later.rejected] * count
-    sweep.rerouted_bytes = (on_gone - max(0, later.rejected - placement.rejected)).tolist()
-    sweep.moved_bytes, sweep.needless_moved_bytes = moved.tolist(), (moved - on_gone).tolist()
-    sweep.shards_with_changed_owner = (shared - by_shift(owners_stay)).tolist()
-    sweep.datasets_with_changed_shard_set = [int(shard_sets_changed(placement, later).sum())] * count
-    sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = TouchCounts(
-        placement, pairs=k == 2
-    ).of(down)
-    sweep.worst = (peak + (peak >= first_ranks).sum(axis=1)).tolist()
-    sweep.worst_load = [by_rank[peak].item()] * count
-    sweep.max_over_mean, sweep.coefficient_of_variation = [ratio] * count, [variation] * count
+    over = []
     for number, failed in enumerate(downs):
         if number % 2048 == 0:
-            step(number / count)
-        sweep.nodes_over_capacity.append(-1 if capacity is None else int((by_rank > np.delete(capacity, failed)).sum()))
-    return sweep
+            step(number / len(downs))
+        over.append(-1 if capacity is None else int((by_rank > np.delete(capacity, failed)).sum()))
+    same = {
+        "rejected_bytes": later.rejected, "worst_load": by_rank[peak].item(), "max_over_mean": ratio,
+        "coefficient_of_variation": variation,
+        "datasets_with_changed_shard_set": int(shard_sets_changed(placement, later).sum()),
+    }  # fmt: skip
+    figures = {
+        "rerouted_bytes": on_gone - max(0, later.rejected - placement.rejected), "moved_bytes": moved,
+        "needless_moved_bytes": moved - on_gone, "shards_with_changed_owner": shared - by_shift(owners_stay),
+        "worst": peak + (peak >= first_ranks).sum(axis=1), "nodes_over_capacity": np.array(over),
+    }  # fmt: skip
+    columns = {name: [value] * len(downs) for name, value in same.items()}
+    columns |= {name: values.tolist() for name, values in figures.items()}
+    return Sweep(ring.ids, list(downs), columns | touch_counts(placement, down))
 
 
 def _load_that_stays(placement: Placement, later: Placement, k: int) -> list[np.ndarray]:
@@ -299,20 +269,14 @@ def back_again(left: Sweep, placement: Placement, capacity: np.ndarray | None) -
     """
     sweep = Sweep(left.ids)
     receives = receiving_members(placement)
-    for down in left.down:
-        sweep.add_loads(down, placement.loads, receives, capacity)
-    count = len(left.down)
-    sweep.rejected_bytes, sweep.rerouted_bytes = [placement.rejected] * count, [0] * count
-    sweep.moved_bytes = [
-        moved - (rejected - placement.rejected)
-        for moved, rejected in zip(left.moved_bytes, left.rejected_bytes, strict=True)
-    ]
-    sweep.needless_moved_bytes = [
-        max(0, moved - placement.loads[list(down)].sum().item())
-        for moved, down in zip(sweep.moved_bytes, left.down, strict=True)
-    ]
-    for name in TOTALS[4:]:  # shards, datasets and tenants differ by the same ones both ways
-        setattr(sweep, name, getattr(left, name))
+    for down, moved, rejected in zip(left.down, left["moved_bytes"], left["rejected_bytes"], strict=True):
+        back = moved - (rejected - placement.rejected)
+        needless = max(0, back - placement.loads[list(down)].sum().item())
+        sweep.add(down, placement.loads, receives, capacity, rejected_bytes=placement.rejected, rerouted_bytes=0,
+                  moved_bytes=back, needless_moved_bytes=needless)  # fmt: skip
+    sweep.columns |= {
+        name: left[name] for name in TOTALS[4:]
+    }  # shards, datasets and tenants differ by the same ones both ways
     return sweep
 
 
@@ -340,9 +304,8 @@ def one_by_one(
             after = np.zeros(len(ring.members), dtype=outcome.after.dtype)
             for name, load in zip(later.ring.ids, later.loads, strict=True):
                 after[index[name]] = load
-        sweep.add_loads(down, after, receives & ~failed, capacity)
-        for name in TOTALS:
-            getattr(sweep, name).append(getattr(outcome, name))
+        totals = {name: getattr(outcome, name) for name in TOTALS}
+        sweep.add(down, after, receives & ~failed, capacity, **totals)
     return sweep
 
 
@@ -399,7 +362,7 @@ def worst_case(sweep: Sweep, receives: np.ndarray) -> float | None:
     """
     loads = [
         load
-        for down, load, worst in zip(sweep.down, sweep.worst_load, sweep.worst, strict=True)
+        for down, load, worst in zip(sweep.down, sweep["worst_load"], sweep["worst"], strict=True)
         if worst >= 0 and receives[list(down)].any()
     ]
     return max(loads, default=None)

@@ -31,66 +31,49 @@ def imbalance(loads: np.ndarray) -> tuple[float, float]:
 
 @dataclass
 class Sweep:
-    """Scenarios and their totals: every list has one entry per scenario, in the same order.
+    """Scenarios and their figures, all in the same order.
 
-    ``down``: who fails, as indices into ``ids``. ``TOTALS`` as in ``strategy.Outcome``, loads in bytes per second.
-    ``worst``: the member with the largest load afterwards (-1 without survivors) and its ``worst_load``;
-    ``nodes_over_capacity``: -1 without a capacity. The last four lists are empty for segment writers: the share of
-    all keys that cannot be written, how many tenants lose some writes, or queries ("no shard" is one), and whether queries
-    of the whole ring succeed.
+    ``down``: who fails, as indices into ``ids``. ``columns``: figures by name, those of ``TOTALS`` as in ``strategy.Outcome``,
+    loads in bytes per second. ``worst``: the member with the largest load afterwards (-1 without survivors) and its
+    ``worst_load``; ``nodes_over_capacity``: -1 without a capacity. ``LOSSES`` only of rings with replicas.
     """
 
     ids: tuple[str, ...]
     down: list[tuple[int, ...]] = field(default_factory=list)
-    rejected_bytes: list[float] = field(default_factory=list)
-    rerouted_bytes: list[float] = field(default_factory=list)
-    moved_bytes: list[float] = field(default_factory=list)
-    needless_moved_bytes: list[float] = field(default_factory=list)
-    shards_with_changed_owner: list[int] = field(default_factory=list)
-    datasets_with_changed_shard_set: list[int] = field(default_factory=list)
-    datasets_touched: list[int] = field(default_factory=list)
-    datasets_fully_on_down: list[int] = field(default_factory=list)
-    tenants_touched: list[int] = field(default_factory=list)
-    max_over_mean: list[float] = field(default_factory=list)
-    coefficient_of_variation: list[float] = field(default_factory=list)
-    worst: list[int] = field(default_factory=list)
-    worst_load: list[float] = field(default_factory=list)
-    nodes_over_capacity: list[int] = field(default_factory=list)
-    write_lost_share: list[float] = field(default_factory=list)
-    tenants_write_lost: list[int] = field(default_factory=list)
-    tenants_read_lost: list[int] = field(default_factory=list)
-    reads_ok: list[bool] = field(default_factory=list)
+    columns: dict[str, list[Any]] = field(default_factory=dict)
 
-    def add_loads(
-        self, down: tuple[int, ...], after: np.ndarray, survivors: np.ndarray, capacity: np.ndarray | None
-    ) -> None:
-        """Append a scenario: who fails, and figures of the loads ``after`` (per ring member).
+    def __getitem__(self, name: str) -> list[Any]:
+        """Return a figure of each scenario; 0 where no scenario of this sweep changes it."""
+        return self.columns.get(name) or [0] * len(self.down)
+
+    def add(self, down: tuple[int, ...], loads: np.ndarray, survivors: np.ndarray, capacity: np.ndarray | None,
+            **figures: Any) -> None:  # fmt: skip
+        """Append a scenario: who fails, its ``figures``, and those of the ``loads`` afterwards (per ring member).
 
         ``survivors``: members that take data afterwards (bool per ring member).
         """
-        self.down.append(down)
-        alive = after[survivors]
+        alive = loads[survivors]
         hottest = int(np.flatnonzero(survivors)[np.argmax(alive)]) if len(alive) else -1
         ratio, variation = imbalance(alive)
-        self.worst.append(hottest)
-        self.worst_load.append(after[hottest].item() if hottest >= 0 else 0)
-        self.max_over_mean.append(ratio)
-        self.coefficient_of_variation.append(variation)
-        self.nodes_over_capacity.append(int((alive > capacity[survivors]).sum()) if capacity is not None else -1)
-
-    def fill(self) -> None:
-        """Set the totals without values to 0: no scenario of this sweep changes them."""
-        for name in TOTALS:
-            if not getattr(self, name):
-                setattr(self, name, [0] * len(self.down))
+        figures |= {
+            "worst": hottest, "worst_load": loads[hottest].item() if hottest >= 0 else 0, "max_over_mean": ratio,
+            "coefficient_of_variation": variation,
+            "nodes_over_capacity": int((alive > capacity[survivors]).sum()) if capacity is not None else -1,
+        }  # fmt: skip
+        self.down.append(down)
+        for name, value in figures.items():
+            self.columns.setdefault(name, []).append(value)
 
     def order(self) -> np.ndarray:
         """Return scenario numbers from worst to best: by rejected load, then the hottest node, then movement, then as listed."""
-        keys = [np.arange(len(self.down)), -np.array(self.moved_bytes, dtype=np.float64),
-                -np.array(self.worst_load, dtype=np.float64)]  # fmt: skip
-        if self.write_lost_share:
-            keys += [-np.array(self.write_lost_share), -np.array(self.tenants_write_lost) - self.tenants_read_lost]
-        return np.lexsort([*keys, -np.array(self.rejected_bytes, dtype=np.float64)])
+        keys = [
+            np.arange(len(self.down)),
+            *(-np.array(self[name], dtype=np.float64) for name in ("moved_bytes", "worst_load")),
+        ]
+        if LOSSES[0] in self.columns:
+            lost, writes, reads = (np.array(self[name]) for name in LOSSES[:3])
+            keys += [-lost, -writes - reads]
+        return np.lexsort([*keys, -np.array(self["rejected_bytes"], dtype=np.float64)])
 
 
 def requests_lost(share: Any, series: int) -> Any:
@@ -106,6 +89,9 @@ TOTALS = (
     "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down", "tenants_touched",
 )  # fmt: skip
 """Totals of a scenario, under the same name in ``Outcome``, in the result's summary and in the table ``sweep``."""
+LOSSES = ("write_lost_share", "tenants_write_lost", "tenants_read_lost", "reads_ok")
+"""What a failure takes on a ring with replicas: the share of all keys that cannot be written, how many tenants lose some writes,
+or queries ("no shard" is one), and whether queries of the whole ring succeed."""
 
 
 class Layout(Protocol):
