@@ -212,6 +212,7 @@ WEIGHT_COLUMNS = ("bytes_per_s", "weight", "load")
 """Columns with the load of a key or tenant; the first one in the file counts, without any the load is 1."""
 _LE = frozenset({"le"})
 """The label that Mimir can ignore, so that the buckets of a histogram lie together."""
+_LEFT_OUT = ": the row is left out"
 _SYSTEMS = {"series": "mimir", "metric": "mimir", "stream": "loki", "trace_id": "tempo"}
 
 
@@ -244,8 +245,17 @@ class KeyTable(Document):
         load = pl.col(weight).str.strip_chars().cast(pl.Float64, strict=False) if weight else pl.lit(1.0)
         frame = frame.with_columns(load.alias("rate"), pl.col("tenant").fill_null(""))
         sane = pl.col("rate").is_between(0, float(SANE_RATE)).fill_null(False)
-        frame = _kept(source, frame, sane, "the load is not a number, negative or impossible", problems)
-        frame = _kept(source, frame, pl.col("key").is_not_null(), f"no key in {' or '.join(keys)}", problems)
+        frame = _kept(
+            source, frame, sane, "bad-line", f"the load is not a number, negative or impossible{_LEFT_OUT}", problems
+        )
+        frame = _kept(
+            source,
+            frame,
+            pl.col("key").is_not_null(),
+            "bad-line",
+            f"no key in {' or '.join(keys)}{_LEFT_OUT}",
+            problems,
+        )
         parts = [_with_tokens(source, frame.filter(pl.col("key") == key), key, problems) for key in keys or [""]]
         frame = pl.concat(parts).sort("line")
         tenants = frame["tenant"].unique().to_list()
@@ -267,12 +277,14 @@ def _with_tokens(source: Source, frame: pl.DataFrame, key: str, problems: list[P
     if key == "token":
         frame = frame.with_columns(pl.col("token").str.strip_chars().cast(pl.Int64, strict=False))
         right = pl.col("token").is_between(0, (1 << 32) - 1).fill_null(False)
-        frame = _kept(source, frame, right, "the token is not a 32-bit number", problems)
+        frame = _kept(source, frame, right, "bad-line", f"the token is not a 32-bit number{_LEFT_OUT}", problems)
     elif key:
         pairs = zip(frame["tenant"].to_list(), frame[key].to_list(), strict=True)
         hashed = [_key_bytes(key, tenant, text or "") for tenant, text in pairs]
         right = pl.lit(pl.Series([text is not None for text in hashed], dtype=pl.Boolean))
-        frame = _kept(source, frame, right, f"the {key.replace('_', ' ')} cannot be read", problems)
+        frame = _kept(
+            source, frame, right, "bad-line", f"the {key.replace('_', ' ')} cannot be read{_LEFT_OUT}", problems
+        )
         frame = frame.with_columns(pl.Series("token", fnv1_each([text for text in hashed if text is not None])))
     else:
         frame = frame.with_columns(pl.lit(None, pl.Int64).alias("token"))
@@ -282,11 +294,13 @@ def _with_tokens(source: Source, frame: pl.DataFrame, key: str, problems: list[P
     return frame.select("line", "tenant", "key", "rate", "token", "token_without_le")
 
 
-def _kept(source: Source, frame: pl.DataFrame, right: pl.Expr, reason: str, problems: list[Problem]) -> pl.DataFrame:
+def _kept(
+    source: Source, frame: pl.DataFrame, right: pl.Expr, kind: str, reason: str, problems: list[Problem]
+) -> pl.DataFrame:
+    """Return the ``right`` rows; the others are a problem at the line of the first."""
     wrong = frame.filter(~right)
     if wrong.height:
-        text = f"{reason}: the row is left out"
-        problems.append(Problem.at(source.path, "bad-line", text, line=int(wrong["line"][0]), count=wrong.height))
+        problems.append(Problem.at(source.path, kind, reason, line=int(wrong["line"][0]), count=wrong.height))
     return frame.filter(right)
 
 
@@ -316,35 +330,25 @@ def _with_tokens_without_le(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem]) -> pl.DataFrame:
     """Make LOADS rows of texts. Those without a sane rate are left out, wrong fingerprints dropped, each with a problem."""
-
-    def complain(rows: pl.DataFrame, kind: str, reason: str) -> None:
-        if rows.height:
-            problems.append(Problem.at(source.path, kind, reason, line=int(rows["line"][0]), count=rows.height))
-
     rate = pl.col("bytes_per_s")
     if frame["bytes_per_s"].dtype == pl.String:
         rate = rate.str.strip_chars()
     frame = frame.with_columns(rate.cast(pl.Float64, strict=False).alias("rate"))
-    missing = pl.col("tenant").is_null() & pl.col("dataset").is_null() & pl.col("rate").is_null()
-    complain(frame.filter(missing), "bad-line", "a line lacks its fields")
-    frame = frame.filter(~missing)
-    wrong = pl.col("rate").is_null() | ~pl.col("rate").is_finite()
-    complain(frame.filter(wrong), "bad-rate", "bytes_per_s is not a finite number: the row is left out")
-    negative = ~wrong & (pl.col("rate") < 0)
-    complain(frame.filter(negative), "negative-rate", "bytes_per_s is negative: the row is left out")
-    huge = ~wrong & (pl.col("rate") > float(SANE_RATE))
-    complain(frame.filter(huge), "bad-rate", "bytes_per_s is beyond 2^53: the row is left out")
-    frame = frame.filter(~wrong & ~negative & ~huge)
+    rate = pl.col("rate")
+    for right, kind, reason in (
+        (pl.any_horizontal(pl.col("tenant", "dataset", "rate").is_not_null()), "bad-line", "a line lacks its fields"),
+        (rate.is_finite().fill_null(False), "bad-rate", f"bytes_per_s is not a finite number{_LEFT_OUT}"),
+        (rate >= 0, "negative-rate", f"bytes_per_s is negative{_LEFT_OUT}"),
+        (rate <= float(SANE_RATE), "bad-rate", f"bytes_per_s is beyond 2^53{_LEFT_OUT}"),
+    ):
+        frame = _kept(source, frame, right, kind, reason, problems)
     if frame["fingerprint"].dtype == pl.String:
         digits = pl.col("fingerprint").str.strip_chars().str.to_lowercase().str.strip_prefix("0x")
         frame = frame.with_columns(digits.alias("digits"))
         present = pl.col("digits").is_not_null() & (pl.col("digits") != "")
         right = present & pl.col("digits").str.contains(r"^[0-9a-f]{1,16}$")
-        complain(
-            frame.filter(present & ~right),
-            "bad-fingerprint",
-            "a fingerprint is not up to 16 hex digits: that load is spread over its dataset's shards",
-        )
+        reason = "a fingerprint is not up to 16 hex digits: that load is spread over its dataset's shards"
+        _kept(source, frame, ~present | right, "bad-fingerprint", reason, problems)
         padded = pl.col("digits").str.zfill(16)
         high = padded.str.slice(0, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
         low = padded.str.slice(8, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)

@@ -9,13 +9,21 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from engine.core.reading import Document, Problem, Reading, Source, clean, from_first_character
+from engine.core.reading import Problem, Reading, Source, clean
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
-from engine.ring_placement.reading.document import MOST_MEMBERS, ring_document
-from engine.ring_placement.reading.ring_files import ListedRing, StoredRing, repeated_keys, token_values, tokens_of
+from engine.ring_placement.reading.document import MOST_MEMBERS
+from engine.ring_placement.reading.ring_files import (
+    JsonRing,
+    ListedRing,
+    StoredRing,
+    repeated_keys,
+    token_values,
+    tokens_of,
+    value_of,
+)
 
 MAX_PARTITION = 1 << 31
 """Largest plausible ID of a partition."""
@@ -69,11 +77,7 @@ class PartitionRows(ListedRing):
         for number, kind, start, end in entries:
             expect(kind, BYTES, number, start)
             key = scalars(data, start, end, numbers=(1,) if number == 1 else (), texts=(1,) if number == 2 else ())[1]
-            first = last = start
-            for inner, inner_kind, at, stop in fields(data, start, end):
-                if inner == 2:
-                    expect(inner_kind, BYTES, inner, at)
-                    first, last = at, stop
+            first, last = value_of(data, start, end)
             if number == 1:
                 stored = scalars(data, first, last, numbers=(2, 3, 5))
                 self.add(key, stored[2], _seconds(stored[3]), stored[5], tokens_of(data, first, last, 1))
@@ -100,30 +104,18 @@ class PartitionRows(ListedRing):
             return False
 
 
-class PartitionPage(Document):
+class PartitionPage(JsonRing):
     """A partition ring as JSON: the page's own form (a list) or that of the memberlist key (an object, and owners)."""
 
     id = "partition-ring"
-    keeps_versions = True
     title = "partition ring JSON (…/ingester/partition-ring, …/memberlist?viewKey=ingester-partitions&format=json)"
     tables = (tables.RINGS, tables.PARTITION_RINGS)
+    head = re.compile(rb'"partitions"\s*:\s*(?:\[\s*(?:\]|\{)|\{|null)')
+    words = (b'"owner_ids"', b'"owners"', b'"tokens"', b'"stateTimestamp"')
+    ring = PartitionRows
 
-    _HEAD = re.compile(rb'"partitions"\s*:\s*(?:\[\s*(?:\]|\{)|\{|null)')
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is JSON with partitions of a ring."""
-        start = from_first_character(head)
-        if not start.startswith(b"{") or not self._HEAD.search(start):
-            return False
-        return any(word in start for word in (b'"owner_ids"', b'"owners"', b'"tokens"', b'"stateTimestamp"'))
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read partitions and owners."""
-        document = ring_document(source, data)
-        if isinstance(document, Reading):
-            return document
-        body = document.value
-        ring = PartitionRows(source.path, problems=document.problems)
+    def listed(self, source: Source, ring: PartitionRows, body: Any, data: bytes) -> Reading:
+        """Return partitions and owners."""
         entries = body.get("partitions") if isinstance(body, dict) else None
         if isinstance(entries, list):
             for entry in entries:

@@ -100,6 +100,14 @@ class RingRows(ListedRing):
     table = tables.MEMBERS
     what = "member"
 
+    def entries(self, body: dict[str, Any], key: str, form: type, data: bytes) -> tuple[Any, KeyLines]:
+        """Return what ``body`` lists under ``key`` in the right ``form`` (empty, with a problem, in another), and the lines."""
+        found, lines = body.get(key), KeyLines(data)
+        if found is not None and not isinstance(found, form):
+            self.problem("bad-ring", f"{key} is not {'a list' if form is list else 'an object'}", line_of(data, key))
+        lines.of(key)
+        return found if isinstance(found, form) else form(), lines
+
     def with_tokens(self, member: Member, tokens: Any, line: int | None = None) -> Member:
         """Return ``member`` with the ``tokens`` of a JSON entry; anything but a list is a problem and counts as no tokens."""
         if tokens is not None and not isinstance(tokens, list):
@@ -197,43 +205,52 @@ def token_values(tokens: list[Any]) -> np.ndarray | None:
     return np.unique(np.array(tokens, dtype=np.int64))
 
 
-class RingPage(Document):
-    """The ring page as JSON (``/ring-segment-writer``)."""
+class JsonRing(Document):
+    """A ring as one JSON document: an object with the key that ``head`` finds, and one of ``words``."""
 
-    id = "ring-page"
     keeps_versions = True
-    title = "ring page JSON (curl -H 'Accept: application/json' …/ring-segment-writer)"
-    marks = ('"shards"|"ingesters"|"instances"', '"state"', '"zone"')
-    tables = (tables.RINGS, tables.MEMBERS)
-
-    _HEAD = re.compile(rb'"shards"\s*:\s*(?:\[\s*(?:\]|\{)|null)')
+    head: ClassVar[re.Pattern[bytes]]
+    words: ClassVar[tuple[bytes, ...]] = (b"",)
+    ring: ClassVar[type[ListedRing]]
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is JSON with a list ``shards`` of ring members."""
+        """Whether it is JSON with members or partitions of a ring."""
         start = from_first_character(head)
-        if not start.startswith(b"{") or not self._HEAD.search(start):
-            return False
-        return b'"state"' in start or b'"tokens"' in start or b'"now"' in start
+        return start.startswith(b"{") and bool(self.head.search(start)) and any(word in start for word in self.words)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the members and the page's own time."""
+        """Read what the ring lists."""
         document = ring_document(source, data)
         if isinstance(document, Reading):
             return document
-        ring = RingRows(source.path, problems=document.problems)
-        page = document.value if isinstance(document.value, dict) else {}
-        now_ns = None
+        return self.listed(source, self.ring(source.path, problems=document.problems), document.value, data)
+
+    def listed(self, source: Source, ring: Any, body: Any, data: bytes) -> Reading:
+        """Return the rows of ``body`` (of any type), which ``ring`` collects."""
+        raise NotImplementedError
+
+
+class RingPage(JsonRing):
+    """The ring page as JSON (``/ring-segment-writer``)."""
+
+    id = "ring-page"
+    title = "ring page JSON (curl -H 'Accept: application/json' …/ring-segment-writer)"
+    marks = ('"shards"|"ingesters"|"instances"', '"state"', '"zone"')
+    tables = (tables.RINGS, tables.MEMBERS)
+    head = re.compile(rb'"shards"\s*:\s*(?:\[\s*(?:\]|\{)|null)')
+    words = (b'"state"', b'"tokens"', b'"now"')
+    ring = RingRows
+
+    def listed(self, source: Source, ring: RingRows, body: Any, data: bytes) -> Reading:
+        """Return the members and the page's own time."""
+        page, now_ns = body if isinstance(body, dict) else {}, None
         if page.get("now") is not None:
             try:
                 now_ns = epoch_ns(_shown(page["now"]))
             except ValueError as error:
                 ring.problem("bad-time", f"now: {error}; the file's own time is used", line_of(data, "now"))
-        entries = page.get("shards")
-        if entries is not None and not isinstance(entries, list):
-            ring.problem("bad-ring", "shards is not a list", line_of(data, "shards"))
-        lines = KeyLines(data)
-        lines.of("shards")
-        for entry in entries if isinstance(entries, list) else ():
+        entries, lines = ring.entries(page, "shards", list, data)
+        for entry in entries:
             if isinstance(entry, dict):
                 line = lines.of(entry.get("id"))
                 ring.add(self._member(ring, entry, line), line)
@@ -262,41 +279,26 @@ class RingPage(Document):
         return ring.with_tokens(member, entry.get("tokens"), line)
 
 
-class Memberlist(Document):
+class Memberlist(JsonRing):
     """The memberlist key as JSON (``/memberlist?viewKey=…&format=json``)."""
 
     id = "memberlist-json"
-    keeps_versions = True
     title = "memberlist key as JSON (…/memberlist?viewKey=collectors/segment-writer-ring&format=json)"
     tables = (tables.RINGS, tables.MEMBERS)
+    head = re.compile(rb'"ingesters"\s*:\s*(?:\{|null)')
+    ring = RingRows
 
-    _HEAD = re.compile(rb'"ingesters"\s*:\s*(?:\{|null)')
-
-    def recognise(self, name: str, head: bytes) -> bool:
-        """Whether it is JSON with an object ``ingesters``."""
-        start = from_first_character(head)
-        return start.startswith(b"{") and self._HEAD.search(start) is not None
-
-    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the members with their true state; the file's time is its modification time."""
-        document = ring_document(source, data)
-        if isinstance(document, Reading):
-            return document
-        body = document.value
+    def listed(self, source: Source, ring: RingRows, body: Any, data: bytes) -> Reading:
+        """Return the members with their true state; the file's time is its modification time."""
         if not isinstance(body, dict):
             return unreadable(source, "bad-json", "is JSON of another shape")
-        ring = RingRows(source.path, problems=document.problems)
         for name in repeated_keys(data):
             ring.problem("duplicate-id", f"member {clean(name, 80)} is listed more than once; the last one is used")
-        entries = body.get("ingesters")
-        if entries is not None and not isinstance(entries, dict):
-            ring.problem("bad-ring", "ingesters is not an object", line_of(data, "ingesters"))
-        lines = KeyLines(data)
-        lines.of("ingesters")
-        for name, entry in (entries if isinstance(entries, dict) else {}).items():
+        entries, lines = ring.entries(body, "ingesters", dict, data)
+        for name in entries:
             line = lines.of(name)
-            if isinstance(entry, dict):
-                ring.add(self._member(ring, name, entry, line), line)
+            if isinstance(entries[name], dict):
+                ring.add(self._member(ring, name, entries[name], line), line)
             else:
                 ring.problem("bad-member", f"{clean(name, 80)} is not an object", line)
         return ring.reading("memberlist", None)
@@ -345,11 +347,7 @@ def _member_of_entry(data: bytes, start: int, end: int) -> Member:
     """Read a map entry of a ring descriptor (``Desc``); an impossible heartbeat becomes None. Raises WireError."""
     # The map key is the ID; the newer field of that name repeats it.
     name = scalars(data, start, end, texts=(1,))[1]
-    first = last = start  # a key without a value is a member with defaults
-    for number, kind, at, stop in fields(data, start, end):
-        if number == 2:
-            expect(kind, BYTES, number, at)
-            first, last = at, stop
+    first, last = value_of(data, start, end)
     stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
     heartbeat, registered, read_only_s = signed(stored[2]), signed(stored[8]), signed(stored[10])
     tokens = tokens_of(data, first, last, 6)
@@ -359,6 +357,16 @@ def _member_of_entry(data: bytes, start: int, end: int) -> Member:
         registered if 0 < abs(registered) <= _MAX_EPOCH_S else None, bool(stored[11]),
         read_only_s if 0 < read_only_s <= _MAX_EPOCH_S else 0, values=token_values(tokens),
     )  # fmt: skip
+
+
+def value_of(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Find the value of a map entry: a message, which is empty (all defaults) where the key has none. Raises WireError."""
+    found = (start, start)
+    for number, kind, at, stop in fields(data, start, end):
+        if number == 2:
+            expect(kind, BYTES, number, at)
+            found = (at, stop)
+    return found
 
 
 def tokens_of(data: bytes, start: int, end: int, wanted: int) -> list[int]:
