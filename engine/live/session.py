@@ -27,9 +27,8 @@ from engine.live.ingest.follower import Follower
 from engine.live.ingest.registry import UNKNOWN
 from engine.live.options import LiveSettings
 from engine.live.pool.reading_pool import ReadingPool
-from engine.live.row_files import RowFiles
 from engine.live.status import RootStatus, Status
-from engine.live.store import Store
+from engine.live.store import RowFiles, Store
 from engine.live.visits import Progress, Visits
 
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]

@@ -20,15 +20,17 @@ from engine.core import units
 from engine.core.reading import Problem, fold
 from engine.core.view import LEVELS, Context, Finding, Headline, Inputs, Level, NoInput, Result, Trend
 from engine.ring_placement import tables
-from engine.ring_placement.insight.drift import replica_drift, segment_drift
 from engine.ring_placement.insight.explain import BadKey, Step, explain_replicas, explain_segments
-from engine.ring_placement.insight.findings import many_shards, segment_findings
-from engine.ring_placement.insight.next_rules import strategy_table
+from engine.ring_placement.insight.findings import many_shards, replica_drift, segment_drift, segment_findings
 from engine.ring_placement.insight.replica_findings import replica_findings, token_problems
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.reading.bucket_files import Blocks, PlacementRules, PlacementStats
+from engine.ring_placement.reading.configuration import Configuration
 from engine.ring_placement.reading.document import columns_of
-from engine.ring_placement.reading.kinds import KINDS
+from engine.ring_placement.reading.load_table import KeyTable, LoadTable, Metrics
+from engine.ring_placement.reading.ring_exports import PartitionBinary, PartitionPage, RingHtml, StoreExport
+from engine.ring_placement.reading.ring_files import Memberlist, MemberlistBinary, RingPage
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, replica_map, segment_map
 from engine.ring_placement.result.layout_tables import (
     member_table,
@@ -58,6 +60,7 @@ from engine.ring_placement.result.tenant_tables import (
     replica_tenants,
     segment_placements,
     segment_tenants,
+    strategy_table,
 )
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
@@ -71,6 +74,25 @@ from engine.ring_placement.scenarios.scenario_state import (
     live_state,
 )
 from engine.ring_placement.scenarios.strategy import P, Sweep
+
+KINDS: tuple[Any, ...] = (
+    RingPage(),
+    Memberlist(),
+    PartitionPage(),
+    RingHtml(),
+    StoreExport(),
+    PlacementRules(),
+    PlacementStats(),
+    Blocks(),
+    LoadTable(),
+    KeyTable(),
+    Configuration(),
+    Metrics(),
+    PartitionBinary(),
+    MemberlistBinary(),
+)
+"""Every reader of this view (``engine.core.reading.FileKind``)."""
+
 
 Frames = dict[str, pl.DataFrame]
 

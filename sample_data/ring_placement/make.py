@@ -14,13 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from engine.ring_placement.pyroscope.adaptive_placement import (
+    DEFAULTS,
     Allocator,
     DatasetStats,
     DistributionStats,
+    Limits,
+    Rule,
     Rules,
     integer_std_dev,
 )
-from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member, Ring, jump, subrings, xxh64_each
 from engine.ring_placement.reading.bucket_files import Block, BlockDataset
 from sample_data.ring_placement.encode import write_block, write_rules, write_stats

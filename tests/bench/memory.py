@@ -23,8 +23,7 @@ from engine.broker_load.tables.inputs import INPUTS
 from engine.broker_load.view import VIEW
 from engine.core.incremental import Memo
 from engine.core.view import FILE, Context, FileInfo, Inputs
-from engine.live.row_files import RowFiles
-from engine.live.store import Store
+from engine.live.store import RowFiles, Store
 from tests.bench.broker_load import START_MS, synthetic
 from tests.bench.line import Line
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.ring_placement.pyroscope.adaptive_placement import Rules
-from engine.ring_placement.pyroscope.limits import Rule
+from engine.ring_placement.pyroscope.adaptive_placement import Rule, Rules
 from engine.ring_placement.pyroscope.ring import Member
 from sample_data.ring_placement.encode import write_rules
 from tests.engine.ring_placement.cases import load, members, page, table

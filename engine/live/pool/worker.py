@@ -21,8 +21,7 @@ from engine.live.ingest.follower import Follower
 from engine.live.pool import tasks
 from engine.live.pool.file_state import FileState, put, state_of
 from engine.live.pool.tasks import FileTask, Task
-from engine.live.row_files import RowFiles
-from engine.live.store import Store
+from engine.live.store import RowFiles, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from engine.ring_placement.dskit.replicas import replica_sets
 from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, seed_of
 from engine.ring_placement.dskit.tokens import fnv1, parse_labels, series_bytes, text_bytes
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.limits import DEFAULTS, Policy, policy_of
+from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, Policy, policy_of
 from engine.ring_placement.pyroscope.ring import (
     TRIES,
     Ring,

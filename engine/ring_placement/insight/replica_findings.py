@@ -8,8 +8,7 @@ import polars as pl
 from engine.core import units
 from engine.core.reading import Problem
 from engine.core.view import LEVELS, Context, Finding
-from engine.ring_placement.insight.drift import drift_findings
-from engine.ring_placement.insight.findings import member_findings, overloads, some
+from engine.ring_placement.insight.findings import drift_findings, member_findings, overloads, some
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, tenant_counts

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from engine.core.reading import Document, Reading, Source, clean
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
-from engine.ring_placement.pyroscope.limits import Rule
+from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rule, Rules
 from engine.ring_placement.reading.document import SANE_RATE, Found, columns_of, unreadable
 
 MAX_FOOTER_BYTES = 16 << 20

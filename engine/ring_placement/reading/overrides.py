@@ -9,7 +9,7 @@ from typing import Any
 from engine.core.reading import Problem, clean
 from engine.formats.yaml_tree import Node
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.limits import KEYS, parse_value
+from engine.ring_placement.pyroscope.adaptive_placement import KEYS, parse_value
 from engine.ring_placement.reading.document import Found
 
 OTHER_LIMITS = frozenset(

@@ -11,7 +11,7 @@ import polars as pl
 from engine.core.incremental import Memo
 from engine.core.view import Context
 from engine.ring_placement import tables
-from engine.ring_placement.dskit.partition_ring import STATES
+from engine.ring_placement.dskit.replicas import STATES
 from engine.ring_placement.insight.holders import alive_loads, fates_of, mean_of, partition_loads, ring_facts, stored_by
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member

@@ -15,7 +15,7 @@ from engine.ring_placement.insight.holders import alive_loads, mean_of
 from engine.ring_placement.insight.replica_findings import not_survivable
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.cluster import Cluster, RingFile
-from engine.ring_placement.scenarios.member_ids import best_next_id
+from engine.ring_placement.scenarios.failover import best_next_id
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
     LiveState,

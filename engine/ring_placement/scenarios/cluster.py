@@ -12,11 +12,11 @@ import polars as pl
 
 from engine.core.reading import clean
 from engine.core.view import Inputs, UnknownName
-from engine.ring_placement.dskit.partition_ring import Partition
+from engine.ring_placement.dskit.replicas import Partition
 from engine.ring_placement.dskit.tokens import MAX_INSTANCE, spread_minimizing_tokens
-from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
+from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading.metric_files import DSKIT, SHARD_LIMIT
+from engine.ring_placement.reading.load_table import DSKIT, SHARD_LIMIT
 from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
 from engine.ring_placement.scenarios.settings import Settings, partition_shards, read_settings, system_of, tenant_limits
 

@@ -10,8 +10,7 @@ import polars as pl
 
 from engine.core.view import FILE, Inputs
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading.load_table import by_dataset
-from engine.ring_placement.reading.metric_files import INGEST, SENT, SHARD_USAGE, USAGE
+from engine.ring_placement.reading.load_table import INGEST, SENT, SHARD_USAGE, USAGE, by_dataset
 
 SOURCES = ("stats", "usage", "table", "ingest", "sent", "blocks")
 """Load sources, the best first."""

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.ring_placement.dskit.partition_ring import PartitionRing
-from engine.ring_placement.dskit.replicas import replica_sets
+from engine.ring_placement.dskit.replicas import PartitionRing, replica_sets
 from engine.ring_placement.dskit.token_ring import SPACE, Operation, ShardRing, TokenRing, gaps
 from engine.ring_placement.pyroscope.ring import Member
 

@@ -198,7 +198,7 @@ def _one_by_one(
         failed = placement.failed.copy()
         failed[list(down)] = True
         after = placement.with_failed(failed)
-        hit = None if shares is None else (shares[:, list(down)] > 0).any(axis=1)
+        hit = None if shares is None else shares[:, list(down)].sum(axis=1) > 0
         touched = 0 if hit is None else int(hit[placement.rows.shard_of].sum())
         sweep.add(down, after.loads, after.alive, limits, rejected_bytes=after.rejected, tenants_touched=touched,
                   **dict(zip(LOSSES, after.losses, strict=True)))  # fmt: skip

@@ -9,7 +9,7 @@ from hashlib import blake2b, md5
 import numpy as np
 import polars as pl
 
-from engine.ring_placement.dskit.partition_ring import ACTIVE, PartitionRing
+from engine.ring_placement.dskit.replicas import ACTIVE, PartitionRing
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, ShardRing, TokenRing
 from engine.ring_placement.dskit.tokens import (
     MAX_INSTANCE,
@@ -21,8 +21,7 @@ from engine.ring_placement.dskit.tokens import (
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import PLACED_STATES, Member, in_byte_order
 from engine.ring_placement.scenarios.cluster import Cluster
-from engine.ring_placement.scenarios.failover import all_members, member_mask
-from engine.ring_placement.scenarios.member_ids import ordinal
+from engine.ring_placement.scenarios.failover import all_members, member_mask, ordinal
 from engine.ring_placement.scenarios.replica_rows import (
     Registered,
     ReplicatedPlacement,

@@ -16,8 +16,7 @@ from engine.ring_placement.parameters import RingParameters, parse_capacity, par
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.pyroscope.ring import Member, Ring, in_byte_order
 from engine.ring_placement.scenarios.cluster import Cluster, read_cluster
-from engine.ring_placement.scenarios.failover import member_mask
-from engine.ring_placement.scenarios.member_ids import named_members, pad_ids, scale_members
+from engine.ring_placement.scenarios.failover import member_mask, named_members, pad_ids, scale_members
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement, Rows
 from engine.ring_placement.scenarios.replicated_rings import ReplicatedRing
 from engine.ring_placement.scenarios.segment_writers import SegmentWriters, build_keys

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.limits import DEFAULTS, ROUND_ROBIN
+from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, ROUND_ROBIN
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, Placement, place
 from engine.ring_placement.pyroscope.ring import TRIES, Member, Ring, xxh64_column
 from engine.ring_placement.scenarios.cluster import Cluster

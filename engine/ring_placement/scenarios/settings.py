@@ -10,7 +10,7 @@ import polars as pl
 
 from engine.core.view import Inputs
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits
+from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, Limits
 from engine.ring_placement.scenarios.load_sources import with_file_times
 
 

@@ -13,8 +13,7 @@ from polars.testing import assert_frame_equal
 from engine.core.tables import Column, Parts, Rows, Table
 from engine.core.view import FILE
 from engine.live import store
-from engine.live.row_files import RowFile, RowFiles
-from engine.live.store import Store
+from engine.live.store import RowFile, RowFiles, Store
 
 TABLES = (
     Table("few", "", (Column("n", pl.Int64, ""), Column("text", pl.String, ""))),

@@ -7,8 +7,7 @@ import datetime as dt
 import polars as pl
 import pytest
 
-from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
-from engine.ring_placement.pyroscope.limits import Rule
+from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rule, Rules
 from engine.ring_placement.pyroscope.ring import Member
 from sample_data.ring_placement.encode import write_rules, write_stats
 from tests.engine.ring_placement.cases import THREE, load, page, result_of, table

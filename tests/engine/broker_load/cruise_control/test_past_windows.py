@@ -13,7 +13,7 @@ from engine.broker_load.model import history
 from engine.broker_load.model.rounds import Round
 from engine.core.incremental import Memo, Partials
 from engine.live import store
-from engine.live.row_files import RowFile, RowFiles
+from engine.live.store import RowFile, RowFiles
 from tests.engine.broker_load.clusters import T0
 from tests.engine.broker_load.inputs import compute
 from tests.engine.broker_load.model.test_history import BROKERS, Growing

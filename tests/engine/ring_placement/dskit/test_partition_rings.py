@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.dskit.partition_ring import Partition, PartitionRing
+from engine.ring_placement.dskit.replicas import Partition, PartitionRing
 from engine.ring_placement.dskit.token_ring import TokenRing
 from engine.ring_placement.dskit.tokens import spread_minimizing_tokens
 from engine.ring_placement.pyroscope.ring import Member

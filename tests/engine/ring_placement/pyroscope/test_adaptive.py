@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from engine.ring_placement.pyroscope.adaptive_placement import (
+    KEYS,
     Allocator,
     DatasetStats,
     DistributionStats,
+    Limits,
+    Rule,
     Ruler,
     Rules,
     decide,
     integer_mean,
     integer_std_dev,
+    parse_value,
 )
-from engine.ring_placement.pyroscope.limits import KEYS, Limits, Rule, parse_value
 from engine.ring_placement.reading.bucket_files import placement_rules, placement_stats
 from sample_data.ring_placement.encode import stored_order, write_rules, write_stats
 from tests.engine.ring_placement.cases import load, raw

@@ -7,13 +7,16 @@ import random
 import pytest
 
 from engine.ring_placement.pyroscope.adaptive_placement import (
+    BY_FINGERPRINT,
+    ROUND_ROBIN,
     DatasetStats,
     DistributionStats,
+    Limits,
+    Rule,
     Ruler,
     Rules,
     decide,
 )
-from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, ROUND_ROBIN, Limits, Rule
 from tests.engine.ring_placement.plain_adaptive import Plain, StatsTracker
 
 SECOND = 10**9

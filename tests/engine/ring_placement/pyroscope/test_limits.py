@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from engine.ring_placement.pyroscope import prng
-from engine.ring_placement.pyroscope.adaptive_placement import Allocator, decide, integer_mean, integer_std_dev
-from engine.ring_placement.pyroscope.limits import Limits, Policy, Rule, parse_value, policy_of
+from engine.ring_placement.pyroscope.adaptive_placement import (
+    Allocator,
+    Limits,
+    Policy,
+    Rule,
+    decide,
+    integer_mean,
+    integer_std_dev,
+    parse_value,
+    policy_of,
+)
 from engine.ring_placement.pyroscope.placement import FINGERPRINT, FIXED, SPREAD, Keys, place, weigh
 from engine.ring_placement.pyroscope.ring import Member, Ring, candidate_positions, levels
 from tests.engine.ring_placement.cases import one_dataset_per_row

@@ -13,7 +13,7 @@ from engine.core.reading import Source
 from engine.core.view import FileInfo, Inputs, Result
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.reading.metric_files import Metrics
+from engine.ring_placement.reading.load_table import Metrics
 from engine.ring_placement.scenarios.load_sources import counter_totals, present
 from tests.contract.samples import opened
 from tests.reference import reference

@@ -8,8 +8,7 @@ from engine.core.reading import Source
 from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.bucket_files import block_footer
-from engine.ring_placement.reading.kinds import KINDS
-from engine.ring_placement.view import VIEW
+from engine.ring_placement.view import KINDS, VIEW
 from sample_data.ring_placement.encode import write_block
 from tests.engine.ring_placement.cases import THREE, inputs, load, page, raw
 from tests.reference import reference

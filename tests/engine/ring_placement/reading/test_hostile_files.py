@@ -10,13 +10,12 @@ import pytest
 from engine.core.reading import Problems, Reading, Source
 from engine.formats.protobuf import MOST_FIELDS
 from engine.formats.yaml_tree import MOST_NODES
-from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
-from engine.ring_placement.pyroscope.limits import Rule
+from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rule, Rules
 from engine.ring_placement.reading.bucket_files import Block as StoredBlock
 from engine.ring_placement.reading.bucket_files import BlockDataset, block_footer
 from engine.ring_placement.reading.document import MOST_MEMBERS
-from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.reading.ring_exports import RingHtml
+from engine.ring_placement.view import KINDS
 from sample_data.ring_placement.encode import write_block, write_rules, write_stats
 from sample_data.ring_placement.protobuf import write_bytes, write_int, write_packed
 from tests.engine.ring_placement.cases import kinds, page, result_of

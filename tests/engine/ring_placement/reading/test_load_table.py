@@ -14,11 +14,10 @@ from engine.core.view import Context
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring, xxh64
 from engine.ring_placement.reading import load_table
-from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.scenarios.cluster import read_cluster
 from engine.ring_placement.scenarios.segment_writers import build_keys
 from engine.ring_placement.tables import LOADS
-from engine.ring_placement.view import VIEW
+from engine.ring_placement.view import KINDS, VIEW
 from tests.engine.ring_placement.cases import (
     THREE,
     inputs,

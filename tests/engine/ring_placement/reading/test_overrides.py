@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.ring_placement.pyroscope.limits import DEFAULTS
+from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS
 from engine.ring_placement.scenarios.cluster import read_cluster
 from tests.engine.ring_placement.cases import THREE, inputs, load, page, raw
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.scenarios.member_ids import best_next_id, pad_ids, scale_members
+from engine.ring_placement.scenarios.failover import best_next_id, pad_ids, scale_members
 from tests.engine.ring_placement.cases import computed, even, result_of, table
 
 

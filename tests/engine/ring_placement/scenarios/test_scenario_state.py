@@ -129,8 +129,7 @@ def test_memory_changes_nothing() -> None:
 
 def test_the_reference_loads_through_the_view() -> None:
     """The report itself gives the reference totals, with limits that come from stored rules."""
-    from engine.ring_placement.pyroscope.adaptive_placement import Rules
-    from engine.ring_placement.pyroscope.limits import Rule
+    from engine.ring_placement.pyroscope.adaptive_placement import Rule, Rules
     from sample_data.ring_placement.encode import write_rules
 
     for case in load("failure_loads.json").values():
