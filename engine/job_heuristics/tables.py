@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from engine.core.tables import Column, Table
+from engine.core.tables import Column, Rows, Table
 
 
 def text(name: str, meaning: str, **hints: Any) -> Column:
@@ -55,6 +55,19 @@ def of_rows(table: Table, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
     """Return the frame of rows that hold a table's columns in their order."""
     cells = list(rows)
     return table.frame({name: [row[k] for row in cells] for k, name in enumerate(table.schema)})
+
+
+def gathered(inputs: Iterable[Table], rows: Mapping[str, list[tuple[Any, ...]]], *without: str) -> dict[str, Rows]:
+    """Return by table the columns of rows whose cells are in the order of its columns, of which some are left out."""
+    return {
+        table.name: dict(
+            zip(
+                (name for name in table.schema if name not in without), zip(*rows[table.name], strict=True), strict=True
+            )
+        )
+        for table in inputs
+        if rows[table.name]
+    }
 
 
 SEQ = count("seq", "place of the record in its file, growing: line number or byte")

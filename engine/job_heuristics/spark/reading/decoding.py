@@ -10,10 +10,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from engine.core.reading import Problem, Problems, Reading, clean
-from engine.core.tables import Rows
+from engine.core.reading import clean
 from engine.formats import json_text
-from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading.events import Event, Int
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -97,53 +95,6 @@ MOST_TEXT = 600
 """Most characters of a task's error, or of the description of a job or a node of a plan."""
 MOST_TRACE = 4_000
 """Most characters of an error in full."""
-
-
-class Gathered:
-    """Gathers the rows of one read of a log. ``line``: number of the current event."""
-
-    def __init__(self, path: str, line: int) -> None:
-        self.path, self.line = path, line
-        self.problems: list[Problem] = Problems()
-        self.rows: dict[str, list[tuple[Any, ...]]] = {table.name: [] for table in tables.SPARK_INPUTS}
-        self._names: dict[str, str] = {}
-
-    def problem(self, kind: str, reason: str) -> None:
-        """Note a problem of the current line."""
-        self.problems.append(Problem.at(self.path, kind, reason, line=self.line))
-        if kind == NO_EVENT:  # Spark's own reader would stop there
-            self.app_event("BAD", name=f"line {self.line} is no event")
-
-    def app_event(self, word: str, **fields: Any) -> None:
-        """Add a row of SPARK_EVENTS."""
-        names = ("time_ms", "app_id", "attempt", "name", "user", "version", "number", "cpus")
-        self._add(tables.SPARK_EVENTS.name, word, *(fields.get(name) for name in names))
-
-    def finish(self) -> None:
-        """Add rows that had to wait for the end of this read."""
-
-    def reading(self, consumed: int, state: Any) -> Reading:
-        """Return the gathered rows."""
-        self.finish()
-        rows: dict[str, Rows] = {}
-        for table in tables.SPARK_INPUTS:
-            if made := self.rows[table.name]:
-                names = [name for name in table.schema.names() if name != "log"]
-                rows[table.name] = dict(zip(names, zip(*made, strict=True), strict=True))
-        return Reading(rows, self.problems, consumed, state)
-
-    def _add(self, table: str, *cells: Any) -> None:
-        self.rows[table].append((self.line, *cells))
-
-    def _name(self, text: str) -> str:
-        """Return the cleaned name of a host or executor (cached)."""
-        name = self._names.get(text)
-        if name is None:
-            if len(self._names) > 100_000:
-                self._names.clear()
-            name = "driver" if text == "<driver>" else clean(text, 300)
-            self._names[text] = name
-        return name
 
 
 MOST_NODES = 5000

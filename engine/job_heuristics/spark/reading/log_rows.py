@@ -6,16 +6,18 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from engine.core.reading import clean, decode
+from engine.core.reading import Problem, Problems, Reading, clean, decode
 from engine.formats import json_text
 from engine.job_heuristics.dr_elephant.errors import root_cause, with_cause
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.reading import events as spark
-from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, MOST_TRACE, Gathered, packed
+from engine.job_heuristics.spark.reading.decoding import MOST_TEXT, MOST_TRACE, NO_EVENT, packed
+from engine.job_heuristics.tables import gathered
 
 _RDD = re.compile(r"rdd_(\d{1,9})_\d+$")
 _UPDATES = msgspec.json.Decoder(list[spark.Update])
@@ -32,24 +34,38 @@ def listed(numbers: list[int]) -> str:
     return ",".join(map(str, numbers[:_MOST_IDS]))
 
 
-class LogRows(Gathered):
-    """Makes rows of the events of one log."""
+class LogRows:
+    """Makes rows of the events of one log. ``line``: number of the current event."""
 
     def __init__(self, path: str, line: int = 0) -> None:
-        super().__init__(path, line)
-        self._started: dict[int, tuple[int, spark.TaskStart]] = {}
+        self.path, self.line = path, line
+        self.problems: list[Problem] = Problems()
+        self.rows: dict[str, list[tuple[Any, ...]]] = {table.name: [] for table in tables.SPARK_INPUTS}
+        self._names: dict[str, str] = {}
+        self._started: dict[int, tuple[int, Any]] = {}
         """Line and event of the start of each task that has not ended yet."""
         self._unknown: Counter[str] = Counter()
-        self._peaks: dict[str, list[spark.Memory]] = {}
-        self._sums: dict[int, int] = {}
-        self._plans: dict[int, tuple[int, spark.SqlStart]] = {}
+        self._peaks: dict[str, list[Any]] = {}
+        self._sums: Counter[int] = Counter()
+        self._plans: dict[int, tuple[int, Any]] = {}
         """Line and event of the newest plan of each SQL execution."""
         self._tasks = self.rows[tables.SPARK_TASKS.name]
         self._traces: set[str] = set()
         """Causes of which the whole text is kept: only the first of each."""
 
-    def finish(self) -> None:
-        """Add rows that had to wait for the end of this read."""
+    def problem(self, kind: str, reason: str) -> None:
+        """Note a problem of the current line."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=self.line))
+        if kind == NO_EVENT:  # Spark's own reader would stop there
+            self.app_event("BAD", name=f"line {self.line} is no event")
+
+    def app_event(self, word: str, **fields: Any) -> None:
+        """Add a row of SPARK_EVENTS."""
+        names = ("time_ms", "app_id", "attempt", "name", "user", "version", "number", "cpus")
+        self._add(tables.SPARK_EVENTS.name, word, *map(fields.get, names))
+
+    def reading(self, consumed: int, state: Any) -> Reading:
+        """Return the gathered rows, with those that had to wait for the end of this read."""
         for name, times in sorted(self._unknown.items()):
             self.app_event("UNKNOWN", name=clean(name, 200), number=times)
         last = self.line
@@ -63,44 +79,47 @@ class LogRows(Gathered):
                 self._add(tables.SPARK_SQL.name, "PLAN", planned.execution, None, planned.time, None, None, plan)
         self.line = last
         for executor, peaks in self._peaks.items():
-            self._add(
-                tables.SPARK_PEAKS.name, executor, *map(max, zip(*map(msgspec.structs.astuple, peaks), strict=True))
-            )
+            most = map(max, zip(*map(msgspec.structs.astuple, peaks), strict=True))
+            self._add(tables.SPARK_PEAKS.name, executor, *most)
         for accumulator, total in self._sums.items():
             self._add(tables.SPARK_SQL_METRICS.name, accumulator, max(-(2**62), min(total, 2**62)))
+        return Reading(gathered(tables.SPARK_INPUTS, self.rows, "log"), self.problems, consumed, state)
+
+    def _add(self, table: str, *cells: Any) -> None:
+        self.rows[table].append((self.line, *cells))
+
+    def _name(self, text: str) -> str:
+        """Return the cleaned name of a host or executor (cached)."""
+        name = self._names.get(text)
+        if name is None:
+            if len(self._names) > 100_000:
+                self._names.clear()
+            name = self._names[text] = "driver" if text == "<driver>" else clean(text, 300)
+        return name
 
     # -- the application -----------------------------------------------------------------------------------------
 
-    def log_start(self, found: spark.LogStart) -> None:
-        """SparkListenerLogStart."""
+    def _log_start(self, found: Any) -> None:
         self.app_event("VERSION", version=clean(found.version, 100))
 
-    def app_start(self, found: spark.AppStart) -> None:
-        """SparkListenerApplicationStart."""
+    def _app_start(self, found: Any) -> None:
         self.app_event(
             "START", time_ms=found.time, app_id=found.id and clean(found.id, 300), name=clean(found.name),
             attempt=found.attempt and clean(found.attempt, 100), user=clean(found.user, 300),
         )  # fmt: skip
 
-    def app_end(self, found: spark.AppEnd) -> None:
-        """SparkListenerApplicationEnd."""
+    def _app_end(self, found: Any) -> None:
         self.app_event("END", time_ms=found.time, number=found.code)
 
-    def profile(self, found: spark.Profile) -> None:
-        """SparkListenerResourceProfileAdded."""
+    def _profile(self, found: Any) -> None:
         cpus = found.tasks.get("cpus")
         cores = int(cpus.amount) if cpus and 1 <= cpus.amount < 2**31 else 1
         named = clean(",".join(sorted({*found.tasks, *found.executors})), 300)
         self.app_event("PROFILE", number=found.id, cpus=cores, name=named)
 
-    def environment(self, found: spark.Environment) -> None:
-        """SparkListenerEnvironmentUpdate: its Spark properties."""
-        pairs = found.spark.items() if isinstance(found.spark, dict) else found.spark or ()
-        self.properties(pairs if not isinstance(pairs, (str, int, float)) else ())
-
-    def properties(self, pairs: Any) -> None:
-        """Add Spark properties, given as pairs."""
-        for pair in pairs:
+    def _environment(self, found: Any) -> None:
+        pairs = found.spark.items() if isinstance(found.spark, dict) else found.spark
+        for pair in () if isinstance(pairs, (str, int, float)) else pairs or ():
             if isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str):
                 value = clean(pair[1]) if isinstance(pair[1], str) else None
                 self._add(tables.SPARK_CONF.name, clean(pair[0], 500), value)
@@ -112,11 +131,10 @@ class LogRows(Gathered):
 
     # -- jobs and stages -----------------------------------------------------------------------------------------
 
-    def job_start(self, found: spark.JobStart) -> None:
-        """SparkListenerJobStart, with its stages."""
+    def _job_start(self, found: Any) -> None:
         infos = found.infos
         if infos is None:  # before 1.2
-            infos = [spark.StageInfo(number, name="unknown") for number in found.stages]
+            infos = [spark.StageInfo(id=number, name="unknown") for number in found.stages]
         last = max(infos, key=lambda info: info.id, default=None)
         facts = found.properties or {}
         execution = str(facts.get("spark.sql.execution.id", ""))
@@ -131,8 +149,7 @@ class LogRows(Gathered):
         for info in infos:
             self._stage("LISTED", info, found.job)
 
-    def job_end(self, found: spark.JobEnd) -> None:
-        """SparkListenerJobEnd."""
+    def _job_end(self, found: Any) -> None:
         result = found.result
         message = result.exception.message if result.exception else None
         self._add(
@@ -140,87 +157,63 @@ class LogRows(Gathered):
             with_cause(message, MOST_TRACE) if message else None,
         )  # fmt: skip
 
-    def stage_submitted(self, found: spark.StageChange) -> None:
-        """SparkListenerStageSubmitted."""
-        self._stage("SUBMITTED", found.info, None)
+    def _stage_change(self, found: Any, word: str) -> None:
+        self._stage(word, found.info, None)
 
-    def stage_completed(self, found: spark.StageChange) -> None:
-        """SparkListenerStageCompleted."""
-        self._stage("COMPLETED", found.info, None)
-
-    def _stage(self, word: str, info: spark.StageInfo, job: int | None) -> None:
+    def _stage(self, word: str, info: Any, job: int | None) -> None:
         self._add(
             tables.SPARK_STAGES.name, word, job, info.id, info.attempt, clean(info.name), info.tasks,
             listed(info.parents), info.submitted, info.completed,
             None if info.failure is None else with_cause(info.failure, MOST_TRACE),
-            listed([rdd.id for rdd in info.rdds if rdd.level.valid]) or None, info.profile,
+            listed([rdd.id for rdd in info.rdds if _stored(rdd.level)]) or None, info.profile,
             any(_OUTSIDE.search(f"{rdd.name} {rdd.scope}") for rdd in info.rdds),
         )  # fmt: skip
 
     # -- executors and blocks ------------------------------------------------------------------------------------
 
-    def executor_added(self, found: spark.ExecutorChange) -> None:
-        """SparkListenerExecutorAdded."""
-        info = found.info
-        self._executor("ADDED", found.time, found.executor, info.host, info.cores, info.profile)
-
-    def executor_removed(self, found: spark.ExecutorChange) -> None:
-        """SparkListenerExecutorRemoved."""
-        self._executor("REMOVED", found.time, found.executor, None, None, None, None, found.reason)
-
-    def executor_excluded(self, found: spark.ExecutorChange) -> None:
-        """SparkListenerExecutorExcluded, or -Blacklisted."""
-        self._executor("EXCLUDED", found.old_time or found.time, found.old_executor or found.executor)
-
-    def manager_added(self, found: spark.BlockManagerChange) -> None:
-        """SparkListenerBlockManagerAdded."""
-        manager = found.manager
-        self._executor("MANAGER", found.time, manager.executor, manager.host, None, None, found.memory)
-
-    def _executor(
-        self, word: str, time: int | None, executor: str, host: str | None = None, cores: int | None = None,
-        profile: int | None = None, memory: int | None = None, reason: str | None = None,
-    ) -> None:  # fmt: skip
+    def _executor(self, found: Any, word: str) -> None:
+        info = found.info or spark.NO_EXECUTOR
         self._add(
-            tables.SPARK_EXECUTORS.name, word, time, self._name(executor), None if host is None else self._name(host),
-            cores, profile, memory, None if reason is None else clean(reason, MOST_TEXT),
+            tables.SPARK_EXECUTORS.name, word, found.old_time or found.time, self._name(found.old_executor or found.executor),
+            self._name(info.host), info.cores, info.profile, None,
+            None if found.reason is None else clean(found.reason, MOST_TEXT),
         )  # fmt: skip
 
-    def block_updated(self, found: spark.BlockUpdated) -> None:
-        """SparkListenerBlockUpdated: of an RDD or a broadcast; the history server ignores others."""
+    def _manager_added(self, found: Any) -> None:
+        who, host = self._name(found.manager.executor), self._name(found.manager.host)
+        self._add(tables.SPARK_EXECUTORS.name, "MANAGER", found.time, who, host, None, None, found.memory, None)
+
+    def _block_updated(self, found: Any) -> None:
         info = found.info
         rdd = _RDD.match(info.block)
         if rdd is None and not info.block.startswith("broadcast_"):
-            return
+            return  # the history server ignores it
         self._add(
             tables.SPARK_BLOCKS.name, self._name(info.manager.executor), clean(info.block, 300),
             int(rdd.group(1)) if rdd else None, info.memory if info.level.memory else -info.memory,
-            info.disk if info.level.disk else -info.disk, info.level.valid,
+            info.disk if info.level.disk else -info.disk, _stored(info.level),
         )  # fmt: skip
 
-    def unpersisted(self, found: spark.Unpersist) -> None:
-        """SparkListenerUnpersistRDD."""
+    def _unpersisted(self, found: Any) -> None:
         self._add(tables.SPARK_BLOCKS.name, None, None, found.rdd, None, None, None)
 
-    def stage_memory(self, found: spark.StageMemory) -> None:
-        """SparkListenerStageExecutorMetrics."""
+    def _stage_memory(self, found: Any) -> None:
         self._peak(found.executor, found.memory)
 
-    def memory_update(self, found: spark.MemoryUpdate) -> None:
-        """SparkListenerExecutorMetricsUpdate."""
+    def _memory_update(self, found: Any) -> None:
         for update in found.updates:
             self._peak(found.executor, update.memory)
 
-    def _peak(self, executor: str, memory: spark.Memory) -> None:
+    def _peak(self, executor: str, memory: Any) -> None:
         self._peaks.setdefault(self._name(executor), []).append(memory)
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
-    def task_start(self, found: spark.TaskStart) -> None:
-        """SparkListenerTaskStart: a row only if the task does not end within this read."""
+    def _task_start(self, found: Any) -> None:
+        # A row only if the task does not end within this read.
         self._started[found.info.id] = (self.line, found)
 
-    def _task(self, found: spark.TaskStart | spark.TaskEnd, info: spark.TaskInfo) -> tuple[Any, ...]:
+    def _task(self, found: Any, info: Any) -> tuple[Any, ...]:
         names = self._names
         return (
             found.stage, found.attempt, info.id, info.index, info.attempt, info.launch,
@@ -228,8 +221,7 @@ class LogRows(Gathered):
             names.get(info.locality) or self._name(info.locality), info.speculative,
         )  # fmt: skip
 
-    def task_end(self, found: spark.TaskEnd) -> None:
-        """SparkListenerTaskEnd."""
+    def _task_end(self, found: Any) -> None:
         info, m, memory, reason = found.info, found.metrics, found.memory, found.reason
         started = self._started.pop(info.id, None)
         head = (
@@ -253,7 +245,7 @@ class LogRows(Gathered):
         if b'"sql"' in (updates := bytes(info.updates)):
             self._sql_updates(updates)
 
-    def _error(self, reason: spark.Reason) -> tuple[str, str | None]:
+    def _error(self, reason: Any) -> tuple[str, str | None]:
         """Return the cause of an error, and the whole text if it is the first of that cause and says more."""
         parts = (reason.class_name, reason.description or reason.message or reason.loss or reason.kill or reason.error)
         whole = reason.trace or ": ".join(part for part in parts if part) or reason.reason
@@ -275,33 +267,29 @@ class LogRows(Gathered):
                 if isinstance(value, str) and _WHOLE.match(value):
                     value = int(value)
                 if isinstance(value, int) and -(2**56) < value < 2**56 and 0 <= update.id < 2**46:
-                    self._sums[update.id] = self._sums.get(update.id, 0) + value
+                    self._sums[update.id] += value
 
     # -- SQL and streaming ---------------------------------------------------------------------------------------
 
-    def sql_start(self, found: spark.SqlStart) -> None:
-        """SparkListenerSQLExecutionStart."""
+    def _sql_start(self, found: Any) -> None:
         self._plans[found.execution] = (self.line, found)
         root = found.root if found.root != found.execution else None
         text = clean(found.description, MOST_TEXT)
         self._add(tables.SPARK_SQL.name, "START", found.execution, root, found.time, text, None, None)
 
-    def sql_plan(self, found: spark.SqlStart) -> None:
-        """SparkListenerSQLAdaptiveExecutionUpdate: only the last one of a read is decoded."""
+    def _sql_plan(self, found: Any) -> None:
+        # Only the last one of a read is decoded.
         self._plans[found.execution] = (self.line, found)
 
-    def sql_end(self, found: spark.SqlEnd) -> None:
-        """SparkListenerSQLExecutionEnd."""
+    def _sql_end(self, found: Any) -> None:
         error = with_cause(found.error, MOST_TRACE) if found.error else None
         self._add(tables.SPARK_SQL.name, "END", found.execution, None, found.time, None, error, None)
 
-    def driver_updates(self, found: spark.DriverUpdates) -> None:
-        """SparkListenerDriverAccumUpdates."""
+    def _driver_updates(self, found: Any) -> None:
         for accumulator, value in found.updates:
-            self._sums[accumulator] = self._sums.get(accumulator, 0) + value
+            self._sums[accumulator] += value
 
-    def stream_progress(self, found: spark.StreamProgress) -> None:
-        """QueryProgressEvent: one batch of a streaming query."""
+    def _stream_progress(self, found: Any) -> None:
         progress = found.progress
         if isinstance(progress, str):
             try:
@@ -324,6 +312,11 @@ class LogRows(Gathered):
 _NO_METRICS = (0,) * len(tables.METRIC_NAMES)
 
 
+def _stored(level: Any) -> bool:
+    """Whether a storage level stores anything at all."""
+    return (level.disk or level.memory) and level.replication > 0
+
+
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**46 else None
 
@@ -343,39 +336,38 @@ def _rate(value: Any) -> float | None:
     )
 
 
-Handler = tuple[type[spark.Event], Callable[[LogRows, Any], None]]
+Handler = tuple[Any, Callable[[LogRows, Any], None]]
 _SQL = "org.apache.spark.sql.execution.ui.SparkListener"
+_STREAMING = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
+_PREFIXES = ("", "org.apache.spark.scheduler.")
 _HANDLERS: dict[str, Handler] = {
-    "SparkListenerTaskStart": (spark.TaskStart, LogRows.task_start),
-    "SparkListenerTaskEnd": (spark.TaskEnd, LogRows.task_end),
-    "SparkListenerLogStart": (spark.LogStart, LogRows.log_start),
-    "SparkListenerApplicationStart": (spark.AppStart, LogRows.app_start),
-    "SparkListenerApplicationEnd": (spark.AppEnd, LogRows.app_end),
-    "SparkListenerResourceProfileAdded": (spark.Profile, LogRows.profile),
-    "SparkListenerEnvironmentUpdate": (spark.Environment, LogRows.environment),
-    "SparkListenerJobStart": (spark.JobStart, LogRows.job_start),
-    "SparkListenerJobEnd": (spark.JobEnd, LogRows.job_end),
-    "SparkListenerStageSubmitted": (spark.StageChange, LogRows.stage_submitted),
-    "SparkListenerStageCompleted": (spark.StageChange, LogRows.stage_completed),
-    "SparkListenerExecutorAdded": (spark.ExecutorChange, LogRows.executor_added),
-    "SparkListenerExecutorRemoved": (spark.ExecutorChange, LogRows.executor_removed),
-    "SparkListenerBlockManagerAdded": (spark.BlockManagerChange, LogRows.manager_added),
-    "SparkListenerBlockUpdated": (spark.BlockUpdated, LogRows.block_updated),
-    "SparkListenerUnpersistRDD": (spark.Unpersist, LogRows.unpersisted),
-    "SparkListenerStageExecutorMetrics": (spark.StageMemory, LogRows.stage_memory),
-    "SparkListenerExecutorMetricsUpdate": (spark.MemoryUpdate, LogRows.memory_update),
-    f"{_SQL}SQLExecutionStart": (spark.SqlStart, LogRows.sql_start),
-    f"{_SQL}SQLExecutionEnd": (spark.SqlEnd, LogRows.sql_end),
-    f"{_SQL}SQLAdaptiveExecutionUpdate": (spark.SqlStart, LogRows.sql_plan),
-    f"{_SQL}DriverAccumUpdates": (spark.DriverUpdates, LogRows.driver_updates),
-    "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": (
-        spark.StreamProgress,
-        LogRows.stream_progress,
+    "SparkListenerTaskStart": (spark.TaskStart, LogRows._task_start),
+    "SparkListenerTaskEnd": (spark.TaskEnd, LogRows._task_end),
+    "SparkListenerLogStart": (spark.LogStart, LogRows._log_start),
+    "SparkListenerApplicationStart": (spark.AppStart, LogRows._app_start),
+    "SparkListenerApplicationEnd": (spark.AppEnd, LogRows._app_end),
+    "SparkListenerResourceProfileAdded": (spark.Profile, LogRows._profile),
+    "SparkListenerEnvironmentUpdate": (spark.Environment, LogRows._environment),
+    "SparkListenerJobStart": (spark.JobStart, LogRows._job_start),
+    "SparkListenerJobEnd": (spark.JobEnd, LogRows._job_end),
+    "SparkListenerStageSubmitted": (spark.StageChange, partial(LogRows._stage_change, word="SUBMITTED")),
+    "SparkListenerStageCompleted": (spark.StageChange, partial(LogRows._stage_change, word="COMPLETED")),
+    "SparkListenerExecutorAdded": (spark.ExecutorChange, partial(LogRows._executor, word="ADDED")),
+    "SparkListenerExecutorRemoved": (spark.ExecutorChange, partial(LogRows._executor, word="REMOVED")),
+    "SparkListenerBlockManagerAdded": (spark.BlockManagerChange, LogRows._manager_added),
+    "SparkListenerBlockUpdated": (spark.BlockUpdated, LogRows._block_updated),
+    "SparkListenerUnpersistRDD": (spark.Unpersist, LogRows._unpersisted),
+    "SparkListenerStageExecutorMetrics": (spark.StageMemory, LogRows._stage_memory),
+    "SparkListenerExecutorMetricsUpdate": (spark.MemoryUpdate, LogRows._memory_update),
+    f"{_SQL}SQLExecutionStart": (spark.SqlStart, LogRows._sql_start),
+    f"{_SQL}SQLExecutionEnd": (spark.SqlEnd, LogRows._sql_end),
+    f"{_SQL}SQLAdaptiveExecutionUpdate": (spark.SqlStart, LogRows._sql_plan),
+    f"{_SQL}DriverAccumUpdates": (spark.DriverUpdates, LogRows._driver_updates),
+    f"{_STREAMING}ProgressEvent": (spark.StreamProgress, LogRows._stream_progress),
+    **dict.fromkeys(
+        (f"{prefix}SparkListenerExecutor{word}" for prefix in _PREFIXES for word in ("Excluded", "Blacklisted")),
+        (spark.ExecutorChange, partial(LogRows._executor, word="EXCLUDED")),
     ),
-    "org.apache.spark.scheduler.SparkListenerExecutorExcluded": (spark.ExecutorChange, LogRows.executor_excluded),
-    "org.apache.spark.scheduler.SparkListenerExecutorBlacklisted": (spark.ExecutorChange, LogRows.executor_excluded),
-    "SparkListenerExecutorExcluded": (spark.ExecutorChange, LogRows.executor_excluded),
-    "SparkListenerExecutorBlacklisted": (spark.ExecutorChange, LogRows.executor_excluded),
 }
 HANDLERS: dict[bytes, Handler] = {name.encode(): handler for name, handler in _HANDLERS.items()}
 """What each event is decoded to and which method takes it, by its name in the log."""
@@ -386,18 +378,12 @@ _WITHOUT = (
     "NodeExcludedForStage", "UnschedulableTaskSetAdded", "UnschedulableTaskSetRemoved", "MiscellaneousProcessAdded",
 )  # fmt: skip
 IGNORED = frozenset(
-    [
-        *(
-            f"{prefix}SparkListener{name}".encode()
-            for name in _WITHOUT
-            for prefix in ("", "org.apache.spark.scheduler.")
-        ),
-        f"{_SQL}SQLAdaptiveSQLMetricUpdates".encode(),
-        b"DBCEventLoggingListenerMetadata",  # at the head of each part of a log of Databricks
-        *(
-            f"org.apache.spark.sql.streaming.StreamingQueryListener$Query{word}Event".encode()
-            for word in ("Started", "Terminated", "Idle")
-        ),
-    ]
+    name.encode()
+    for name in (
+        *(f"{prefix}SparkListener{word}" for word in _WITHOUT for prefix in _PREFIXES),
+        *(f"{_STREAMING}{word}Event" for word in ("Started", "Terminated", "Idle")),
+        f"{_SQL}SQLAdaptiveSQLMetricUpdates",
+        "DBCEventLoggingListenerMetadata",  # at the head of each part of a log of Databricks
+    )
 )
 """Events that are not used."""

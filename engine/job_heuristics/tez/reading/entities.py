@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from engine.core.reading import Problem, Problems, Reading, clean
-from engine.core.tables import Rows, Table
+from engine.core.tables import Table
+from engine.job_heuristics.tables import gathered
 from engine.job_heuristics.tez import tables
 
 _ID = re.compile(
@@ -149,12 +150,7 @@ class Entities:
 
     def reading(self, consumed: int, state: Any = None) -> Reading:
         """Return the facts so far."""
-        rows: dict[str, Rows] = {}
-        for table in tables.FACTS:
-            columns: Iterable[Sequence[Any]] = zip(*self.rows[table.name], strict=True)
-            if self.rows[table.name]:
-                rows[table.name] = dict(zip(table.schema, map(list, columns), strict=True))
-        return Reading(rows, self.problems, consumed, state)
+        return Reading(gathered(tables.FACTS, self.rows), self.problems, consumed, state)
 
     def answer(self, value: Any, *, cut: bool = False) -> None:
         """Take a decoded answer or file of an archive: one entity, lists of them, or YARN's applications. Of a ``cut`` one
