@@ -21,7 +21,7 @@ NO_SUMS: dict[str, int] = dict.fromkeys(METRIC_NAMES, 0)
 @dataclass(slots=True)
 class SparkJob:
     """One Spark job. ``status`` RUNNING, SUCCEEDED or FAILED; ``tasks``: planned, without those already complete;
-    ``stages``: ids of its stages; counts of tasks and stages are the history server's."""
+    ``stages``: ids of its stages; counts of tasks are the history server's."""
 
     number: int
     name: str = ""
@@ -32,11 +32,6 @@ class SparkJob:
     tasks: int = 0
     completed_tasks: int = 0
     failed_tasks: int = 0
-    killed_tasks: int = 0
-    skipped_tasks: int = 0
-    completed_stages: int = 0
-    failed_stages: int = 0
-    skipped_stages: int = 0
     description: str | None = None
     execution: int | None = None
     error: str | None = None
@@ -92,9 +87,7 @@ class Executor:
     reason: str | None = None
     max_memory: int = 0
     memory_used: int = 0
-    disk_used: int = 0
     rdd_blocks: int = 0
-    active_tasks: int = 0
     completed_tasks: int = 0
     failed_tasks: int = 0
     total_tasks: int = 0
@@ -105,10 +98,7 @@ class Executor:
     shuffle_write: int = 0
     task_ms: int = 0
     run_ms: int = 0
-    peaks: Mapping[str, int] = field(default_factory=lambda: NO_PEAKS)
-
-
-NO_PEAKS: dict[str, int] = dict.fromkeys(PEAKS, 0)
+    peaks: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(PEAKS, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from engine.job_heuristics.spark.model.app import Executor, Stored
 
 @dataclass
 class _Rdd:
-    """State of a stored RDD: executors of each block, and memory and disk by executor."""
+    """State of a stored RDD: executors of each block, and memory by executor."""
 
     holders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    used: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    used: dict[str, int] = field(default_factory=dict)
     memory: int = 0
     disk: int = 0
 
@@ -43,9 +43,9 @@ class Blocks:
         if row["block"] is None:
             self._forget(row["rdd"], active)
             return
-        memory, disk = row["memory"] or 0, row["disk"] or 0
+        memory = row["memory"] or 0
         if one is not None:
-            one.memory_used, one.disk_used = max(0, one.memory_used + memory), max(0, one.disk_used + disk)
+            one.memory_used = max(0, one.memory_used + memory)
         number = row["rdd"]
         if number is None or self._since.get(number, seq) >= seq:
             return
@@ -57,8 +57,7 @@ class Blocks:
         if one is not None:
             one.rdd_blocks += change
             if one.rdd_blocks > 0:
-                used = rdd.used[name]
-                used[:] = max(0, used[0] + memory), max(0, used[1] + disk)
+                rdd.used[name] = max(0, rdd.used.get(name, 0) + memory)
             else:
                 rdd.used.pop(name, None)
 
@@ -73,14 +72,8 @@ class Blocks:
 
     def _forget(self, number: int, active: Mapping[str, Executor]) -> None:
         """Remove a whole RDD from the executors that hold it."""
-        rdd = self._rdds.pop(number, None)
-        if rdd is None:
-            return
-        for holders in rdd.holders.values():
-            for name in holders:
-                if name in active:
-                    active[name].rdd_blocks -= 1
-        for name, (memory, disk) in rdd.used.items():
-            if name in active:
-                one = active[name]
-                one.memory_used, one.disk_used = max(0, one.memory_used - memory), max(0, one.disk_used - disk)
+        rdd = self._rdds.pop(number, _Rdd())
+        for name in (name for holders in rdd.holders.values() for name in holders if name in active):
+            active[name].rdd_blocks -= 1
+        for name in rdd.used.keys() & active.keys():
+            active[name].memory_used = max(0, active[name].memory_used - rdd.used[name])

@@ -68,7 +68,7 @@ class _Tasks:
 
     def __init__(self, frames: Frames) -> None:
         ends, starts = frames["spark_task_ends"], frames["spark_task_starts"]
-        self.open = starts
+        self.open, self.ends = starts, ends
         begun = ends["start_seq"].to_numpy() if ends["start_seq"].null_count() == 0 else None
         task_ids = ends["task_id"].to_numpy()
         if begun is None or starts.height:
@@ -77,25 +77,20 @@ class _Tasks:
             begun = joined.select(pl.coalesce("start_seq", "earlier").fill_null(-1)).to_series().to_numpy()
             self.open = starts.join(ends.select("task_id").unique(), on="task_id", how="anti", maintain_order="left")
         self.seq: Ints = ends["seq"].to_numpy()
-        counted = begun >= 0
         firsts = np.zeros(len(task_ids), dtype=bool)
         firsts[np.unique(task_ids, return_index=True)[1]] = True
-        counted &= firsts & (begun < self.seq)
-        self.counted = counted
+        self.counted = (begun >= 0) & firsts & (begun < self.seq)
         """Whether the task's start, and no earlier end, was seen: only then its metrics count for the stage."""
-        self.begun: Ints = np.where(counted, begun, -1)
+        self.begun: Ints = np.where(self.counted, begun, -1)
         reason = ends["reason"]
         self.success = (reason == "Success").to_numpy()
         self.killed = reason.is_in(_KILLED).to_numpy()
-        self.resubmitted = (reason == "Resubmitted").to_numpy()
         self.failed = ~self.success & ~self.killed
         self.measured = ends["measured"].to_numpy()
-        self.duration: Ints = (ends["finish_ms"] - ends["launch_ms"]).to_numpy()
         self.metrics: dict[str, Ints] = {name: ends[name].to_numpy() for name in METRIC_NAMES}
         self.by_stage = _places(ends)
         self.open_by_stage = _places(self.open)
         self.open_seq: Ints = self.open["seq"].to_numpy()
-        self.executor = ends["executor"]
         self._starts: dict[Key, Ints] = {}
 
     def ends_of(self, key: Key) -> Ints:
@@ -113,15 +108,9 @@ class _Tasks:
 
 def _places(frame: pl.DataFrame) -> dict[Key, Ints]:
     """Return row indices by stage attempt."""
-    if frame.is_empty():
-        return {}
-    stage, attempt = frame["stage_id"].to_numpy(), frame["stage_attempt"].to_numpy()
-    order = np.lexsort((attempt, stage))
-    stage, attempt = stage[order], attempt[order]
-    cuts = np.flatnonzero((np.diff(stage) != 0) | (np.diff(attempt) != 0)) + 1
-    firsts = np.concatenate([[0], cuts])
-    keys = zip(stage[firsts].tolist(), attempt[firsts].tolist(), strict=True)
-    return dict(zip(keys, np.split(order, cuts), strict=True))
+    key = ("stage_id", "stage_attempt")
+    grouped = frame.select(*key, at=pl.int_range(pl.len(), dtype=pl.Int64)).group_by(key).agg("at")
+    return {(stage, attempt): at.to_numpy() for stage, attempt, at in zip(*grouped.get_columns(), strict=True)}
 
 
 @dataclass(eq=False)
@@ -196,8 +185,6 @@ class _Replay:
         """The newest instance of each stage attempt, even if no longer followed."""
         self._live_jobs: dict[int, SparkJob] = {}
         self._by_id: dict[int, set[Key]] = defaultdict(set)
-        self._done: dict[int, set[int]] = defaultdict(set)
-        self._skipped: dict[int, set[int]] = defaultdict(set)
         self._jobs_of: dict[int, list[int]] = defaultdict(list)
         """Active jobs by stage."""
         self._all: list[_LiveStage] = []
@@ -228,7 +215,6 @@ class _Replay:
             description=row["description"], execution=row["execution"],
         )  # fmt: skip
         self.jobs[number] = self._live_jobs[number] = job
-        self._done[number], self._skipped[number] = set(), set()
         for stage in job.stages:
             self._jobs_of[stage].append(number)
 
@@ -263,8 +249,6 @@ class _Replay:
         listing = [number for number in self._jobs_of.get(stage.stage, ()) if number in self._live_jobs]
         live.watch(listing, seq)
         stage.jobs = tuple(listing)
-        for number in listing:
-            self._done[number].discard(stage.stage)
 
     def _completed(self, seq: int, row: dict[str, Any]) -> None:
         live = self.stages.get((row["stage_id"], row["stage_attempt"]))
@@ -274,17 +258,6 @@ class _Replay:
         self._describe(stage, row)
         failed = row["failure"] is not None
         stage.status = "FAILED" if failed else "COMPLETE" if row["submit_ms"] is not None else "SKIPPED"
-        for number in live.watching:
-            job = self._live_jobs.get(number)
-            if job is None:
-                continue
-            if stage.status == "COMPLETE":
-                self._done[number].add(stage.stage)
-            elif stage.status == "SKIPPED":
-                self._skipped[number].add(stage.stage)
-                job.skipped_tasks += stage.tasks
-            else:
-                job.failed_stages += 1
         if stage.status == "SKIPPED":
             live.removed = seq if live.active(self.tasks, seq) == 0 else _NEVER
         else:
@@ -299,10 +272,7 @@ class _Replay:
             for key in sorted(self._by_id.get(number, ())):
                 live = self.stages[key]
                 if live.removed > seq and live.stage.status == "PENDING":
-                    live.stage.status = "SKIPPED"
-                    live.removed = seq
-                    self._skipped[job.number].add(number)
-                    job.skipped_tasks += live.stage.tasks
+                    live.stage.status, live.removed = "SKIPPED", seq
         job.status = "SUCCEEDED" if row["name"] == "JobSucceeded" else "FAILED"
         job.finish_ms, job.error = row["time_ms"], row["description"]
         self._written[job.number] = max(self._written.get(job.number, 0), seq)
@@ -311,7 +281,6 @@ class _Replay:
     def _close(self, number: int) -> None:
         """Stop following a job."""
         job = self._live_jobs.pop(number)
-        job.completed_stages, job.skipped_stages = len(self._done[number]), len(self._skipped[number])
         for stage in dict.fromkeys(job.stages):
             listing = self._jobs_of[stage]
             if number in listing:
@@ -336,7 +305,6 @@ class _Replay:
                 inside = places[(seq > low) & (seq <= high)]
                 job.completed_tasks += int(tasks.success[inside].sum())
                 job.failed_tasks += int(tasks.failed[inside].sum())
-                job.killed_tasks += int(tasks.killed[inside].sum())
 
 
 # -- executors -------------------------------------------------------------------------------------------------------
@@ -351,7 +319,7 @@ def _executors(frames: Frames, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
     rows.sort(key=lambda each: each[0])
     for seq, kind, row in rows:
         name = row["executor"]
-        live = executors.get(name) if name is not None else None
+        live = executors.get(name)
         if live is not None and not live.active:
             live = None
         if kind == 1:
@@ -377,54 +345,38 @@ def _executors(frames: Frames, tasks: _Tasks, blocks: Blocks) -> list[Executor]:
 def _add_peaks(executors: dict[str, Executor], frames: Frames) -> None:
     """Set the peak memory of executors."""
     peaks = frames["spark_peaks"].group_by("executor").agg(pl.col(PEAKS).max())
-    for row in peaks.iter_rows(named=True):
-        if row["executor"] in executors:
-            one = executors[row["executor"]]
-            one.peaks = {name: max(one.peaks[name], row[name] or 0) for name in PEAKS}
+    for row in peaks.filter(pl.col("executor").is_in(list(executors))).iter_rows(named=True):
+        executors[row["executor"]].peaks = {name: max(0, row[name] or 0) for name in PEAKS}
     if DRIVER in executors:
         executors[DRIVER].gc_ms = executors[DRIVER].peaks["gc"]  # since Spark 3.3
 
 
 def _add_tasks(executors: dict[str, Executor], spans: dict[str, tuple[int, int]], tasks: _Tasks) -> None:
     """Sum up the tasks that ended while their executor was active."""
-    names = list(executors)
-    codes = {name: code for code, name in enumerate(names)}
-    count = len(names)
-    if not count:
-        return
-
-    def coded(names: pl.Series) -> Ints:
-        return names.replace_strict(codes, default=-1, return_dtype=pl.Int64).to_numpy()
-
-    code = coded(tasks.executor)
-    begin = np.array([spans[name][0] for name in names])
-    end = np.array([spans[name][1] for name in names])
-    there = (code >= 0) & (tasks.seq > begin[code]) & (tasks.seq < end[code])
-    measured = there & tasks.measured & ~tasks.resubmitted
-
-    def summed(values: Ints, where: Any) -> list[int]:
-        # Halves of 32 bit: bincount adds doubles, which hold 53 bit.
-        at, picked = code[where], values[where]
-        low = np.bincount(at, picked & 0xFFFFFFFF, count)
-        high = np.bincount(at, picked >> 32, count)
-        return [int(a) + (int(b) << 32) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-
-    read = tasks.metrics["remote_bytes"] + tasks.metrics["local_bytes"]
-    ones = np.ones(len(code), dtype=np.int64)
-    columns = (
-        summed(tasks.duration, there), summed(tasks.metrics["gc_ms"], measured),
-        summed(tasks.metrics["input_bytes"], measured), summed(read, measured),
-        summed(tasks.metrics["shuffle_write_bytes"], measured), summed(ones, there & tasks.success),
-        summed(ones, there & tasks.failed), summed(ones, there), summed(ones, there & tasks.counted),
-        summed(tasks.metrics["run_ms"], measured),
+    known = pl.DataFrame(
+        [(name, *span) for name, span in spans.items()], {"executor": pl.String, "begin": pl.Int64, "end": pl.Int64}, orient="row"
     )  # fmt: skip
-    opened, open_seq = coded(tasks.open["executor"]), tasks.open_seq
-    alive = (opened >= 0) & (open_seq > begin[opened]) & (open_seq < end[opened])
-    running = np.bincount(opened[alive], minlength=count).tolist()
-    for name, still, *sums in zip(names, running, *columns, strict=True):
-        one = executors[name]
-        one.duration_ms, one.gc_ms, one.input_bytes, one.shuffle_read, one.shuffle_write = sums[:5]
-        one.completed_tasks, one.failed_tasks, ended, started, one.run_ms = sums[5:]
-        one.task_ms = one.duration_ms
-        one.total_tasks = started + still
-        one.active_tasks = max(0, started + still - ended)
+    inside = (pl.col("seq") > pl.col("begin")) & (pl.col("seq") < pl.col("end"))
+    measured = pl.col("measured") & (pl.col("reason") != "Resubmitted")
+    metrics = {
+        "gc_ms": "gc_ms",
+        "input_bytes": "input_bytes",
+        "shuffle_write": "shuffle_write_bytes",
+        "run_ms": "run_ms",
+    }
+    ended = tasks.ends.with_columns(
+        failed=pl.Series(tasks.failed, dtype=pl.Boolean), counted=pl.Series(tasks.counted, dtype=pl.Boolean)
+    )
+    sums = ended.join(known, on="executor").filter(inside).group_by("executor").agg(
+        duration_ms=(pl.col("finish_ms") - pl.col("launch_ms")).sum(), completed_tasks=(pl.col("reason") == "Success").sum(),
+        failed_tasks=pl.col("failed").sum(), total_tasks=pl.col("counted").sum(),
+        shuffle_read=(pl.col("remote_bytes") + pl.col("local_bytes")).filter(measured).sum(),
+        **{name: pl.col(column).filter(measured).sum() for name, column in metrics.items()},
+    )  # fmt: skip
+    for name, *values in sums.iter_rows():
+        for field_, value in zip(sums.columns[1:], values, strict=True):
+            setattr(executors[name], field_, value)
+        executors[name].task_ms = executors[name].duration_ms
+    running = tasks.open.join(known, on="executor").filter(inside)
+    for name, still in running.group_by("executor").len().iter_rows():
+        executors[name].total_tasks += still

@@ -125,11 +125,7 @@ class Replay:
             if handler is not None:
                 handler(event)
         for number, job in self.live_jobs.items():
-            self.written[number] = self.shown(job)
-
-    @staticmethod
-    def shown(job: dict[str, Any]) -> dict[str, Any]:
-        return {k: len(v) if isinstance(v, set) else v for k, v in job.items() if k != "ids"}
+            self.written[number] = dict(job)
 
     def stage(self, info: dict[str, Any]) -> dict[str, Any]:
         key = (info["Stage ID"], info["Stage Attempt ID"])
@@ -142,8 +138,7 @@ class Replay:
 
     def JobStart(self, event: dict[str, Any]) -> None:
         open_tasks = sum(i["Number of Tasks"] for i in event["Stage Infos"] if "Completion Time" not in i)
-        job = {"status": "RUNNING", "ids": event["Stage IDs"], "tasks": open_tasks, "good": 0, "bad": 0, "killed": 0,
-               "skipped": 0, "done": set(), "left": set(), "broken": 0}  # fmt: skip
+        job = {"status": "RUNNING", "ids": event["Stage IDs"], "tasks": open_tasks, "good": 0, "bad": 0, "killed": 0}
         self.live_jobs[event["Job ID"]] = self.jobs[event["Job ID"]] = job
         for info in event["Stage Infos"]:
             self.stage(info)["jobs"].append(job)
@@ -155,19 +150,15 @@ class Replay:
         for key, stage in list(self.live.items()):
             if key[0] in job["ids"] and stage["status"] == "PENDING":
                 stage["status"] = "SKIPPED"
-                job["left"].add(key[0])
-                job["skipped"] += stage["tasks"]
                 del self.live[key]
         job["status"] = "SUCCEEDED" if event["Job Result"]["Result"] == "JobSucceeded" else "FAILED"
-        self.written[event["Job ID"]] = self.shown(job)
+        self.written[event["Job ID"]] = dict(job)
 
     def StageSubmitted(self, event: dict[str, Any]) -> None:
         info = event["Stage Info"]
         stage = self.stage(info)
         stage["status"] = "ACTIVE"
         stage["jobs"] = [job for job in self.live_jobs.values() if info["Stage ID"] in job["ids"]]
-        for job in stage["jobs"]:
-            job["done"].discard(info["Stage ID"])
 
     def StageCompleted(self, event: dict[str, Any]) -> None:
         info = event["Stage Info"]
@@ -178,15 +169,6 @@ class Replay:
         stage["tasks"] = info["Number of Tasks"]
         word = "FAILED" if "Failure Reason" in info else "COMPLETE" if "Submission Time" in info else "SKIPPED"
         stage["status"] = word
-        for job in stage["jobs"]:
-            if any(job is other for other in self.live_jobs.values()):
-                if word == "COMPLETE":
-                    job["done"].add(key[0])
-                elif word == "SKIPPED":
-                    job["left"].add(key[0])
-                    job["skipped"] += stage["tasks"]
-                else:
-                    job["broken"] += 1
         if stage["active"] == 0:
             del self.live[key]
 
@@ -212,8 +194,7 @@ class Replay:
             if stage["active"] == 0 and stage["status"] in ("COMPLETE", "FAILED"):
                 for number, job in self.jobs.items():
                     if any(job is other for other in stage["jobs"]) and number not in self.live_jobs:
-                        counts = self.shown(job)
-                        self.written[number].update({k: counts[k] for k in ("good", "bad", "killed")})
+                        self.written[number].update({k: job[k] for k in ("good", "bad", "killed")})
                 del self.live[key]
         executor = self.live_executors.get(info["Executor ID"])
         if executor is not None:
@@ -246,11 +227,6 @@ def test_random_applications(seed: int) -> None:
     } == {
         key: (s["status"], s["good"], s["bad"], s["killed"], s["run"], s["tasks"]) for key, s in replay.stages.items()
     }
-    assert {
-        j.number: (j.status, j.tasks, j.completed_tasks, j.failed_tasks, j.killed_tasks, j.skipped_tasks, j.completed_stages,
-                   j.skipped_stages, j.failed_stages)
-        for j in app.jobs
-    } == {
-        number: (w["status"], w["tasks"], w["good"], w["bad"], w["killed"], w["skipped"], w["done"], w["left"], w["broken"])
-        for number, w in replay.written.items()
-    }  # fmt: skip
+    assert {j.number: (j.status, j.tasks, j.completed_tasks, j.failed_tasks) for j in app.jobs} == {
+        number: (w["status"], w["tasks"], w["good"], w["bad"]) for number, w in replay.written.items()
+    }

@@ -140,8 +140,8 @@ def test_the_past_is_what_the_log_held_then() -> None:
         back = current_apps(inputs, Context(0, at_ms=at)).apps[APP]
         was = apps({f"/{APP}.inprogress": then})[APP]
         assert back.jobs == was.jobs and back.stages == was.stages
-        assert [(e.name, e.task_ms, e.active_tasks) for e in back.executors] == [
-            (e.name, e.task_ms, e.active_tasks) for e in was.executors
+        assert [(e.name, e.task_ms, e.total_tasks) for e in back.executors] == [
+            (e.name, e.task_ms, e.total_tasks) for e in was.executors
         ]
 
 
