@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import polars as pl
 
 from engine.core import units
 from engine.core.incremental import FramePartials, Partials
-from engine.core.view import Context, Finding, Level
+from engine.core.view import Context, Finding, Inputs, Level
 from engine.job_heuristics.tables import JOBS, LETTERS
 
 
@@ -262,3 +262,54 @@ def in_order(jobs: pl.DataFrame, *frames: pl.DataFrame) -> pl.DataFrame:
     place = pl.DataFrame({"job_id": jobs["job_id"], "_place": pl.int_range(jobs.height, eager=True)})
     placed = pl.concat(frames).join(place, on="job_id", how="left", maintain_order="left")
     return placed.sort("_place", maintain_order=True, nulls_last=True).drop("_place")
+
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class Apps(Generic[A]):
+    """All applications of one kind by id. ``revisions``: number per application that changes when it is reassembled."""
+
+    apps: Mapping[str, A]
+    revisions: Mapping[str, int]
+    version: int
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.apps)
+
+    def some(self, wanted: Collection[str]) -> dict[str, A]:
+        """Return those with an id among ``wanted``."""
+        return {app: self.apps[app] for app in wanted}
+
+
+Assemble = Callable[[Collection[str]], Mapping[str, A | None]]
+"""Assembles some applications by id; None for one that is none, or had not begun."""
+
+
+def current_apps(
+    kind: str,
+    inputs: Inputs,
+    context: Context,
+    found: Callable[[Inputs, Context], tuple[Mapping[str, Hashable], Assemble[A]]],
+) -> Apps[A]:
+    """Return all applications of a kind as of ``context.at_ms``; only those whose files changed are assembled again.
+    ``found`` returns a stamp of each application, and what assembles them."""
+    times = "now" if context.at_ms is None else "past"
+
+    def updated() -> Apps[A]:
+        stamps, assemble = found(inputs, context)
+        made: Partials[str, A | None] = context.memo.state(f"{kind} applications {times}", Partials)
+        made.update(stamps, assemble, key=context.at_ms)
+        apps = {app: one for app, one in made.items() if one is not None}
+        return Apps(apps, {app: made.revisions[app] for app in apps}, made.version)
+
+    return context.memo.value(f"{kind} model {times}", (inputs.version, context.at_ms), updated)
+
+
+def judge_apps(
+    kind: str, apps: Apps[A], judge: Callable[[Mapping[str, A]], Judged], key: Hashable, context: Context
+) -> JudgedFleet:
+    """Judge all applications of a kind; only those that changed since the last call are judged again."""
+    return judged_fleet(f"{kind} verdicts", apps.revisions, lambda wanted: judge(apps.some(wanted)), key, context)

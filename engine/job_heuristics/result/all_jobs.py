@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import polars as pl
@@ -69,7 +68,6 @@ class Stored(Protocol):
         """Return the rows of one job in ``table``, and problems of its files."""
 
 
-A = TypeVar("A")
 Part = TypeVar("Part")
 R = TypeVar("R", MapReduceRules, SparkRules, TezRules)
 
@@ -154,20 +152,28 @@ def extend(
 
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     names = rules.of(MapReduceHeuristic).names
-    mapreduce = _fleet(
-        "fleet", model.stamps, model.only, cost.costs, recommend.recommendations, rules.of(MapReduceHeuristic),
-        parameters, context,
-    )  # fmt: skip
-    spark = _fleet(
-        "spark fleet", {app: apps.revisions[app] for app in apps.apps}, partial(_some, apps.apps), spark_cost.costs,
-        spark_advice.recommendations, rules.of(SparkHeuristic), parameters, context,
-    )  # fmt: skip
-    tez = _fleet(
-        "tez fleet", {app: on_tez.revisions[app] for app in on_tez.apps}, partial(_some, on_tez.apps), tez_advice.costs,
-        tez_advice.recommendations, rules.of(TezHeuristic), parameters, context,
-    )  # fmt: skip
-    versions = (names, verdicts.version, mapreduce.version, spark.version, tez.version)
-    fleet = memo.value(f"fleet of all {times}", versions, lambda: _joined(verdicts.jobs, mapreduce, spark, tez))
+    kinds: tuple[tuple[Any, ...], ...] = (
+        ("fleet", model.stamps, model.only, cost.costs, recommend.recommendations, rules.of(MapReduceHeuristic)),
+        (
+            "spark fleet",
+            apps.revisions,
+            apps.some,
+            spark_cost.costs,
+            spark_advice.recommendations,
+            rules.of(SparkHeuristic),
+        ),
+        (
+            "tez fleet",
+            on_tez.revisions,
+            on_tez.some,
+            tez_advice.costs,
+            tez_advice.recommendations,
+            rules.of(TezHeuristic),
+        ),
+    )
+    fleets = [_fleet(parameters, context, *kind) for kind in kinds]
+    versions = (names, verdicts.version, *(each.version for each in fleets))
+    fleet = memo.value(f"fleet of all {times}", versions, lambda: _joined(verdicts.jobs, *fleets))
     listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet["totals"]))
     context.check()
     tables = {
@@ -249,19 +255,15 @@ def costly(listing: pl.DataFrame, costs: pl.DataFrame, advised: pl.DataFrame) ->
     return found
 
 
-def _some(apps: Mapping[str, A], wanted: Collection[str]) -> dict[str, A]:
-    return {app: apps[app] for app in wanted}
-
-
 def _fleet(
+    parameters: JobParameters,
+    context: Context,
     name: str,
     stamps: Mapping[str, Hashable],
     only: Callable[[Collection[str]], Part],
     costs_of: Callable[[Part, float, float | None, float | None], pl.DataFrame],
     advise: Callable[[Part, R, float], pl.DataFrame],
     rules: R,
-    parameters: JobParameters,
-    context: Context,
 ) -> FramePartials[str]:
     """Return the frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals`` (see ``_totals``) of one kind
     of jobs. ``only`` returns some of them, from which ``costs_of`` and ``advise`` make the first two."""

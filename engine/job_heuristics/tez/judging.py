@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from engine.core.view import Context, Finding, Level
-from engine.job_heuristics.dr_elephant import metrics
+from engine.job_heuristics.dr_elephant import judged, metrics
 from engine.job_heuristics.dr_elephant.display import cut
 from engine.job_heuristics.dr_elephant.errors import Told, grouped, root_cause
-from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, judged_fleet, strips_of
+from engine.job_heuristics.dr_elephant.judged import STRIPS, Judged, JudgedFleet, findings_of, strips_of
 from engine.job_heuristics.dr_elephant.sides import Jobs, totals
 from engine.job_heuristics.tables import JOBS, SEVERITIES
 from engine.job_heuristics.tez.model import MAP, OTHER, REDUCE, SCOPE, SIDES, App, Apps, Dag, waves_of
@@ -300,10 +300,4 @@ def missing(app: App) -> list[str]:
 
 def judge_apps(apps: Apps, rules: TezRules, context: Context, *, own: bool = False) -> JudgedFleet:
     """Judge all applications, see ``judge``; only those that changed since the last call are judged again."""
-
-    def judge_some(wanted: Collection[str]) -> Judged:
-        return judge({app: apps.apps[app] for app in wanted}, rules, own=own)
-
-    return judged_fleet(
-        "tez verdicts", {app: apps.revisions[app] for app in apps.apps}, judge_some, (own, rules.key), context
-    )
+    return judged.judge_apps("tez", apps, lambda some: judge(some, rules, own=own), (own, rules.key), context)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import polars as pl
 
 from engine.core.incremental import Partials
 from engine.core.view import FILE, Context, Inputs
+from engine.job_heuristics.dr_elephant import judged
 from engine.job_heuristics.tez import tables
 from engine.job_heuristics.tez.reading.kinds import KINDS
 
@@ -164,23 +165,16 @@ def waves_of(dag: Dag, names: list[str]) -> tuple[dict[str, int], tuple[str, ...
     return waves | dict.fromkeys(left, max(waves.values(), default=-1) + 1), tuple(sorted(left))
 
 
-@dataclass(frozen=True)
-class Apps:
-    """All applications by id. ``revisions``: number per application that changes when it is reassembled."""
-
-    apps: Mapping[str, App]
-    revisions: Mapping[str, int]
-    version: int
+Apps = judged.Apps[App]
 
 
 def current_apps(inputs: Inputs, context: Context) -> Apps:
     """Return all Tez applications in ``inputs`` as of ``context.at_ms``."""
-    times = "now" if context.at_ms is None else "past"
-    key = (inputs.version, context.at_ms)
-    return context.memo.value(f"tez model {times}", key, lambda: _updated(inputs, context, times))
+    return judged.current_apps("tez", inputs, context, _named_apps)
 
 
-def _updated(inputs: Inputs, context: Context, times: str) -> Apps:
+def _named_apps(inputs: Inputs, context: Context) -> tuple[Mapping[str, Hashable], judged.Assemble[App]]:
+    """Return the stamps of the applications that files name, and what assembles them."""
     versions = {n: info.version for n, info in inputs.files.items() if info.kind in _KINDS}
     named: Partials[int, frozenset[str]] = context.memo.state("tez applications by file", Partials)
     named.update(versions, lambda files: _named(inputs, files))
@@ -189,40 +183,25 @@ def _updated(inputs: Inputs, context: Context, times: str) -> Apps:
     for number in oldest_first:
         for app in named[number]:
             files[app].append(number)
-    stamps = {app: tuple((number, versions[number]) for number in numbers) for app, numbers in sorted(files.items())}
-    apps: Partials[str, App | None] = context.memo.state(f"tez applications {times}", Partials)
 
-    def compute(wanted: Collection[str]) -> Mapping[str, App | None]:
+    def assemble(wanted: Collection[str]) -> Mapping[str, App | None]:
         numbers = {number for app in wanted for number in files[app]}
-        rank = {number: k for k, number in enumerate(versions) if number in numbers}
-        order = {
-            number: k
-            for k, number in enumerate(sorted(rank, key=lambda n: (inputs.files[n].mtime_ms, inputs.files[n].path)))
-        }
+        order = {number: k for k, number in enumerate(oldest_first)}
         rows: dict[str, dict[str, pl.DataFrame]] = {}
         for table in tables.FACTS:
-            frame = (
-                inputs.of(table.name, frozenset(numbers))
-                if numbers
-                else table.empty().with_columns(pl.lit(0).alias(FILE))
-            )
+            frame = inputs.of(table.name, frozenset(numbers))
             if len(numbers) > 1 or not frame["seq"].is_sorted():
                 frame = frame.with_columns(pl.col(FILE).replace_strict(order, return_dtype=pl.UInt32)).sort(FILE, "seq")
-            frame, named = frame.drop(FILE, "seq"), frame["app_id"].unique().to_list()
-            if len(named) == 1:  # a partition of all rows is slow
-                rows[table.name] = {str(named[0]): frame.drop("app_id")}
-                continue
-            parts = frame.partition_by("app_id", as_dict=True, include_key=False, maintain_order=True)
+            parts = frame.drop(FILE, "seq").partition_by("app_id", as_dict=True, include_key=False, maintain_order=True)
             rows[table.name] = {str(app): part for (app,), part in parts.items()}
         return {app: _app(app, {name: parts.get(app) for name, parts in rows.items()}, context.at_ms) for app in wanted}
 
-    apps.update(stamps, compute, key=context.at_ms)
-    return Apps({app: made for app, made in apps.items() if made is not None}, apps.revisions, apps.version)
+    return {app: tuple((n, versions[n]) for n in numbers) for app, numbers in sorted(files.items())}, assemble
 
 
 def _named(inputs: Inputs, files: Collection[int]) -> dict[int, frozenset[str]]:
     found: dict[int, set[str]] = {number: set() for number in files}
-    for table in tables.FACTS if files else ():
+    for table in tables.FACTS:
         for number, app in inputs.of(table.name, frozenset(files)).select(FILE, "app_id").unique().iter_rows():
             found[number].add(app)
     return {number: frozenset(apps) for number, apps in found.items()}

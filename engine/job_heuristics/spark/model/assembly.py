@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import polars as pl
 from engine.core.incremental import Partials
 from engine.core.tables import Table
 from engine.core.view import FILE, Context, Inputs
+from engine.job_heuristics.dr_elephant import judged
 from engine.job_heuristics.spark import tables
 from engine.job_heuristics.spark.model.app import DRIVER, App, AppAttempt, SqlExecution
 from engine.job_heuristics.spark.model.history_server import Summary, summarise
@@ -208,49 +209,35 @@ SIZE_LIMIT_MB = 100
 """Size limit, MiB, of Dr. Elephant's own replay of logs (event_log_size_limit_in_mb)."""
 
 
-@dataclass(frozen=True)
-class Apps:
-    """All applications by id. ``revisions``: number per application that changes when it is reassembled."""
-
-    apps: Mapping[str, App]
-    revisions: Mapping[str, int]
-    version: int
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self.apps)
+Apps = judged.Apps[App]
 
 
 def current_apps(inputs: Inputs, context: Context) -> Apps:
     """Return all Spark applications in ``inputs`` as of ``context.at_ms``."""
-    times = "now" if context.at_ms is None else "past"
-    key = (inputs.version, context.at_ms)
-    return context.memo.value(f"spark model {times}", key, lambda: _updated(inputs, context, times))
+    return judged.current_apps("spark", inputs, context, _logged)
 
 
-def _updated(inputs: Inputs, context: Context, times: str) -> Apps:
+def _logged(inputs: Inputs, context: Context) -> tuple[Mapping[str, Hashable], judged.Assemble[App]]:
+    """Return the stamps of the applications that have logs, and what assembles them."""
     memo = context.memo
     versions = {
         n: info.version for n, info in inputs.files.items() if info.kind in ("spark-event-log", "spark-archive")
     }
     parts: Partials[int, tuple[LogPart, ...]] = memo.state("spark log parts", Partials)
-    delta = parts.update(versions, lambda files: log_parts(inputs, files))
+    parts.update(versions, lambda files: log_parts(inputs, files))
     attempts = memo.value(
-        "spark logs", parts.version if delta or parts else -1,
-        lambda: attempts_by_app(logs_of(part for each in parts.values() for part in each)),
-    )  # fmt: skip
-    stamps: dict[str, tuple[object, ...]] = {
-        app: tuple((file, versions[file]) for log in logs for file in sorted(log.files))
-        for app, logs in attempts.items()
-    }
-    apps: Partials[str, App | None] = memo.state(f"spark applications {times}", Partials)
+        "spark logs", parts.version, lambda: attempts_by_app(logs_of(part for each in parts.values() for part in each))
+    )
 
-    def compute(wanted: Collection[str]) -> Mapping[str, App | None]:
+    def assemble(wanted: Collection[str]) -> Mapping[str, App | None]:
         rows = _Rows(inputs, {file for app in wanted for log in attempts[app] for file in log.files})
         return {app: _app(rows, app, attempts[app], context.at_ms, inputs) for app in wanted}
 
-    apps.update(stamps, compute, key=context.at_ms)
-    return Apps({app: made for app, made in apps.items() if made is not None}, apps.revisions, apps.version)
+    stamps = {
+        app: tuple((file, versions[file]) for log in logs for file in sorted(log.files))
+        for app, logs in attempts.items()
+    }
+    return stamps, assemble
 
 
 class _Rows:
@@ -259,7 +246,7 @@ class _Rows:
     def __init__(self, inputs: Inputs, files: set[int]) -> None:
         self._frames: dict[str, dict[Part, pl.DataFrame]] = {}
         for table in tables.SPARK_INPUTS:
-            frame = inputs.of(table.name, frozenset(files)) if files else table.empty()
+            frame = inputs.of(table.name, frozenset(files))
             parts = frame.partition_by(FILE, "log", maintain_order=True, as_dict=True, include_key=False)
             self._frames[table.name] = {(int(file), log): part for (file, log), part in parts.items()}
 

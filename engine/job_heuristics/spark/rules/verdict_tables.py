@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from engine.core.view import Context
+from engine.job_heuristics.dr_elephant import judged
 from engine.job_heuristics.dr_elephant.display import details_json
 from engine.job_heuristics.dr_elephant.errors import cause_of, root_cause
 from engine.job_heuristics.dr_elephant.judged import (
@@ -17,7 +18,6 @@ from engine.job_heuristics.dr_elephant.judged import (
     Judged,
     JudgedFleet,
     findings_of,
-    judged_fleet,
     strips_of,
 )
 from engine.job_heuristics.spark.model.app import App
@@ -163,9 +163,4 @@ def notes(app: App) -> tuple[str, ...]:
 
 def judge_apps(apps: Apps, rules: SparkRules, context: Context) -> JudgedFleet:
     """Judge all applications; only those that changed since the last call are judged again."""
-
-    def judge_some(wanted: Collection[str]) -> Judged:
-        return judge({app: apps.apps[app] for app in wanted}, rules)
-
-    stamps = {app: apps.revisions[app] for app in apps.apps}
-    return judged_fleet("spark verdicts", stamps, judge_some, rules.key, context)
+    return judged.judge_apps("spark", apps, lambda some: judge(some, rules), rules.key, context)
