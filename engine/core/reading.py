@@ -255,7 +255,6 @@ class FileKind(Protocol):
         """Whether a file called ``name`` (no compression ending) that begins with ``head`` is of this kind. Cheap.
 
         Every kind of every view is asked, and each that says yes reads the file, so never accept another tool's files."""
-        ...
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Turn bytes into rows. Never raises for bad data.
@@ -265,7 +264,6 @@ class FileKind(Protocol):
         consumed. A log is always read with ``final`` False first; the rest is given again with True, and its rows are undone
         when the file grows. A document is read with False while it may still be written.
         """
-        ...
 
 
 class Document:

@@ -400,12 +400,9 @@ class View(Protocol):
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """What the view reads."""
-        ...
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Pure: same inputs, parameters, ``now_ms`` and ``at_ms`` give an equal result."""
-        ...
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
         """What the re-implemented system prints for this result (``--format upstream``), None if it prints nothing."""
-        ...

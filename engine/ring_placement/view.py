@@ -249,7 +249,10 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
     summary = answers.summary(s, p, observed, sweep, context)
     if not state.cluster.load_source:
         unknown = tables.OF_SEGMENT_LOAD if state.strategy.kind == "segment-writer" else tables.OF_LOAD
-        frames = {name: _emptied(frame, unknown) for name, frame in frames.items()}
+        frames = {
+            name: frame.with_columns(pl.lit(None, frame.schema[n]).alias(n) for n in frame.columns if n in unknown)
+            for name, frame in frames.items()
+        }
         summary |= dict.fromkeys(unknown & summary.keys())
     headline = answers.headline(s, summary)
     outcome = headline[0] if s.down else None
@@ -260,10 +263,6 @@ def _answered(answers: Answers[P], state: LiveState[P], p: RingParameters, conte
         detail=answers.map_view(s, p, context), outcome=outcome,
         answer=_worst(findings) or _holds_most(frames["nodes"], summary),
     )  # fmt: skip
-
-
-def _emptied(frame: pl.DataFrame, unknown: frozenset[str]) -> pl.DataFrame:
-    return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in frame.columns if name in unknown)
 
 
 def _worst(findings: Sequence[Finding]) -> str:

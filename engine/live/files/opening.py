@@ -50,11 +50,9 @@ class Opened(Protocol):
 
     def read(self, length: int, offset: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on, fewer at the end. Raises OSError."""
-        ...
 
     def close(self) -> None:
         """Close it."""
-        ...
 
 
 Open = Callable[[str], Opened]

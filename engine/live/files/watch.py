@@ -49,28 +49,22 @@ class Looker(Protocol):
 
     def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
         """Look at the hinted paths (None: at everything, until interrupted). Returns the views whose inputs changed."""
-        ...
 
     @property
     def complete(self) -> bool:
         """Whether the last look at everything was not interrupted."""
-        ...
 
     def idle(self) -> bool:
         """Do a piece of upkeep while nothing changes. Returns whether there was any."""
-        ...
 
     def due(self) -> float | None:
         """Return the monotonic time at which some file must be looked at again, None if none waits."""
-        ...
 
     def cost_s(self) -> float:
         """Return the seconds that the last full comparison with the disk took, reading aside."""
-        ...
 
     def identities(self) -> dict[str, tuple[int, int] | None]:
         """Return device and inode of each root at the last full scan, None for a missing one."""
-        ...
 
 
 class Pace:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
 from engine.core.reading import Document, Reading, Source, clean
@@ -118,10 +119,9 @@ class _Names(Found):
         self.problem("bad-record", f"an entry that cannot be read is left out: {error}", error.byte)
 
     def name(self, text: str) -> str:
-        found = self._names.get(text)
-        if found is None:
-            found = self._names[text] = clean(text, LONGEST_NAME)
-        return found
+        if text not in self._names:
+            self._names[text] = clean(text, LONGEST_NAME)
+        return self._names[text]
 
 
 Complain = Callable[[WireError], None]
@@ -207,12 +207,11 @@ def placement_stats(data: bytes, complain: Complain = _refuse) -> DistributionSt
 
 def _shard_usage(data: bytes, start: int, end: int) -> tuple[list[int], list[int]]:
     """Read the shard indices and usages of one dataset's stats: packed, or one by one. Raises WireError."""
-    indices: list[int] = []
-    usage: list[int] = []
+    found: dict[int, list[int]] = {3: [], 4: []}
     for number, kind, at, stop in fields(data, start, end):
-        if number in (3, 4):
-            (indices if number == 3 else usage).extend([at] if kind == VARINT else packed(data, at, stop))
-    return indices, usage
+        if number in found:
+            found[number].extend([at] if kind == VARINT else packed(data, at, stop))
+    return found[3], found[4]
 
 
 _TENANT, _DATASET, _RULES_TIME, _STATS_TIME = 0x0A, 0x12, 0x18, 0x20
@@ -339,17 +338,7 @@ class NoFooter(ValueError):
     """Raised for a file without metadata at its end: a segment from before 2025, or a cut one."""
 
 
-def _crc32c_table() -> list[int]:
-    table = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ 0x82F63B78 if value & 1 else value >> 1
-        table.append(value)
-    return table
-
-
-_CRC = _crc32c_table()
+_CRC = [reduce(lambda value, _: value >> 1 ^ 0x82F63B78 * (value & 1), range(8), byte) for byte in range(256)]
 """CRC-32C of each single byte."""
 
 

@@ -226,8 +226,12 @@ def _placements_before_failure(
     texts = segment_load(s.live).texts.select(
         pl.col("tenant", "dataset", "limits_from").gather(pl.Series(datasets.astype(np.uint32)))
     )
+    prints = [
+        hex16(value) if known else None
+        for value, known in zip(rows.fingerprints.tolist(), rows.has_fingerprint.tolist(), strict=True)
+    ]
     frame = texts.with_columns(
-        _hex(rows).alias("fingerprint"),
+        pl.Series("fingerprint", prints, dtype=pl.String),
         pl.Series("tenant_shards", keys.tenant_limit[datasets]),
         pl.Series("dataset_shards", keys.dataset_limit[datasets]),
         pl.Series("offset", offsets),
@@ -265,14 +269,6 @@ def _candidate_lists(ring: Ring, candidates: np.ndarray) -> pl.Series:
         return pl.Series([], dtype=pl.List(pl.String))
     lists = ring.names(candidates.ravel()).reshape((len(candidates), TRIES)).arr.to_list()
     return lists.list.drop_nulls() if candidates.min() < 0 else lists
-
-
-def _hex(rows: _Rows) -> pl.Series:
-    texts = [
-        hex16(value) if known else None
-        for value, known in zip(rows.fingerprints.tolist(), rows.has_fingerprint.tolist(), strict=True)
-    ]
-    return pl.Series(texts, dtype=pl.String)
 
 
 def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Memo) -> tuple[_Rows, int]:

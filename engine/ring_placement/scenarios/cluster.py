@@ -374,12 +374,10 @@ class _Evidence:
         key = row["key"].rpartition("/")[2]
         if "segment-writer" in key or key == "ring":
             return "token-ring" if key == "ring" else "segment-writer", f"its key is {row['key']}"
-        for word, strategy in _WORDS:
-            if word in row["label"].lower():
-                return strategy, f"its path names {word}"
-        for word, strategy in _WORDS:
-            if row["ids"] and all(word in name.lower() for name in row["ids"]):
-                return strategy, f"its members are called {word}"
+        for names, why in (([row["label"]], "its path names"), (row["ids"], "its members are called")):
+            for word, strategy in _WORDS:
+                if names and all(word in name.lower() for name in names):
+                    return strategy, f"{why} {word}"
         folder = _folder(row["label"])
         near = [entry for entry in self._beside if _folder(entry[0]).startswith(folder)]
         for found in (near, self._beside):

@@ -7,7 +7,7 @@ number of keys that have it and the load on them. See ``docs/models/dskit-rings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -45,20 +45,6 @@ class Tenants:
     def total(self) -> np.ndarray:
         """Load of each tenant, single keys included."""
         return self.loads + np.bincount(self.key_tenant, self.key_weight, len(self.names))
-
-
-class _Shards:
-    """Distinct shards, numbered in order of appearance."""
-
-    def __init__(self) -> None:
-        self.members: list[Indices] = []
-        self._numbers: dict[bytes, int] = {}
-
-    def number(self, members: Indices) -> int:
-        found = self._numbers.setdefault(members.tobytes(), len(self.members))
-        if found == len(self.members):
-            self.members.append(members)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,20 +117,9 @@ def token_rows(
     ring: TokenRing, tenants: Tenants, operation: Operation, lookback_s: int | None, now_s: int, check: Check
 ) -> Rows:
     """Lay out the shards of all tenants on a token ring. ``lookback_s`` None: queries ask the whole ring."""
-    shards, reads = _Shards(), _Shards()
     drawn = ShardRing(ring, now_s)
-    shards.number(drawn.everyone)
-    reads.number(drawn.everyone)
-    shard_of, read_of = [], []
-    for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
-        if number % 64 == 0:
-            check()
-        written = drawn.shard(seed, size)
-        shard_of.append(shards.number(written))
-        read = drawn.shard(seed, size, lookback_s) if lookback_s else written
-        read_of.append(reads.number(drawn.everyone if lookback_s is None else read))
-    built = _Built(np.array(shard_of, dtype=np.int64), tenants)
-    for number, members in enumerate(shards.members):
+    built = _Built(tenants, drawn.shard, (drawn.everyone, drawn.everyone), lookback_s, check)
+    for number, members in enumerate(built.shards):
         if number % 64 == 0:
             check()
         subring = ring.subring(members)
@@ -159,7 +134,7 @@ def token_rows(
             global_members, length, needed, row_of_set = _folded(global_members, length, needed)
             run = row_of_set[run]
         built.add(number, subring.tokens, global_members, length, needed, run)
-    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), len(ring.instances))
+    return built.rows(len(ring.instances))
 
 
 def partition_rows(
@@ -173,37 +148,56 @@ def partition_rows(
 ) -> Rows:
     """Lay out the shards of all tenants on a ring of partitions; ``owners``: the members, of ``count``, that own each
     partition. ``lookback_s`` None: queries ask all partitions."""
-    shards, reads = _Shards(), _Shards()
-    shards.number(np.arange(len(ring.partitions)))
-    everything = ring.shard("", 0, lookback_s or 0, now_s)
-    reads.number(everything)
-    shard_of, read_of = [], []
-    for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
-        if number % 64 == 0:
-            check()
-        shard_of.append(shards.number(ring.shard(seed, size, 0, now_s)))
-        read_of.append(reads.number(everything if lookback_s is None else ring.shard(seed, size, lookback_s, now_s)))
+
+    def shard(seed: str, size: int, lookback_s: int = 0) -> Indices:
+        return ring.shard(seed, size, lookback_s, now_s)
+
+    whole = (np.arange(len(ring.partitions)), shard("", 0, lookback_s or 0))
+    built = _Built(tenants, shard, whole, lookback_s, check)
     width = max((len(indices) for indices in owners), default=0)
     # A key without an Active partition has no owner; any owner holds all that is written to its partition.
     owned = np.full((len(owners) + 1, max(width, 1)), -1, dtype=np.int32)
     for number, indices in enumerate(owners):
         owned[number, : len(indices)] = indices
-    built = _Built(np.array(shard_of, dtype=np.int64), tenants)
     partitions: list[np.ndarray] = []
-    for number, members in enumerate(shards.members):
+    for number, members in enumerate(built.shards):
         found, inverse = np.unique(ring.active_partitions(members), return_inverse=True)
         length = np.bincount(inverse, gaps(ring.tokens), len(found)).astype(np.int64)
         partitions.append(found)
         built.add(number, ring.tokens, owned[found], length, np.where(found < 0, 1, 0), inverse)
-    partition = np.concatenate(partitions) if partitions else np.empty(0, dtype=np.int64)
-    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), count, partition)
+    return built.rows(count, np.concatenate(partitions))
+
+
+def _numbered(shards: Iterable[Indices]) -> tuple[tuple[Indices, ...], np.ndarray]:
+    """Return the distinct ``shards`` in order of appearance, and the number of each one."""
+    numbers: dict[bytes, int] = {}
+    of = [numbers.setdefault(members.tobytes(), len(numbers)) for members in shards]
+    return tuple(np.frombuffer(members, dtype=np.int64) for members in numbers), np.array(of, dtype=np.int64)
 
 
 class _Built:
-    """Collects rows shard by shard, and the row of each single key."""
+    """The shards of all tenants, for which rows are collected one by one, and the row of each single key."""
 
-    def __init__(self, shard_of: np.ndarray, tenants: Tenants) -> None:
-        self._shard_of, self._tenants = shard_of, tenants
+    def __init__(
+        self,
+        tenants: Tenants,
+        shard: Callable[..., Indices],
+        whole: tuple[Indices, Indices],
+        lookback_s: int | None,
+        check: Check,
+    ) -> None:
+        """``shard`` returns the members of a tenant's by seed, size and lookback; ``whole``: those of the whole ring, that is
+        written to and that is read."""
+        written, read = [whole[0]], [whole[1]]
+        for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
+            if number % 64 == 0:
+                check()
+            written.append(shard(seed, size))
+            asked = shard(seed, size, lookback_s) if lookback_s else written[-1]
+            read.append(whole[1] if lookback_s is None else asked)
+        (self.shards, self._shard_of), (self._reads, self._read_of) = _numbered(written), _numbered(read)
+        shard_of = self._shard_of = self._shard_of[1:]
+        self._tenants = tenants
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         self._count = 0
         self._key_row = np.full(len(tenants.key_token), -1, dtype=np.int64)
@@ -230,9 +224,7 @@ class _Built:
         self._parts.append((np.full(len(members), shard, dtype=np.int64), members, length, needed))
         self._count += len(members)
 
-    def rows(
-        self, shards: _Shards, reads: _Shards, read_of: np.ndarray, count: int, partition: np.ndarray | None = None
-    ) -> Rows:
+    def rows(self, count: int, partition: np.ndarray | None = None) -> Rows:
         """Put all shards together."""
         width = max((part[1].shape[1] for part in self._parts), default=0)
         members = np.full((self._count, width), -1, dtype=np.int32)
@@ -241,7 +233,7 @@ class _Built:
             members[at : at + len(part), : part.shape[1]] = part
             at += len(part)
         shard, length, needed = (np.concatenate([part[k] for part in self._parts]) for k in (0, 2, 3))
-        return Rows(tuple(shards.members), self._shard_of, tuple(reads.members), read_of, shard, members,
+        return Rows(self.shards, self._shard_of, self._reads, self._read_of[1:], shard, members,
                     length.astype(np.int64), needed.astype(np.int16), self._key_row, count, partition)  # fmt: skip
 
 

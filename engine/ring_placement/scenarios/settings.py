@@ -104,9 +104,12 @@ def read_settings(inputs: Inputs, system: str, strategy: str) -> Settings:
     rows = rows.filter(pl.col("component") == component)
     doubt, named = _unread(inputs, system), set(rows["system"].to_list()) - {""}
     if not system and len(named) > 1:
-        which = [
-            f"{SYSTEMS[name].name} ({_labels(rows.filter(pl.col('system') == name), inputs)})" for name in sorted(named)
-        ]
+        files = rows.group_by("system").agg(pl.col("file").unique())
+        listed = {
+            system: ", ".join(sorted({inputs.files[n].label for n in numbers if n in inputs.files}))
+            for system, numbers in files.iter_rows()
+        }
+        which = [f"{SYSTEMS[name].name} ({listed[name]})" for name in sorted(named)]
         doubt = f"the files beside the ring are of {' and '.join(which)}, and nothing says which it is of"
         named = set()
     elif system:
@@ -127,12 +130,6 @@ def read_settings(inputs: Inputs, system: str, strategy: str) -> Settings:
     choice = "; ".join(f"{text} of {label}" for label, text in differing.items())
     values = {name: value for name, (value, _) in given.items()}
     return Settings(labels, SYSTEMS.get(system, UNKNOWN), doubt, choice, **values)
-
-
-def _labels(rows: pl.DataFrame, inputs: Inputs) -> str:
-    return ", ".join(
-        sorted({inputs.files[number].label for number in rows["file"].to_list() if number in inputs.files})
-    )
 
 
 def _unread(inputs: Inputs, system: str) -> str:
