@@ -192,8 +192,7 @@ class Store:
     def __init__(self, tables: Iterable[Table], row_files: RowFiles | None = None, memory: int = 1 << 30) -> None:
         self.tables: dict[str, Table] = {}
         for table in tables:
-            known = self.tables.setdefault(table.name, table)
-            if known.schema != table.schema:
+            if self.tables.setdefault(table.name, table).schema != table.schema:
                 raise ValueError(f"two tables are called {table.name} and differ")
             if FILE in table.schema:
                 raise ValueError(f"table {table.name} declares {FILE!r}, which the store adds")
@@ -280,8 +279,11 @@ class Store:
     def flush(self) -> dict[int, BaseException]:
         """Update the frames. Returns the files whose rows made no frame, with the reason."""
         if self._gone or self._gone_loose:
-            loose = self._gone | self._gone_loose
-            for chunks, gone in ((self._away, self._gone), (self._firm, self._gone), (self._loose, loose)):
+            for chunks, gone in (
+                (self._away, self._gone),
+                (self._firm, self._gone),
+                (self._loose, self._gone | self._gone_loose),
+            ):
                 for name in self.tables:
                     chunks[name] = _without(chunks[name], gone)
             self._gone = set()

@@ -74,10 +74,8 @@ def _one_per_zone(ring: TokenRing, starts: np.ndarray) -> np.ndarray:
         # The next position of the zone at or after each position, running backwards and around once.
         here = np.where(own, np.arange(total, dtype=np.int32), np.int32(2 * total))
         following = np.minimum.accumulate(here[::-1])[::-1]
-        wrapped = np.int32(np.argmax(own) + total)
-        ahead.append(np.minimum(following, wrapped)[starts])
-    width = min(ring.replication, len(ahead), len(ring.instances))
-    at = np.sort(np.stack(ahead, axis=1), axis=1)[:, :width]
+        ahead.append(np.minimum(following, np.int32(np.argmax(own) + total))[starts])
+    at = np.sort(np.stack(ahead, axis=1), axis=1)[:, : min(ring.replication, len(ahead), len(ring.instances))]
     at -= np.where(at >= total, np.int32(total), np.int32(0))
     return ring.owner[at]
 

@@ -81,8 +81,7 @@ class TokenRing:
         order = np.argsort(tokens, kind="stable")
         tokens, owner = tokens[order], owner[order]
         if len(tokens) > 1 and (tokens[1:] == tokens[:-1]).any():
-            leaving = np.array([i.state == "LEAVING" for i in ordered])
-            order = np.lexsort((owner, leaving[owner], tokens))
+            order = np.lexsort((owner, np.array([i.state == "LEAVING" for i in ordered])[owner], tokens))
             tokens, owner = tokens[order], owner[order]
             first = np.concatenate(([True], tokens[1:] != tokens[:-1]))
             tokens, owner = tokens[first], owner[first]
@@ -225,8 +224,7 @@ def first_draws(seeds: Sequence[int], count: int) -> np.ndarray:
     """
     number = np.arange(count)
     older, newer = (seed_words(seeds, cells, 40, 20) ^ cooked()[cells] for cells in (333 - number, 606 - number))
-    drawn = (older + newer) & np.uint64(2**63 - 1)
-    return (drawn >> np.uint64(31)).astype(np.int64)
+    return (((older + newer) & np.uint64(2**63 - 1)) >> np.uint64(31)).astype(np.int64)
 
 
 def draws(seed: int, count: int = _BLOCK) -> Iterator[int]:

@@ -116,8 +116,7 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
     tenants = np.zeros(count, dtype=np.int64)
     largest: list[list[str]] = [[] for _ in range(count)]
     if shares is not None:
-        holders = np.bincount(planned.rows.shard_of, minlength=len(shares))
-        tenants = (shares > 0).T.astype(np.int64) @ holders
+        tenants = (shares > 0).T.astype(np.int64) @ np.bincount(planned.rows.shard_of, minlength=len(shares))
         # Tenants by load, and of each node the first ones whose shard has it.
         order = np.lexsort((np.arange(len(planned.tenants.names)), -planned.tenants.total))
         on_it = (shares > 0).T[:, planned.rows.shard_of[order]]

@@ -168,8 +168,7 @@ def integer_std_dev(usage: Sequence[int]) -> int:
     if not usage:
         return 0
     mean = integer_mean(usage)
-    total = sum((value - mean) ** 2 for value in usage) & _UINT64
-    return int(math.sqrt(float(total // len(usage))))
+    return int(math.sqrt(float((sum((value - mean) ** 2 for value in usage) & _UINT64) // len(usage))))
 
 
 @dataclass(slots=True)

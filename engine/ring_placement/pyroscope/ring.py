@@ -240,8 +240,7 @@ def subrings(
     ``a``: start of each dataset's tenant range, ``jump(tenant hash, total)``; ``dataset_hash`` (uint64); limits int64, tenant
     limit 0 = none. The dataset's offset is a jump over the *tenant's* size even when its own range is longer than one shard.
     """
-    unlimited = (tenant_limit <= 0) | (tenant_limit > total)
-    tenant_size = np.where(unlimited, total, tenant_limit).astype(np.int64)
+    tenant_size = np.where((tenant_limit <= 0) | (tenant_limit > total), total, tenant_limit).astype(np.int64)
     dataset_size = np.minimum(tenant_size, np.maximum(1, dataset_limit)).astype(np.int64)
     return Subrings(total, a, tenant_size, a + jump(dataset_hash, tenant_size), dataset_size)
 

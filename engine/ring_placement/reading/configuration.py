@@ -354,8 +354,7 @@ def _settings(parts: Sequence[_Part], system: str, found: Found) -> list[tuple[A
     )
     timeout = read(_WRITERS, "heartbeat_timeout", convert=_seconds)
     excluded = read(_WRITERS, "excluded_zones", convert=_names) or None
-    of_writers = (None, None, timeout, *(None,) * 7, excluded)
-    rows = ((of_ingesters, ""), (of_writers, "segment-writer"))
+    rows = ((of_ingesters, ""), ((None, None, timeout, *(None,) * 7, excluded), "segment-writer"))
     return [(*row, system, part) for row, part in rows if any(v is not None for v in row) or (system and not part)]
 
 

@@ -469,8 +469,7 @@ def _cleaned(texts: pl.Series, name: str) -> list[pl.Series]:
     hashes = pl.Series(f"{name}_hash", [None], dtype=pl.UInt64).new_from_index(0, len(texts))
     shown = texts
     if odd.any():
-        strange = texts.filter(odd).unique().to_list()
-        changed = {text: clean(text) for text in strange if clean(text) != text}
+        changed = {text: clean(text) for text in texts.filter(odd).unique().to_list() if clean(text) != text}
         if changed:
             shown = texts.replace(changed)
             hashed = {text: xxh64(text) for text in changed}

@@ -294,8 +294,7 @@ def _clock_s(text: str, now_ns: int | None) -> int | None:
     except ValueError:
         return None
     clock = (int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3])) * 10**9
-    days = round((guess_ns - clock) / _DAY_NS)
-    return (days * _DAY_NS + clock) // 10**9
+    return (round((guess_ns - clock) / _DAY_NS) * _DAY_NS + clock) // 10**9
 
 
 def _listed_tokens(page: _Cells, heading: str) -> dict[str, list[Any]]:

@@ -214,8 +214,7 @@ def choose_ring(
         raise UnknownName(f"ring: no file or key of a ring contains {clean(wanted)!r}; there are: {names}")
     if several:
         listed = of_kind(listed, wanted_strategy)
-    beat = max(row["beat"] for row in listed)
-    left = fresh(kind_known(writable(listed)), beat)
+    left = fresh(kind_known(writable(listed)), max(row["beat"] for row in listed))
     left = main(first_kind(left) if several else left)
     return _ring_file(inputs, newest(left), listed, everything, at_ms, several, wanted_strategy == "auto"), several
 

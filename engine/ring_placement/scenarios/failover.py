@@ -148,8 +148,7 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
         offsets = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
         span = max(old.total, new.total)
         mine = np.sort(rows * span + old.positions(rows, offsets))
-        theirs = np.sort(rows * span + new.positions(rows, offsets))
-        changed[np.unique(rows[mine != theirs])] = True
+        changed[np.unique(rows[mine != np.sort(rows * span + new.positions(rows, offsets))])] = True
     return changed
 
 
@@ -158,8 +157,7 @@ def all_members(before: Layout, after: Layout) -> tuple[tuple[str, ...], np.ndar
     ids = sorted({*before.ids, *after.ids})
     at = {name: i for i, name in enumerate(ids)}
     old = np.array([at[i] for i in before.ids], dtype=np.int64)
-    new = np.array([at[i] for i in after.ids], dtype=np.int64)
-    return tuple(ids), old, new
+    return tuple(ids), old, np.array([at[i] for i in after.ids], dtype=np.int64)
 
 
 def moved_load(before: Placement, after: Placement, old: np.ndarray, new: np.ndarray, nodes: int) -> Any:

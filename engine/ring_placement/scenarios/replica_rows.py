@@ -72,8 +72,7 @@ class Rows:
     @cached_property
     def _columns(self) -> tuple[np.ndarray, ...]:
         """Members column by column (contiguous), with the number of members in place of -1, so that they can be counted."""
-        absent = self.members < 0
-        whole = np.where(absent, self.count, self.members)
+        whole = np.where(self.members < 0, self.count, self.members)
         return tuple(np.ascontiguousarray(column) for column in whole.T)
 
     @cached_property

@@ -153,8 +153,7 @@ class ShardMap(Canvas):
         if not parts:
             no_token = ("no shards: no healthy member has tokens", "critical")
             return [[no_token if map_view.has_ring else ("no ring among the files", "dim")]]
-        rows = max(height - 1, 1)
-        places = arranged(len(parts), width, rows)
+        places = arranged(len(parts), width, max(height - 1, 1))
         digits = len(str(len(parts)))
         lines: list[Line] = []
         shown = 0

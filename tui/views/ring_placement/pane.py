@@ -335,8 +335,7 @@ class Pane(ViewPane):
         if len(rings) < 2:
             self.notify("the files hold one ring only", timeout=2)
             return
-        plain = no_what_if(type(self.parameters))
-        self.change(ring=following(rings, now), sweep="", explain=None, **plain)
+        self.change(ring=following(rings, now), sweep="", explain=None, **no_what_if(type(self.parameters)))
 
     def action_scale(self, by: int) -> None:
         """Add nodes to the ring, or take some away."""
