@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.ring_placement.dskit.token_ring import NO_TOKENS, Operation, Owners, TokenRing, draws, gaps, seed_of
+from engine.ring_placement.dskit.token_ring import NO_TOKENS, Operation, Owners, TokenRing, draws, seed_of
 
 STEPS = 64
 """Most steps of a walk that are taken one by one; beyond, the remaining instances are looked up in order."""
@@ -28,14 +28,6 @@ class ReplicaSets:
 
     members: np.ndarray
     replication: int
-
-    def live(self, healthy: np.ndarray) -> np.ndarray:
-        """Count the members of each set that are ``healthy`` (bool per instance)."""
-        flags = np.append(healthy, False)
-        live = np.zeros(len(self.members), dtype=np.int32)
-        for column in range(self.members.shape[1]):
-            live += flags[self.members[:, column]]
-        return live
 
     @property
     def needed(self) -> np.ndarray:
@@ -71,13 +63,16 @@ def _one_per_zone(ring: TokenRing, starts: np.ndarray) -> np.ndarray:
         own = zone == number
         if not own.any():
             continue
-        # The next position of the zone at or after each position, running backwards and around once.
-        here = np.where(own, np.arange(total, dtype=np.int32), np.int32(2 * total))
-        following = np.minimum.accumulate(here[::-1])[::-1]
-        ahead.append(np.minimum(following, np.int32(np.argmax(own) + total))[starts])
+        ahead.append(_following(own)[starts])
     at = np.sort(np.stack(ahead, axis=1), axis=1)[:, : min(ring.replication, len(ahead), len(ring.instances))]
     at -= np.where(at >= total, np.int32(total), np.int32(0))
     return ring.owner[at]
+
+
+def _following(own: np.ndarray) -> np.ndarray:
+    """Return for each position the next one at or after it that is ``own`` (bool), around once: then beyond the end (int32)."""
+    here = np.where(own, np.arange(len(own), dtype=np.int32), np.int32(2 * len(own)))
+    return np.minimum(np.minimum.accumulate(here[::-1])[::-1], np.int32(np.argmax(own) + len(own)))
 
 
 def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: np.ndarray, width: int) -> np.ndarray:
@@ -238,44 +233,19 @@ class PartitionRing:
         return [np.array([number[o] for o in p.owners if o in number], dtype=np.int64) for p in self.partitions]
 
     @cached_property
-    def states(self) -> np.ndarray:
-        """State numbers of the partitions."""
-        return np.array([p.state for p in self.partitions], dtype=np.int64)
-
-    @cached_property
     def _owners(self) -> Owners:
         return Owners(self.owner)
 
-    @cached_property
-    def ownership(self) -> np.ndarray:
-        """Keys between the tokens of each partition and the tokens before them (int64), whatever its state."""
-        owned = np.zeros(len(self.partitions), dtype=np.int64)
-        np.add.at(owned, self.owner, gaps(self.tokens))
-        return owned
-
-    def active_partitions(self, chosen: np.ndarray | None = None) -> np.ndarray:
+    def active_partitions(self, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return for each token the index of the partition that takes the keys below it, or -1 if none is Active.
 
-        ``chosen``: indices of the partitions of a shard; None for all.
+        ``chosen``: indices of the partitions of a shard.
         """
-        usable = self.states == ACTIVE
-        if chosen is not None:
-            inside = np.zeros(len(self.partitions), dtype=bool)
-            inside[chosen] = True
-            usable &= inside
-        total = len(self.tokens)
-        own = usable[self.owner] if total else np.empty(0, dtype=bool)
-        if not own.any():
-            return np.full(total, -1, dtype=np.int32)
-        here = np.where(own, np.arange(total), 2 * total)
-        following = np.minimum(np.minimum.accumulate(here[::-1])[::-1], np.argmax(own) + total) % total
-        return self.owner[following]
-
-    def search(self, keys: np.ndarray) -> np.ndarray:
-        """Return for each key the position of the first token above it; behind the last token the first one."""
-        found = np.searchsorted(self.tokens, keys, side="right")
-        found[found == len(self.tokens)] = 0
-        return found
+        usable, active = np.zeros((2, len(self.partitions)), dtype=bool)
+        active[:] = [p.state == ACTIVE for p in self.partitions]
+        usable[chosen] = active[chosen]
+        own = usable[self.owner]
+        return self.owner[_following(own) % len(own)] if own.any() else np.full(len(own), -1, dtype=np.int32)
 
     def shard(self, tenant: str, size: int, lookback_s: int = 0, now_s: int = 0) -> np.ndarray:
         """Choose the partitions (indices, ascending) of ``tenant``'s shard of ``size``; ``lookback_s`` 0 for writes."""

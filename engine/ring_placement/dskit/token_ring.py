@@ -119,12 +119,6 @@ class TokenRing:
         """Return for each instance whether it is healthy for ``operation`` (bool)."""
         return np.array([i.beating and i.state in operation.healthy for i in self.instances], dtype=bool)
 
-    def search(self, keys: np.ndarray) -> np.ndarray:
-        """Return for each key the position of the first token above it; behind the last token the first one."""
-        found = np.searchsorted(self.tokens, keys, side="right")
-        found[found == len(self.tokens)] = 0
-        return found
-
     def subring(self, chosen: np.ndarray) -> TokenRing:
         """Return the ring of the instances ``chosen`` (indices, ascending) alone, with its own zones."""
         if len(chosen) == len(self.instances):
@@ -143,7 +137,7 @@ class TokenRing:
             owner=number[self.owner[at]],
         )
 
-    def without(self, gone: Sequence[str] | frozenset[str]) -> TokenRing:
+    def without(self, gone: frozenset[str]) -> TokenRing:
         """Return the ring without the members ``gone`` (IDs)."""
         return self.subring(np.array([i for i, name in enumerate(self.ids) if name not in gone], dtype=np.int64))
 
@@ -194,6 +188,12 @@ def _runs(tokens: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray
     ranges = np.stack((first[begins], last[np.append(begins[1:], True)]), axis=1)
     is_kept = (ranges[:, 1] > 0) | (tokens[0] > 0)
     return ranges[is_kept], owner[begins][is_kept]
+
+
+def first_above(tokens: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return for each key the position of the first of the sorted ``tokens`` above it; behind the last one the first."""
+    found = np.searchsorted(tokens, keys, side="right")
+    return np.where(found == len(tokens), 0, found)
 
 
 def gaps(tokens: np.ndarray) -> np.ndarray:

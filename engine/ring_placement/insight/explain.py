@@ -12,7 +12,7 @@ import polars as pl
 from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.replicas import replica_sets
-from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, seed_of
+from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, first_above, seed_of
 from engine.ring_placement.dskit.tokens import fnv1, parse_labels, series_bytes, text_bytes
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.adaptive_placement import DEFAULTS, Policy, policy_of
@@ -352,7 +352,7 @@ def _replica_steps(asked: Asked, s: ReplicatedScenario, chosen: np.ndarray) -> l
     subring = after.ring.tokens.subring(chosen)
     if not len(subring.tokens):
         return [*steps, ("ring", "tokens", "0", "empty ring: the write fails")]
-    at = subring.search(np.array([asked.token]))
+    at = first_above(subring.tokens, np.array([asked.token]))
     sets = replica_sets(subring, strategy.writing, at)
     first = int(subring.tokens[at[0]])
     steps.append(("ring", "first token", str(first), f"the first of {len(subring.tokens)} tokens above the key"))
@@ -393,7 +393,7 @@ def _partition_steps(asked: Asked, s: ReplicatedScenario, size: int) -> list[Ste
     if asked.token is not None:
         steps.append(("key", "token", str(asked.token), asked.basis))
         active = ring.active_partitions(chosen)
-        at = int(active[ring.search(np.array([asked.token]))[0]]) if len(active) else -1
+        at = int(active[first_above(ring.tokens, np.array([asked.token]))[0]]) if len(active) else -1
         what = f"partition {ring.partitions[at].id}" if at >= 0 else "none"
         steps.append(
             ("place", "partition", what, "the first Active one from the key on" if at >= 0 else "no Active partition")
@@ -424,7 +424,7 @@ def _sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context
         subring = ring.subring(chosen)
         sets = replica_sets(subring, strategy.writing)
         healthy = np.ones(len(chosen), dtype=bool)
-        spare = sets.live(healthy) - sets.needed
+        spare = (sets.members >= 0).sum(axis=1) - sets.needed
         lost, pair = _worst_pair(PairSums(sets.members, spare, subring.lengths / SPACE, healthy), len(chosen))
         owned = subring.ownership
         spread = float(owned.max() / owned.mean()) if len(owned) and owned.mean() > 0 else 1.0

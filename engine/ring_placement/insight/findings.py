@@ -199,15 +199,12 @@ def drift_findings(observed: pl.DataFrame | None) -> list[Finding]:
 def single_failures(s: SegmentScenario, p: RingParameters, context: Context) -> tuple[Sweep, Sweep | None]:
     """Sweep every node, and every zone of several, in regime A on the planned ring."""
 
-    def step(fraction: float) -> None:
-        context.check()
-
     def make() -> tuple[Sweep, Sweep | None]:
-        zones = list(s.zones.values())
-        nodes = every_node(s.planned, "transient", s.capacity_array, step)
+        capacity, zones = s.capacity_array, list(s.zones.values())
+        nodes = every_node(s.planned, "transient", capacity, lambda fraction: context.check())
         if len(zones) < 2:
             return nodes, None
-        return nodes, one_by_one(s.planned, zones, "transient", s.capacity_array, step)
+        return nodes, one_by_one(s.planned, zones, "transient", capacity, lambda fraction: context.check())
 
     return context.memo.value("single failures", (s.planned_key, p.capacity, p.cores), make, keep=KEEP)
 

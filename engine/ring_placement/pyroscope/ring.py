@@ -152,14 +152,30 @@ def in_byte_order(members: Iterable[Member]) -> list[Member]:
 
 
 @dataclass(frozen=True, eq=False)
-class Ring:
+class Listed:
+    """``members`` in byte order of their IDs."""
+
+    members: tuple[Member, ...]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """IDs in ring order."""
+        return tuple(m.id for m in self.members)
+
+    def names(self, index: np.ndarray) -> pl.Series:
+        """Return the IDs of the members at ``index``, null where it is negative."""
+        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
+        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
+
+
+@dataclass(frozen=True, eq=False)
+class Ring(Listed):
     """The layout: healthy members in byte order of their IDs, and which of them owns each shard.
 
     ``owner``: index into ``members`` of each shard position (int32, S entries); the shard ID is the position plus one.
     See ``docs/models/ring-placement.md``, "From ring to shards".
     """
 
-    members: tuple[Member, ...]
     owner: np.ndarray
 
     @classmethod
@@ -176,24 +192,13 @@ class Ring:
         return len(self.owner)
 
     @cached_property
-    def ids(self) -> tuple[str, ...]:
-        """Instance IDs in ring order."""
-        return tuple(m.id for m in self.members)
-
-    def names(self, index: np.ndarray) -> pl.Series:
-        """Return the IDs of the members at ``index`` (in ring order), null where it is negative."""
-        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
-        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
-
-    @cached_property
     def active(self) -> np.ndarray:
         """Per member, whether it may receive data (bool)."""
         return np.array([m.state == "ACTIVE" for m in self.members], dtype=bool)
 
-    def without(self, gone: Sequence[str] | frozenset[str]) -> Ring:
+    def without(self, gone: frozenset[str]) -> Ring:
         """Lay out the ring without the members ``gone``."""
-        removed = frozenset(gone)
-        return Ring.of(m for m in self.members if m.id not in removed)
+        return Ring.of(m for m in self.members if m.id not in gone)
 
 
 TRIES = 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,17 +178,6 @@ _AT_ONCE = 1 << 20
 """Keys searched for the largest at a time: there may be millions."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows to list: dataset (index), offset, weight, fingerprint (uint64) and whether there is one."""
-
-    datasets: np.ndarray
-    offsets: np.ndarray
-    weight: np.ndarray
-    fingerprints: np.ndarray
-    has_fingerprint: np.ndarray
-
-
 def segment_placements(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
     """Build table ``placements`` of the scenario's ring; a note is added to ``notes`` if rows are left out.
 
@@ -215,7 +204,8 @@ def _placements_before_failure(
     there are without ``limit``.
     """
     rows, count = _largest_rows(s.live, placement, limit, memo)
-    datasets, offsets, keys, ring = rows.datasets, rows.offsets, placement.keys, placement.ring
+    datasets, offsets = rows["dataset"].to_numpy(), rows["offset"].to_numpy()
+    keys, ring = placement.keys, placement.ring
     candidates = first_distinct(placement.ranges, datasets, offsets, ring.owner, ring.active, TRIES)
     position, owner = _owners(placement, datasets, offsets)
     old_position, old_owner = _owners(s.before, datasets, _offsets_before(s.before, rows, keys))
@@ -226,10 +216,7 @@ def _placements_before_failure(
     texts = segment_load(s.live).texts.select(
         pl.col("tenant", "dataset", "limits_from").gather(pl.Series(datasets.astype(np.uint32)))
     )
-    prints = [
-        hex16(value) if known else None
-        for value, known in zip(rows.fingerprints.tolist(), rows.has_fingerprint.tolist(), strict=True)
-    ]
+    prints = [None if value is None else hex16(value) for value in rows["fingerprint"].to_list()]
     frame = texts.with_columns(
         pl.Series("fingerprint", prints, dtype=pl.String),
         pl.Series("tenant_shards", keys.tenant_limit[datasets]),
@@ -238,7 +225,7 @@ def _placements_before_failure(
         (position if s.live.cluster.ring is None else position.fill_null(-1)).alias("shard") + 1,
         owner.alias("instance"),
         _candidate_lists(ring, candidates).alias("candidates"),
-        pl.Series("bytes_per_s", np.rint(rows.weight).astype(np.int64)),
+        pl.Series("bytes_per_s", np.rint(rows["weight"].to_numpy()).astype(np.int64)),
         (pl.lit("what-if") if what_if else pl.col("limits_from")).alias("limits_from"),
         (old_position + 1).alias("shard_before"),
         old_owner.alias("instance_before"),
@@ -256,12 +243,12 @@ def _owners(placement: Placement, datasets: np.ndarray, offsets: np.ndarray) -> 
     return pl.Series(position), ring.names(ring.owner[position])
 
 
-def _offsets_before(before: Placement, rows: _Rows, keys: Keys) -> np.ndarray:
+def _offsets_before(before: Placement, rows: pl.DataFrame, keys: Keys) -> np.ndarray:
     """Return the offset of each row in the ranges of ``before``, whose size may differ."""
-    size = np.maximum(before.ranges.dataset_size[rows.datasets], 1)
-    by_fingerprint = rows.has_fingerprint & ~keys.round_robin[rows.datasets]
-    picked = (rows.fingerprints % size.astype(np.uint64)).astype(np.int64)
-    return np.where(by_fingerprint, picked, rows.offsets % size)
+    datasets, size = rows["dataset"].to_numpy(), np.maximum(before.ranges.dataset_size[rows["dataset"].to_numpy()], 1)
+    by_fingerprint = rows["fingerprint"].is_not_null().to_numpy() & ~keys.round_robin[datasets]
+    picked = rows["fingerprint"].fill_null(0).to_numpy() % size.astype(np.uint64)
+    return np.where(by_fingerprint, picked.astype(np.int64), rows["offset"].to_numpy() % size)
 
 
 def _candidate_lists(ring: Ring, candidates: np.ndarray) -> pl.Series:
@@ -271,15 +258,13 @@ def _candidate_lists(ring: Ring, candidates: np.ndarray) -> pl.Series:
     return lists.list.drop_nulls() if candidates.min() < 0 else lists
 
 
-def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Memo) -> tuple[_Rows, int]:
+def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Memo) -> tuple[pl.DataFrame, int]:
     """Choose the ``limit`` rows with the largest loads: key rows with a fingerprint one by one, all others folded to
-    (dataset, offset). Returns them, and the number of all rows."""
+    (dataset, offset). Returns dataset (index), offset, weight and fingerprint (null: none) of each, and the number of all."""
     keys = placement.keys
     has_fingerprint = keys.row_kind == FINGERPRINT
-    parts = []
-    count = 0
-    if has_fingerprint.any():
-        count += int(has_fingerprint.sum())
+    parts, count = [], int(has_fingerprint.sum())
+    if count:
 
         def choose() -> np.ndarray:
             found = []
@@ -290,19 +275,23 @@ def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Me
             return candidates[largest(keys.row_weight[candidates], limit)]
 
         # No scenario changes which rows are the largest.
-        at = memo.value("largest rows", (live.key, limit), choose, keep=KEEP)
-        parts.append(_fingerprint_rows(placement, at))
+        parts.append(_fingerprint_rows(placement, memo.value("largest rows", (live.key, limit), choose, keep=KEEP)))
     if not has_fingerprint.all() or not len(has_fingerprint):
         folded, folded_count = _folded_rows(placement, np.flatnonzero(~has_fingerprint), limit)
         parts.append(folded)
         count += folded_count
-    names = ("datasets", "offsets", "weight", "fingerprints", "has_fingerprint")
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    keep = largest(columns["weight"], limit)
-    return _Rows(**{name: values[keep] for name, values in columns.items()}), count
+    rows = pl.concat(parts, how="vertical_relaxed")
+    return rows[largest(rows["weight"].to_numpy(), limit)], count
 
 
-def _fingerprint_rows(placement: Placement, at: np.ndarray) -> _Rows:
+def _rows(datasets: np.ndarray, offsets: np.ndarray, weight: np.ndarray, prints: np.ndarray | None) -> pl.DataFrame:
+    known = pl.Series([None] * len(datasets) if prints is None else prints, dtype=pl.UInt64)
+    return pl.DataFrame(
+        {"dataset": datasets.astype(np.int64), "offset": offsets, "weight": weight, "fingerprint": known}
+    )
+
+
+def _fingerprint_rows(placement: Placement, at: np.ndarray) -> pl.DataFrame:
     """Return the key rows ``at``; a row of a dataset that picks at random has a share in every offset."""
     keys = placement.keys
     datasets, fingerprints = keys.row_dataset[at].astype(np.int64), keys.row_value[at]
@@ -311,27 +300,22 @@ def _fingerprint_rows(placement: Placement, at: np.ndarray) -> _Rows:
     row, share, weight = spread_evenly(np.arange(len(at)), keys.row_weight[at], shares)
     datasets, fingerprints = datasets[row], fingerprints[row]
     picked = (fingerprints % size[datasets].astype(np.uint64)).astype(np.int64)
-    offsets = np.where(keys.round_robin[datasets], share, picked)
-    return _Rows(datasets, offsets, weight, fingerprints, np.full(len(row), True))
+    return _rows(datasets, np.where(keys.round_robin[datasets], share, picked), weight, fingerprints)
 
 
-def _folded_rows(placement: Placement, others: np.ndarray, limit: int) -> tuple[_Rows, int]:
+def _folded_rows(placement: Placement, others: np.ndarray, limit: int) -> tuple[pl.DataFrame, int]:
     """Return the largest (dataset, offset) groups of the key rows ``others``, and the number of all."""
     keys = placement.keys
     if placement.ranges.total <= 0:
-        datasets = np.unique(keys.row_dataset[others]).astype(np.int64)
+        datasets = np.unique(keys.row_dataset[others])
         zeros = np.zeros(len(datasets), dtype=np.int64)
-        return _Rows(datasets, zeros, zeros, zeros.astype(np.uint64), zeros > 0), len(datasets)
+        return _rows(datasets, zeros, zeros, None), len(datasets)
     groups = placement.groups
     if len(others) < len(keys.row_kind):
         columns = {name: getattr(keys, name)[others] for name in ("row_dataset", "row_kind", "row_value", "row_weight")}
         groups = replace(keys, **columns).fold(placement.ranges)
     at = largest(groups.weight, limit)
-    rows = _Rows(
-        groups.datasets[at].astype(np.int64), groups.offsets[at], groups.weight[at],
-        np.zeros(len(at), dtype=np.uint64), np.zeros(len(at), dtype=bool),
-    )  # fmt: skip
-    return rows, len(groups.datasets)
+    return _rows(groups.datasets[at], groups.offsets[at], groups.weight[at], None), len(groups.datasets)
 
 
 def largest(weight: np.ndarray, limit: int) -> np.ndarray:

@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from engine.ring_placement.dskit.replicas import PartitionRing, replica_sets
-from engine.ring_placement.dskit.token_ring import SPACE, Operation, ShardRing, TokenRing, gaps
-from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.dskit.token_ring import SPACE, Operation, ShardRing, TokenRing, first_above, gaps
+from engine.ring_placement.pyroscope.ring import Listed
 
 _FOLDED = 60_000
 """Most runs of tokens of a shard up to which equal replica sets are folded to one row."""
@@ -217,9 +216,7 @@ class _Built:
         low, high = np.searchsorted(self._key_shard, (shard, shard + 1))
         if low < high and len(tokens):
             keys = self._key_order[low:high]
-            at = np.searchsorted(tokens, self._tenants.key_token[keys], side="right")
-            at[at == len(tokens)] = 0
-            self._key_row[keys] = self._count + row_of_token[at]
+            self._key_row[keys] = self._count + row_of_token[first_above(tokens, self._tenants.key_token[keys])]
         self._parts.append((np.full(len(members), shard, dtype=np.int64), members, length, needed))
         self._count += len(members)
 
@@ -296,29 +293,18 @@ class Queries:
 
 
 @dataclass(frozen=True, eq=False)
-class Registered:
-    """The members of a ring with replicas: all that are registered, whatever their health (see ``strategy.Layout``).
+class Registered(Listed):
+    """The members of a ring with replicas: all that are registered, whatever their health.
     ``active``: those that take writes; ``reading``: those that answer queries."""
 
-    members: tuple[Member, ...]
     tokens: TokenRing
     active: np.ndarray
     reading: np.ndarray
-
-    @cached_property
-    def ids(self) -> tuple[str, ...]:
-        """IDs in ring order."""
-        return tuple(m.id for m in self.members)
 
     @property
     def total(self) -> int:
         """Number of tokens."""
         return len(self.tokens.tokens)
-
-    def names(self, index: np.ndarray) -> pl.Series:
-        """Return the IDs of the members at ``index``, null where it is negative."""
-        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
-        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
 
 
 @dataclass(frozen=True, eq=False)

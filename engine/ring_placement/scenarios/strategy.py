@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import polars as pl
 
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.pyroscope.ring import Member, Ring
+from engine.ring_placement.scenarios.replica_rows import Registered, ReplicatedPlacement
 
 Step = Callable[[float], None]
 """Called between pieces of long work with the fraction done (0-1); may raise to stop."""
@@ -94,46 +95,10 @@ LOSSES = ("write_lost_share", "tenants_write_lost", "tenants_read_lost", "reads_
 or queries ("no shard" is one), and whether queries of the whole ring succeed."""
 
 
-class Layout(Protocol):
-    """A ring laid out: its members in byte order of their IDs."""
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The members that take part."""
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Their IDs."""
-
-    @property
-    def active(self) -> np.ndarray:
-        """Per member, whether it may receive data (bool)."""
-
-    @property
-    def total(self) -> int:
-        """Number of shards, or of tokens."""
-
-    def names(self, index: np.ndarray) -> pl.Series:
-        """Return the IDs of the members at ``index``, null where it is negative."""
-
-
-class Placed(Protocol):
-    """Load placed on a ring."""
-
-    @property
-    def ring(self) -> Layout:
-        """The ring."""
-
-    @property
-    def loads(self) -> np.ndarray:
-        """Load of each member."""
-
-    @property
-    def rejected(self) -> Any:
-        """Load that no member takes."""
-
-
-P = TypeVar("P", bound=Placed)
+Layout = Ring | Registered
+"""A ring laid out: its members in byte order of their IDs."""
+P = TypeVar("P", bound=Placement | ReplicatedPlacement)
+"""Load placed on a ring."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,6 +80,7 @@ _LOADS = {"load_before": "{} before", "load_after": "{} after", "load": "{}", "w
           "bytes_per_s": "{}"}  # fmt: skip
 """Titles of loads that count things."""
 _SHARED = ("nodes", "placements", "sweep")
+_OF_TOKENS = frozenset({"tokens", "ownership", "token_ranges", "worst_partner", "pair_lost_share"})
 _UNPLACED = ("instance", "state", "zone", "tokens", "ownership", "address", "heartbeat_ms")
 """Columns of the nodes of a ring that cannot be placed."""
 _REPLICA_SWEEP = (
@@ -106,31 +107,29 @@ def kind_spec(table: Table, kind: str, counted: str) -> Table:
     return replace(table, columns=tuple(columns))
 
 
+_ABSENT: Mapping[tuple[str, str], frozenset[str]] = {
+    ("tenants", "segment-writer"): _REPLICA_TENANTS,
+    **dict.fromkeys((("tenants", "token-ring"), ("tenants", "")), frozenset({"partitions", "read_partitions"})),
+    ("observed", "segment-writer"): frozenset({"expected"}),
+    **{
+        ("observed", kind): frozenset({"dataset", "shard", "computed"}) for kind in ("token-ring", "partition-ring", "")
+    },
+    **{(table, kind): _OF_REPLICAS for table in _SHARED for kind in ("segment-writer", "")},
+    **{(table, kind): _OF_SEGMENTS for table in _SHARED for kind in ("token-ring", "partition-ring")},
+    ("nodes", "token-ring"): _OF_SEGMENTS - {"instance"},
+    ("nodes", "partition-ring"): _OF_SEGMENTS - {"instance"} | _OF_TOKENS,
+}
+"""Columns that a table does not have for a kind of ring."""
+
+
 def _of_kind(table: Table, kind: str) -> Table:
-    if table.name == "tenants" and kind != "partition-ring":
-        no = _REPLICA_TENANTS if kind == "segment-writer" else frozenset({"partitions", "read_partitions"})
-        return replace(table, columns=tuple(c for c in table.columns if c.name not in no))
-    if table.name == "observed":
-        no = frozenset({"expected"}) if kind == "segment-writer" else frozenset({"dataset", "shard", "computed"})
-        return replace(table, columns=tuple(c for c in table.columns if c.name not in no))
-    if table.name not in _SHARED:
-        return table
+    columns = {c.name: c for c in table.columns if c.name not in _ABSENT.get((table.name, kind), ())}
     if table.name == "nodes" and kind == "":
-        by_name = {c.name: c for c in table.columns}
-        return replace(
-            table, columns=tuple(replace(by_name[n], hidden=False, priority=k) for k, n in enumerate(_UNPLACED))
-        )
-    absent = (
-        _OF_REPLICAS
-        if kind in ("segment-writer", "")
-        else _OF_SEGMENTS - ({"instance"} if table.name == "nodes" else set())
-    )
-    if kind == "partition-ring" and table.name == "nodes":
-        absent = absent | {"tokens", "ownership", "token_ranges", "worst_partner", "pair_lost_share"}
-    columns = [c for c in table.columns if c.name not in absent]
+        columns = {c.name: c for c in table.columns}
+        columns = {n: replace(columns[n], hidden=False, priority=k) for k, n in enumerate(_UNPLACED)}
     if table.name == "sweep" and kind not in ("segment-writer", ""):
-        columns = _losses_first(columns)
-    return replace(table, columns=tuple(columns))
+        return replace(table, columns=tuple(_losses_first([*columns.values()])))
+    return replace(table, columns=tuple(columns.values()))
 
 
 def _losses_first(columns: Sequence[Column]) -> list[Column]:

@@ -81,7 +81,7 @@ def ring_of(case: Mapping[str, Any], old: frozenset[int] = frozenset()) -> Token
 
 def texts(sets: ReplicaSets, healthy: np.ndarray) -> list[str]:
     """Each set as the data write it."""
-    live, needed = sets.live(healthy).tolist(), sets.needed.tolist()
+    live, needed = live_of(sets, healthy).tolist(), sets.needed.tolist()
     out = []
     for row, alive, need in zip(sets.members.tolist(), live, needed, strict=True):
         kept = [m for m in row if m >= 0 and healthy[m]]
@@ -101,3 +101,8 @@ def agrees(spare: int, written: Any) -> bool:
     if not isinstance(written, dict):
         return spare < 0
     return bool(spare == written["max_unavailable_zones" if written["zone_aware"] else "max_errors"])
+
+
+def live_of(sets: ReplicaSets, healthy: np.ndarray) -> np.ndarray:
+    """Count the members of each set that are ``healthy`` (bool per instance)."""
+    return np.append(healthy, False)[sets.members].sum(axis=1)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.ring_placement.dskit.replicas import replica_sets
-from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, TokenRing, draws, seed_of
-from tests.engine.ring_placement.dskit.golden import OPERATION, agrees, load, ring_of, spare_of, texts
+from engine.ring_placement.dskit.token_ring import SPACE, ShardRing, TokenRing, draws, first_above, seed_of
+from tests.engine.ring_placement.dskit.golden import OPERATION, agrees, live_of, load, ring_of, spare_of, texts
 
 NAMES = ("write_no_extend", "write", "read", "reporting", "read_no_extend_ap")
 
@@ -21,7 +21,7 @@ def cases() -> list[dict[str, Any]]:
 def sets_at(ring: TokenRing, name: str, keys: list[int]) -> list[str]:
     if not len(ring.tokens):
         return ["!empty"] * len(keys)
-    at = ring.search(np.array(keys, dtype=np.int64))
+    at = first_above(ring.tokens, np.array(keys, dtype=np.int64))
     return texts(replica_sets(ring, OPERATION[name], at), ring.healthy(OPERATION[name]))
 
 
@@ -58,7 +58,7 @@ def test_exact_shares_of_the_key_space() -> None:
                 continue
             sets = replica_sets(ring, OPERATION[name])
             healthy = ring.healthy(OPERATION[name])
-            good = sets.live(healthy) >= sets.needed
+            good = live_of(sets, healthy) >= sets.needed
             assert int(ring.lengths[~good].sum()) == case[f"lost_keys_{name}"]
             held = np.zeros(len(ring.instances), dtype=np.int64)
             for column in sets.members[good].T:
@@ -139,14 +139,14 @@ def test_failures() -> None:
 
 def _good(ring: TokenRing, name: str, failing: np.ndarray, at: np.ndarray | None = None) -> np.ndarray:
     sets = replica_sets(ring, OPERATION[name], at)
-    good: np.ndarray = sets.live(ring.healthy(OPERATION[name]) & ~failing) >= sets.needed
+    good: np.ndarray = live_of(sets, ring.healthy(OPERATION[name]) & ~failing) >= sets.needed
     return good
 
 
 def _written(ring: TokenRing, name: str, keys: list[int], failing: np.ndarray) -> str:
     if not len(ring.tokens):
         return "0" * len(keys)
-    at = ring.search(np.array(keys, dtype=np.int64))
+    at = first_above(ring.tokens, np.array(keys, dtype=np.int64))
     return "".join("01"[int(ok)] for ok in _good(ring, name, failing, at))
 
 
