@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
@@ -51,12 +50,12 @@ class Threshold:
 
     def of(self, view: str, subject: str) -> int:
         """Return the rank (``units.rank``) from which a finding of ``view`` on ``subject`` calls."""
-        return next(self._matching(view, subject), self._default)
-
-    def _matching(self, view: str, subject: str) -> Iterator[int]:
-        for wanted, pattern, rank in reversed(self._rules):
-            if fnmatchcase(view, wanted) and fnmatchcase(subject, pattern):
-                yield rank
+        fitting = (
+            rank
+            for wanted, pattern, rank in reversed(self._rules)
+            if fnmatchcase(view, wanted) and fnmatchcase(subject, pattern)
+        )
+        return next(fitting, self._default)
 
     def calls(self, view: str, subject: str, level: str) -> bool:
         """Return whether a finding calls."""

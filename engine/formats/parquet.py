@@ -213,8 +213,7 @@ def _frame(columns: Sequence[str], begin: int, rows: int = SLICE) -> pl.DataFram
 
 
 def _characters(frame: pl.DataFrame) -> int:
-    texts = frame.select(pl.col(pl.String)).get_columns()
-    return sum(int(column.str.len_bytes().sum()) for column in texts)
+    return sum(int(column.str.len_bytes().sum()) for column in frame.select(pl.col(pl.String)).get_columns())
 
 
 def _answer(path: str, query: Query, folder: str) -> int:

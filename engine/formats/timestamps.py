@@ -120,8 +120,7 @@ def name_run(stem: str) -> str:
 
 def name_stem(name: str) -> str:
     """Remove timestamp and ending from ``name``: files of one series share the rest."""
-    stem = _IN_NAME.sub("", name).rsplit(".", 1)[0]
-    return stem.strip("-_. ")
+    return _IN_NAME.sub("", name).rsplit(".", 1)[0].strip("-_. ")
 
 
 def utc_text(at_ms: int) -> str:

@@ -94,8 +94,7 @@ MOST_JOBS = 100_000
 
 def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> bytes:
     """Format the report as indented UTF-8 JSON."""
-    encoded = msgspec.json.encode(envelope(view, result, parameters, at_ms, only))
-    text = msgspec.json.format(encoded, indent=1)
+    text = msgspec.json.format(msgspec.json.encode(envelope(view, result, parameters, at_ms, only)), indent=1)
     if not text.isascii() or b"\x7f" in text:  # all other control characters of ASCII are escaped
         text = harmless_json(text.decode()).encode()
     return text + b"\n"

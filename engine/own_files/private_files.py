@@ -28,8 +28,7 @@ def make_folder(path: Path) -> None:
 
     Missing folders above it get mode 0700, too, as the XDG base directory specification asks.
     """
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
+    for folder in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
         folder.mkdir(mode=0o700, exist_ok=True)
     status = path.stat()
     _require_own(path, status)

@@ -80,10 +80,6 @@ class Writer:
         self._stream.flush(zstandard.FLUSH_FRAME)
         self._file.flush()
 
-    def size(self) -> int:
-        """Return the number of bytes on disk."""
-        return self._file.tell()
-
     def close(self) -> None:
         """End the stream and close the file. Raises OSError."""
         try:

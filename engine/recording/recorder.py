@@ -50,8 +50,7 @@ class Recorder:
 
     def __init__(self, path: Path, limit: int, now_ms: Callable[[], int] | None = None) -> None:
         """Raises OSError, also if the file exists: nothing is ever overwritten."""
-        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        self._writer = Writer(os.fdopen(descriptor, "wb"))
+        self._writer = Writer(os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb"))
         self._limit = limit
         self._now_ms = now_ms or _steady_clock()
         self._known: dict[str, _Known] = {}

@@ -12,7 +12,8 @@ import polars as pl
 
 from engine.core.reading import Problem, Source, clean, fold
 from engine.formats import json_text
-from engine.formats.prometheus import answers, tables, text
+from engine.formats.delimited import BOM, header_fields
+from engine.formats.prometheus import answers, text
 from engine.formats.timestamps import utc_text
 
 FAMILIES = re.compile(
@@ -62,7 +63,7 @@ class SeriesFile:
 
 def looks_like(name: str, head: bytes) -> bool:
     """Return whether a file called ``name`` that begins with ``head`` holds series, or was meant to."""
-    known = answers.looks_like(head) or tables.looks_like(head) or text.looks_like(head)
+    known = answers.looks_like(head) or _is_table(head) or text.looks_like(head)
     return known or _instead(name, head) is not None
 
 
@@ -76,7 +77,7 @@ def read(source: Source, data: bytes, labels: Sequence[str], names: str) -> Seri
     path = source.path
     if answers.looks_like(head):
         return _later(source, _of_answer(path, data, labels, names))
-    if tables.looks_like(head):
+    if _is_table(head):
         return _later(source, _of_table(path, data, labels, names))
     if not text.looks_like(head):
         misfit = _instead(source.name, head)
@@ -136,8 +137,7 @@ def _of_text(path: str, data: bytes, labels: Sequence[str], names: str) -> Serie
         return SeriesFile(found[0], values[0], tuple(problems), cut)
     series, number = _once(pl.concat(found), 0)
     every = pl.concat(values)
-    points = every.with_columns(number.gather(every["series"]).alias("series"))
-    return SeriesFile(series, points, fold(problems), cut)
+    return SeriesFile(series, every.with_columns(number.gather(every["series"]).alias("series")), fold(problems), cut)
 
 
 def _once(series: pl.DataFrame, offset: int) -> tuple[pl.DataFrame, pl.Series]:
@@ -188,7 +188,7 @@ def _of_answer(path: str, data: bytes, labels: Sequence[str], names: str) -> Ser
 
 
 def _of_table(path: str, data: bytes, labels: Sequence[str], names: str) -> SeriesFile:
-    frame, problems = tables.read(path, data, labels)
+    frame, problems = _read_table(path, data, labels)
     if frame.is_empty():
         return _nothing(labels, problems)
     frame = frame.filter(pl.col("metric").str.contains(names))
@@ -229,8 +229,8 @@ def _instead(name: str, head: bytes) -> tuple[str, str] | None:
         return "error-answer", (
             f"the server refused to answer: {words} (correct the address or log in; curl -f leaves no file of it)"
         )
-    if name.endswith(".csv") and tables.lacks_header(head):
-        return "no-header", tables.NO_HEADER
+    if name.endswith(".csv") and _lacks_header(head):
+        return "no-header", NO_HEADER
     if _PROMTOOL.match(head):
         return "other-form", "the text that promtool query prints for people: ask with -o json, or by curl"
     if name.endswith(".csv") and _GRAFANA.match(head):
@@ -256,3 +256,84 @@ def _refusal(name: str, head: bytes) -> str:
         return ""
     said = next((found[key] for key in ("error", "message") if isinstance(found.get(key), str)), "")
     return clean(str(said), 200) if len(found) <= _FEW_KEYS else ""
+
+
+# --- CSV exports of VictoriaMetrics ----------------------------------------------------------------------------------
+
+
+_VALUE, _TIME = "__value__", "__timestamp__"
+_UNITS = {"unix_s": 1000.0, "unix_ms": 1.0, "unix_ns": 1e-6}
+_BARE = re.compile(rb"^[a-zA-Z_:][a-zA-Z0-9_:.]*,(?:[^\n,]*,){1,40}[-+0-9.eENaInf]+,\d{10,19}\r?$")
+
+NO_HEADER = (
+    "a CSV export without the header line cannot be read: ask with a version that prints the header, or /api/v1/export"
+)
+"""Reason and cure for exports of older versions."""
+
+
+def _is_table(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is an export with its header line."""
+    fields = header_fields(head)
+    return _VALUE in fields and "__name__" in fields
+
+
+def _lacks_header(head: bytes) -> bool:
+    """Return whether ``head`` begins like an export without its header line: a name, labels, a value and a time."""
+    first = head.split(b"\n", 1)[0]
+    return len(first) < 4096 and bool(_BARE.match(first))
+
+
+def _read_table(path: str, data: bytes, labels: Sequence[str]) -> tuple[pl.DataFrame, list[Problem]]:
+    """Read an export. Returns a frame of ``metric``, the asked labels (null where empty or missing), ``value``, ``time_ms``,
+    ``line`` and ``labels`` (all of them as text), and its problems."""
+    data = data.removeprefix(BOM)
+    header = header_fields(data)
+    timed = next((name for name in header if name.partition(":")[0] == _TIME), "")
+    columns = {f"column_{place}": pl.String for place in range(len(header))}
+    problems: list[Problem] = []
+    try:
+        table = pl.read_csv(data, has_header=False, skip_rows=1, schema=columns, encoding="utf8-lossy",
+                            truncate_ragged_lines=True, raise_if_empty=False)  # fmt: skip
+    except pl.exceptions.PolarsError as error:
+        problem = Problem.at(path, "bad-record", f"no CSV: {str(error).splitlines()[0]}")
+        return pl.DataFrame(schema={"metric": pl.String}), [problem]
+    names = list(dict.fromkeys(header))
+    table = table.select(pl.col(f"column_{header.index(name)}").alias(name) for name in names)
+    unit = timed.partition(":")[2]
+    time = pl.lit(None, pl.Float64)
+    if unit in _UNITS:
+        time = pl.col(timed).cast(pl.Float64, strict=False) * _UNITS[unit]
+    elif unit == "rfc3339":
+        time = pl.col(timed).str.to_datetime(time_unit="ms", time_zone="UTC", strict=False).dt.epoch("ms")
+    kept = [name for name in names if name not in ("__name__", _VALUE, timed)]
+    special = pl.col(_VALUE).str.to_lowercase().replace_strict(
+        {"nan": float("nan"), "inf": float("inf"), "+inf": float("inf"), "-inf": float("-inf")}, default=None,
+        return_dtype=pl.Float64,
+    )  # fmt: skip
+    frame = table.with_row_index("line", offset=2).select(
+        pl.col("__name__").alias("metric"),
+        *(
+            pl.when(pl.col(name) != "").then(pl.col(name)).alias(name)
+            if name in kept
+            else pl.lit(None, pl.String).alias(name)
+            for name in labels
+        ),
+        pl.coalesce(pl.col(_VALUE).cast(pl.Float64, strict=False), special).alias("value"),
+        pl.when(time.is_between(-9e15, 9e15)).then(time.round()).cast(pl.Int64, strict=False).alias("time_ms"),
+        pl.col("line").cast(pl.UInt32),
+        pl.concat_str([pl.col(name).fill_null("") for name in kept] or [pl.lit("")], separator=",").alias("labels"),
+    )
+    wrong = frame["metric"].is_null() | frame["value"].is_null() | (frame["time_ms"].is_null() & bool(timed))
+    if wrong.any():
+        first = frame.filter(wrong)
+        reason = "a row without a name, or whose value or time cannot be read"
+        problems.append(Problem.at(path, "bad-record", reason, line=int(first["line"][0]), count=first.height))
+    return _cleaned(frame.filter(~wrong), labels), problems
+
+
+def _cleaned(frame: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame:
+    for name in labels:
+        odd = frame[name].filter(frame[name].str.contains(r"[^ -~]") | (frame[name].str.len_chars() > 4096))
+        if odd.len():
+            frame = frame.with_columns(pl.col(name).replace({text: clean(text) for text in odd.unique().to_list()}))
+    return frame

@@ -1,15 +1,24 @@
-"""Explain a verdict in words: which limits decide it, how far the next level is, how it may end, and what to change."""
+"""Explain a verdict in words: which limits decide it, how far the next level is, how it may end, and what to change.
+
+A kind of job calls ``verdicts_in_full`` with what it can say about each verdict of an open job, and ``tables_of`` with an
+``OpenJob`` that says where its facts come from. Only what is particular to the kind (stages, phases, attempts) is left to it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from engine.core.view import Context
+from engine.job_heuristics.dr_elephant import history
+from engine.job_heuristics.dr_elephant.display import labels
+from engine.job_heuristics.dr_elephant.errors import Told, errors_frame
 from engine.job_heuristics.dr_elephant.gates import Gate, Reading, Tree, amount
-from engine.job_heuristics.tables import EXPLAINED, SEVERITIES, WHAT_IF, of_rows
+from engine.job_heuristics.dr_elephant.judged import JudgedFleet
+from engine.job_heuristics.tables import CONF_CHANGES, ERRORS, EXPLAINED, HISTORY, SEVERITIES, WHAT_IF, of_rows
 
 ALL_TASKS = "number of tasks"
 """Label of a gate whose value is the number of tasks."""
@@ -68,15 +77,18 @@ class Why:
     margin: float
 
 
-def _step(reading: Reading, level: int, worse: bool) -> tuple[float, float] | None:
-    """Return how far a gate is from reaching ``level`` (``worse``) or from falling below it: (gap, limit). None if no
-    finite change suffices."""
+def _move(reading: Reading, level: int, worse: bool) -> tuple[float, str] | None:
+    """Return what brings a gate to ``level`` (``worse``) or below it: the relative change, and in words. None if no finite
+    change suffices."""
     value, limit = reading.value, reading.scale[level - 1]
-    gap = limit - value if reading.gate.rising == worse else value - limit
-    return (max(0.0, gap), limit) if worse or np.isfinite(gap) else None
+    if not np.isfinite(value):
+        return None
+    gap = max(0.0, limit - value if reading.gate.rising == worse else value - limit)
+    scale = max(abs(limit), abs(value))
+    return gap / scale if scale > 0 else 0.0, _words(reading.gate, gap, worse)
 
 
-def _move(gate: Gate, gap: float, worse: bool) -> str:
+def _words(gate: Gate, gap: float, worse: bool) -> str:
     """Describe a change of a gate's value by ``gap``."""
     grows = gate.rising == worse
     if gate.unit == "tasks":
@@ -89,11 +101,6 @@ def _move(gate: Gate, gap: float, worse: bool) -> str:
     if gate.unit in ("", "10000"):
         return f"{gate.label} {amount(gap, gate.unit)} {'higher' if grows else 'lower'}"
     return f"{amount(gap, gate.unit)} {'more' if grows else 'less'} {gate.label}"
-
-
-def _relative(gap: float, limit: float, value: float) -> float:
-    scale = max(abs(limit), abs(value))
-    return gap / scale if scale > 0 else 0.0
 
 
 def explain_tree(name: str, side: str, tree: Tree, level: int, *, explained: bool = True) -> Why:
@@ -110,8 +117,7 @@ def explain_tree(name: str, side: str, tree: Tree, level: int, *, explained: boo
     if not explained:
         return Why(name, side, 0, branches, f"No {side} task to judge.", "", "", float("inf"))
     deciding = [limit for branch in branches for limit in branch if limit.decides]
-    up, up_margin = _worse(branches, level)
-    down, down_margin = _better(branches, level)
+    (up_margin, up), (down_margin, down) = _worse(branches, level), _better(branches, level)
     return Why(name, side, level, branches, _reason(level, deciding), up, down, min(up_margin, down_margin))
 
 
@@ -123,50 +129,32 @@ def _reason(level: int, deciding: list[Limit]) -> str:
     return f"{'; '.join(parts)} {verb} {SEVERITIES[level]}."
 
 
-def _worse(branches: Branches, level: int) -> tuple[str, float]:
+def _worse(branches: Branches, level: int) -> tuple[float, str]:
     """Return the easiest way to the next worse level: one branch of which every gate must reach it."""
     if level >= 4:
-        return "already at the worst level", float("inf")
-    ways = []
-    for branch in branches:
-        moves: list[str] = []
-        margin = 0.0
-        for reading in [limit.reading for limit in branch if limit.level <= level]:
-            step = _step(reading, level + 1, True)
-            if step is None or not np.isfinite(reading.value):
-                moves = []
-                margin = float("inf")
-                break
-            moves.append(_move(reading.gate, step[0], True))
-            margin = max(margin, _relative(*step, reading.value))
-        if moves:
-            ways.append((margin, f"{SEVERITIES[level + 1]} with {' and '.join(moves)}"))
-    if not ways:
-        return "", float("inf")
-    margin, text = min(ways)
-    return text, margin
+        return float("inf"), "already at the worst level"
+    moves = [[_move(limit.reading, level + 1, True) for limit in branch if limit.level <= level] for branch in branches]
+    ways = [_together(branch, level + 1) for branch in moves if branch]
+    return min((way for way in ways if way is not None), default=(float("inf"), ""))
 
 
-def _better(branches: Branches, level: int) -> tuple[str, float]:
+def _better(branches: Branches, level: int) -> tuple[float, str]:
     """Return the easiest way to the next better level: in every branch that holds the level, one gate must drop below
     it."""
     if level == 0:
-        return "already at the best level", float("inf")
-    moves, worst = [], 0.0
-    for branch in branches:
-        if min(limit.level for limit in branch) < level:
-            continue
-        ways = []
-        for reading in [limit.reading for limit in branch]:
-            step = _step(reading, level, False)
-            if step is not None:
-                ways.append((_relative(*step, reading.value), _move(reading.gate, step[0], False)))
-        if not ways:
-            return "", float("inf")
-        margin, text = min(ways)
-        moves.append(text)
-        worst = max(worst, margin)
-    return f"{SEVERITIES[level - 1]} with {' and '.join(moves)}", worst
+        return float("inf"), "already at the best level"
+    holding = [branch for branch in branches if min(limit.level for limit in branch) >= level]
+    moves = [[move for limit in branch if (move := _move(limit.reading, level, False))] for branch in holding]
+    return _together([min(branch, default=None) for branch in moves], level - 1) or (float("inf"), "")
+
+
+def _together(moves: Sequence[tuple[float, str] | None], level: int) -> tuple[float, str] | None:
+    """Return the largest change among ``moves``, and all of them in words; None if one of them is not possible."""
+    possible = [move for move in moves if move is not None]
+    if len(possible) < len(moves):
+        return None
+    margin = max((margin for margin, _ in possible), default=0.0)
+    return margin, f"{SEVERITIES[level]} with {' and '.join(words for _, words in possible)}"
 
 
 Chances = tuple[float, float, float, float, float]
@@ -266,3 +254,74 @@ def what_if(
             _, word = change(SEVERITIES.index(v.severity), v.predicted)
             rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
     return of_rows(WHAT_IF, rows)
+
+
+# --- Open jobs: their tables -----------------------------------------------------------------------------------------
+
+
+Explain = Callable[[str, int], tuple[Why | None, str, Outlook | None]]
+"""Says why a verdict (its name, severity 0-4) is so, what to do, and how it may end while the job runs."""
+Metric = tuple[str, float | None, float | None, Callable[[float], str]]
+"""A metric of the what-if table: name, now, predicted, and how to write it."""
+
+
+def verdicts_in_full(rows: pl.DataFrame, explain: Explain, predicted: Mapping[str, int]) -> tuple[VerdictDetail, ...]:
+    """Return the verdicts of one job (its HEURISTICS rows); ``predicted``: severities 0-4 by name under the scenario."""
+    made = []
+    for name, severity, score, details in rows.select("heuristic", "severity", "score", "details").iter_rows():
+        why, advice, outlook = explain(name, SEVERITIES.index(severity) if severity in SEVERITIES else 0)
+        made.append(
+            VerdictDetail(name, severity, int(score or 0), labels(details), why, outlook, advice, predicted.get(name))
+        )
+    return tuple(made)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """One open job and the others of its kind, ``known`` by id. ``input_bytes`` gives the bytes that jobs read,
+    ``configuration`` the properties of a job; ``errors`` are those of the open one."""
+
+    job_id: str
+    known: Container[str]
+    input_bytes: Callable[[Sequence[str]], Mapping[str, int | None]]
+    configuration: Callable[[str], Mapping[str, str | None]]
+    errors: Sequence[Told]
+
+
+def tables_of(
+    job: OpenJob,
+    fleet: JudgedFleet,
+    verdicts: Sequence[VerdictDetail],
+    metrics: Sequence[Metric] | None,
+    compare: str | None,
+    context: Context,
+) -> dict[str, pl.DataFrame]:
+    """Return the tables that every open job has, by name: EXPLAINED, ERRORS, HISTORY, CONF_CHANGES, and WHAT_IF if
+    ``metrics`` are predicted. ``compare``: the run whose configuration is compared, None: the run before."""
+    key = (job.job_id, "now" if context.at_ms is None else "past", fleet.version)
+    runs = context.memo.value("runs like job", key, lambda: _runs(job, fleet.jobs))
+    other = compare or history.run_before(runs, job.job_id)
+    changes = CONF_CHANGES.empty()
+    if other and other != job.job_id and other in job.known:
+        changes = history.conf_changes(job.configuration(other), job.configuration(job.job_id), other)
+    tables = {
+        EXPLAINED.name: explained(job.job_id, verdicts),
+        ERRORS.name: errors_frame(job.job_id, job.errors),
+        HISTORY.name: runs,
+        CONF_CHANGES.name: changes,
+    }
+    if metrics is not None:
+        tables[WHAT_IF.name] = what_if(metrics, verdicts)
+    return tables
+
+
+def _runs(job: OpenJob, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
+    alike = history.runs_like(jobs, job.job_id)
+    names = [name for name in alike["job_id"].to_list() if name in job.known]
+    sizes = job.input_bytes(names)
+    inputs = pl.DataFrame(
+        {"job_id": names, "input_bytes": [sizes.get(name) for name in names]},
+        {"job_id": pl.String, "input_bytes": pl.Int64},
+    )
+    return history.history(alike.filter(pl.col("job_id").is_in(names)), inputs, job.job_id)

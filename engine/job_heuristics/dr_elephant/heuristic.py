@@ -138,8 +138,7 @@ class Rules(Generic[H]):
         """Rules of every heuristic that has gates; disabled ones with their defaults."""
         rules = []
         for heuristic in self.declared:
-            in_force = [rule for rule in self.rules if rule.heuristic is heuristic]
-            rules += in_force or [shipped(heuristic)]
+            rules += [rule for rule in self.rules if rule.heuristic is heuristic] or [shipped(heuristic)]
         return tuple(rule for rule in rules if rule.heuristic.branches)
 
     @cached_property
@@ -208,8 +207,7 @@ def evaluate(text: str) -> float:
     if len(text) > 200:
         raise ValueError("an expression of more than 200 characters")
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        value = _value(tree.body, 0)
+        value = _value(ast.parse(text.strip(), mode="eval").body, 0)
     except (SyntaxError, MemoryError, RecursionError, OverflowError, ZeroDivisionError, ValueError) as error:
         raise ValueError(f"{text.strip()!r} is not an arithmetic expression") from error
     if value != value or value in (float("inf"), float("-inf")):

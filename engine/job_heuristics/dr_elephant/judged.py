@@ -151,8 +151,7 @@ def advised_findings(findings: Iterable[Finding], jobs: pl.DataFrame, advised: p
     for one in findings:
         job = one.row[1][0] if one.row else ""
         wanted = settings.get((job, one.subject))
-        text = f"{one.text.partition('; ')[0]}; {wanted}" if wanted else one.text
-        made.append(replace(one, text=text))
+        made.append(replace(one, text=f"{one.text.partition('; ')[0]}; {wanted}" if wanted else one.text))
     return worst_first(told_apart(made, jobs))
 
 

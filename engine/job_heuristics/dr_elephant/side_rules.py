@@ -9,17 +9,7 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.display import clock, each, java_double, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MB, MINUTE, Array, Branch, Final, Gate, Subject, ratio
-from engine.job_heuristics.dr_elephant.side_stats import (
-    Groups,
-    Measure,
-    TaskStats,
-    average,
-    divided,
-    largest,
-    median,
-    smallest,
-    total,
-)
+from engine.job_heuristics.dr_elephant.side_stats import Groups, Measure, TaskStats, divided, measures
 
 
 def _groups(name: str, divide: Callable[[TaskStats], Groups]) -> Measure:
@@ -235,7 +225,7 @@ SKEW: Topic = {
 }
 GC: Topic = {
     "limits": {"gc_ratio_severity": (0.01, 0.02, 0.03, 0.04), "runtime_severity_in_min": (5, 10, 12, 15)},
-    "measures": (average("gc_ms"), average("cpu_ms"), average("total_ms")),
+    "measures": measures("avg_gc_ms", "avg_cpu_ms", "avg_total_ms"),
     "branches": (Branch((GC_RATIO, GC_RUNTIME)),),
     "averages": True,
     "details": gc_details,
@@ -246,7 +236,7 @@ TIME: Topic = {
         "long_runtime_severity_in_min": (15, 30, 60, 120),
         "num_tasks_severity": (50, 101, 500, 1000),
     },
-    "measures": (average("total_ms"), largest("total_ms"), smallest("total_ms"), average("input_bytes")),
+    "measures": measures("avg_total_ms", "max_total_ms", "min_total_ms", "avg_input_bytes"),
     "branches": (Branch((SHORT, TASKS)), Branch((LONG,))),
     "averages": True,
 }
@@ -254,18 +244,19 @@ SPEED: Topic = {
     "limits": {"disk_speed_severity": (1 / 2, 1 / 4, 1 / 8, 1 / 32), "runtime_severity_in_min": (5, 10, 15, 30)},
     "measures": (
         Measure(("median_speed", "instant"), speeds),
-        median("total_ms"),
-        median("input_bytes"),
-        total("input_bytes"),
+        *measures("median_total_ms", "median_input_bytes", "sum_input_bytes"),
     ),
     "branches": (Branch((MEDIAN_SPEED, SPEED_RUNTIME)),),
     "averages": True,
     # Without speeds the median is undefined and Dr. Elephant fails.
     "defined": lambda subject: (subject["n"] == 0) | (subject["instant"] < subject["timed"]),
 }
+MEMORY_MEASURES = measures(
+    "avg_physical_bytes", "max_physical_bytes", "min_physical_bytes", "avg_virtual_bytes", "avg_total_ms"
+)
 SPILL: Topic = {
     "limits": {"spill_severity": (2.01, 2.2, 2.5, 3.0), "num_tasks_severity": (50, 100, 500, 1000)},
-    "measures": (total("spilled_records", of_all=True), total("map_output_records", of_all=True)),
+    "measures": measures("sum_spilled_records", "sum_map_output_records", of_all=True),
     "branches": (Branch((SPILL_CUT, TASKS)),),
     "details": spill_details,
 }

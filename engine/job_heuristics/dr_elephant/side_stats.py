@@ -39,29 +39,24 @@ class Measure:
     published: bool = False
 
 
-def average(column: str) -> Measure:
-    """Declare ``avg_COLUMN``."""
-    return Measure((f"avg_{column}",), lambda tasks: (tasks.average(tasks[column]),))
+_STATISTICS: dict[str, Callable[[TaskStats, Array], Array]] = {
+    "avg": lambda tasks, values: tasks.average(values),
+    "sum": lambda tasks, values: tasks.whole(values),
+    "median": lambda tasks, values: tasks.median(values),
+    "max": lambda tasks, values: np.maximum(tasks.largest(values, 0), 0),
+    "min": lambda tasks, values: tasks.smallest(values, 0),
+}
 
 
-def total(column: str, *, of_all: bool = False) -> Measure:
-    """Declare ``sum_COLUMN``, wrapped around beyond 64 bit."""
-    return Measure((f"sum_{column}",), lambda tasks: (tasks.whole(tasks[column]),), of_all)
+def measures(*names: str, of_all: bool = False) -> tuple[Measure, ...]:
+    """Declare statistics of columns: ``avg_COLUMN``, ``sum_`` (wrapped around beyond 64 bit), ``median_``, ``max_`` (never
+    below 0) and ``min_``; each is 0 without tasks."""
 
+    def one(name: str) -> Measure:
+        statistic, _, column = name.partition("_")
+        return Measure((name,), lambda tasks: (_STATISTICS[statistic](tasks, tasks[column]),), of_all)
 
-def median(column: str) -> Measure:
-    """Declare ``median_COLUMN``."""
-    return Measure((f"median_{column}",), lambda tasks: (tasks.median(tasks[column]),))
-
-
-def largest(column: str) -> Measure:
-    """Declare ``max_COLUMN``, 0 without tasks and never below."""
-    return Measure((f"max_{column}",), lambda tasks: (np.maximum(tasks.largest(tasks[column], 0), 0),))
-
-
-def smallest(column: str) -> Measure:
-    """Declare ``min_COLUMN``, 0 without tasks."""
-    return Measure((f"min_{column}",), lambda tasks: (tasks.smallest(tasks[column], 0),))
+    return tuple(map(one, names))
 
 
 def truncated(values: Array) -> Array:
@@ -140,8 +135,7 @@ class Segments:
     def median(self, values: Array) -> Array:
         """Return the median; of an even count the truncated mean of the middle two; 0 without rows."""
         low, high = self._picked(values, (self.size - 1) // 2, self.size // 2)
-        total = low + high
-        middle = np.where(self.size % 2 == 1, low, divided(total, 2))
+        middle = np.where(self.size % 2 == 1, low, divided(low + high, 2))
         return np.where(self.size > 0, middle, 0)
 
     def ranked(self, values: Array, share: Array) -> Array:

@@ -210,20 +210,18 @@ def rows(jobs: Jobs, made: Verdicts) -> pl.DataFrame:
     parts = [(at, NO_DATA, zero + 1, zero, [_NO_DATA_DETAILS] * len(at))]
     for rule, each in made:
         at = np.flatnonzero(each.given & ~without_data)
-        texts = each.details.texts(at) if len(at) else []
-        parts.append((at, rule.name, each.severity[at], each.score[at], texts))
+        parts.append((at, rule.name, each.severity[at], each.score[at], each.details.texts(at) if len(at) else []))
     job = np.concatenate([part[0] for part in parts])
     order = np.argsort(job, kind="stable")
     kinds = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
     severity, score = (np.concatenate([part[k] for part in parts]).astype(np.int64)[order] for k in (2, 3))
-    details = [text for part in parts for text in part[4]]
     frame = pl.DataFrame(
         {
             "job_id": jobs.frame["job_id"].gather(job[order]),
             "heuristic": pl.Series([part[1] for part in parts]).gather(kinds[order]),
             "severity": pl.Series(SEVERITIES).gather(severity),
             "score": score,
-            "details": pl.Series(details, dtype=pl.String).gather(order),
+            "details": pl.Series([text for part in parts for text in part[4]], dtype=pl.String).gather(order),
         }
     )
     return HEURISTICS.frame(frame)
@@ -240,6 +238,5 @@ def totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:
     worst = np.where(without_data, 1, worst)
     score = np.where(without_data, 0, score)
     # A finished job that no rule judges is NONE, as Dr. Elephant would show it.
-    ended = (jobs.state == "SUCCEEDED") | jobs.failed
-    worst = np.where((worst < 0) & ended & ~jobs.empty, 0, worst)
+    worst = np.where((worst < 0) & ((jobs.state == "SUCCEEDED") | jobs.failed) & ~jobs.empty, 0, worst)
     return [None if level < 0 else level for level in worst.tolist()], score.tolist()

@@ -16,16 +16,16 @@ from engine.core import units
 from engine.core.view import Context
 from engine.formats import json_text
 from engine.job_heuristics.dr_elephant import decision
+from engine.job_heuristics.dr_elephant.decision import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.errors import Told
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
-from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.sides import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.mapreduce.insight import certainty, phases, skew, whatif
 from engine.job_heuristics.mapreduce.insight.job_verdicts import explain, job_verdicts
 from engine.job_heuristics.mapreduce.model.model import Attempts, Job, Model, Side
 from engine.job_heuristics.mapreduce.model.model import job as job_of
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
-from engine.job_heuristics.mapreduce.rules.verdict_tables import differences
+from engine.job_heuristics.mapreduce.rules.verdict_tables import FAILED_WITH_ERROR, differences
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import PHASES
 from engine.stats.natural_break import Split, natural_break
@@ -219,10 +219,9 @@ def facts_of(part: Model) -> JobFacts:
 
 def _errors(part: Model) -> tuple[Told, ...]:
     """Return the errors of failed attempts, and what the one job in ``part`` says of its own end."""
-    told = part.attempts.filter((pl.col("state") == "FAILED") & (pl.col("error").fill_null("") != ""))
+    told = part.attempts.filter(FAILED_WITH_ERROR)
     each = told.group_by("error", maintain_order=True).agg(pl.len(), pl.col("attempt_id").first())
-    own = ((text, 0, "job") for text in part.jobs["diagnostics"].to_list())
-    return (*each.iter_rows(), *own)
+    return (*each.iter_rows(), *((text, 0, "job") for text in part.jobs["diagnostics"].to_list()))
 
 
 def _chart(a: Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:

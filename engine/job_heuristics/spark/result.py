@@ -13,10 +13,10 @@ import polars as pl
 from engine.core import units
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision
+from engine.job_heuristics.dr_elephant.advice import Insight, insights_frame
+from engine.job_heuristics.dr_elephant.decision import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.errors import Told
-from engine.job_heuristics.dr_elephant.insight import Insight, insights_frame
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
-from engine.job_heuristics.dr_elephant.open_job import Metric, OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.spark.insight.advice import Facts, judged
 from engine.job_heuristics.spark.insight.resources import Resources, busy_ms

@@ -11,10 +11,9 @@ import polars as pl
 
 from engine.core.view import Context
 from engine.job_heuristics.dr_elephant import decision
-from engine.job_heuristics.dr_elephant.advice import granted
-from engine.job_heuristics.dr_elephant.insight import insights_frame
+from engine.job_heuristics.dr_elephant.advice import granted, insights_frame
+from engine.job_heuristics.dr_elephant.decision import OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.judged import JudgedFleet
-from engine.job_heuristics.dr_elephant.open_job import OpenJob, tables_of, verdicts_in_full
 from engine.job_heuristics.dr_elephant.sides import subject_of, totals
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import INSIGHTS, SEVERITIES, of_rows

@@ -16,7 +16,7 @@ from engine.job_heuristics.dr_elephant import metrics, side_rules
 from engine.job_heuristics.dr_elephant.display import each, integer, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MB, Array, Branch, Gate, Subject, ratio
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules
-from engine.job_heuristics.dr_elephant.side_stats import SideTasks, average, divided, largest, smallest
+from engine.job_heuristics.dr_elephant.side_stats import SideTasks, divided
 from engine.job_heuristics.dr_elephant.sides import Jobs, SideHeuristic, rows, verdicts
 from engine.job_heuristics.tez.model import MAP, REDUCE, SIDES, App
 from engine.job_heuristics.tez.tables import COUNTED
@@ -132,8 +132,7 @@ def _memory(name: str, class_name: str, order: int, side: str, *, default: bool 
     return TezHeuristic(
         name=name, class_name=class_name, order=order, side=side, default=default, averages=True,
         limits={"memory_ratio_severity": (0.6, 0.5, 0.4, 0.3)}, numbers={_DEFAULT: DEFAULT_MB},
-        measures=(average("physical_bytes"), largest("physical_bytes"), smallest("physical_bytes"),
-                  average("virtual_bytes"), average("total_ms")),
+        measures=side_rules.MEMORY_MEASURES,
         settings={"container_mb": lambda conf: memory_mb(conf, side)[0]},
         branches=(Branch((Gate(key="memory-ratio", label="memory used of the container", value=_used, rising=False,
                                limits="memory_ratio_severity"),)),),

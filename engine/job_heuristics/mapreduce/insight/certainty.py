@@ -118,8 +118,7 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
     if not n:
         return np.zeros(0)
     order = np.argsort(finished, kind="stable")
-    ordered = finished[order]
-    older = len(ages) - np.searchsorted(np.sort(ages), ordered, side="left")
+    older = len(ages) - np.searchsorted(np.sort(ages), finished[order], side="left")
     hazard = 1.0 / (n - np.arange(n) + older)
     alive = np.cumprod(1 - hazard)
     weight = hazard * np.concatenate([[1.0], alive[:-1]])
@@ -137,8 +136,7 @@ def _drawn(job: Job, rules: MapReduceRules, rng: np.random.Generator, copies: in
     if all(len(a.total) == len(b.total) for a, b in zip(job.sides, thin.sides, strict=True)):
         return drawn
     of_thin = job_verdicts(thin, rules, *(_whole(side) for side in thin.sides))
-    of_all = job_verdicts(job, rules, *(_whole(side) for side in job.sides))
-    for part, whole in zip(of_thin, of_all, strict=True):
+    for part, whole in zip(of_thin, job_verdicts(job, rules, *(_whole(side) for side in job.sides)), strict=True):
         if len(whole.side.total) == len(part.side.total):
             continue
         shrink = float(np.sqrt(len(part.side.total) / len(whole.side.total)))

@@ -73,7 +73,6 @@ def costs(
     races = attempts.raced & (killed | (attempts.state == SUCCEEDED))
     masters, never = filled(jobs["am_start_ms"], _NEVER), until + 1
     am_ms = np.where(known_end, np.clip(until - np.where(masters == _NEVER, never, masters), 0, 2**42), 0)
-    am = am_ms > 0
     rows: dict[str, tuple[Array, Array, Array, Array | None, Array]] = {
         "useful": (good, job, needed, cores, worked),
         "over-sizing": (good & (mb > needed), job, mb - needed, None, worked),
@@ -82,7 +81,7 @@ def costs(
         "speculation": (lost & ~running & races, job, mb, cores, ms),
         "killed": (lost & killed & ~races, job, mb, cores, ms),
         "running": (lost & running, job, mb, cores, ms),
-        "application master": (am, np.arange(count), setting("am_mb"), setting("am_vcores"), am_ms),
+        "application master": (am_ms > 0, np.arange(count), setting("am_mb"), setting("am_vcores"), am_ms),
     }
     shape = (count, len(NAMES))
     memory, vcores, parts = (np.zeros(shape, dtype=np.int64) for _ in range(3))

@@ -71,13 +71,11 @@ def waterfall(
 
 
 def _first(moments: Ints, mask: NDArray[np.bool_]) -> int:
-    of_mask = moments[mask & (moments > 0)]
-    return int(of_mask.min()) if len(of_mask) else 0
+    return int(min(moments[mask & (moments > 0)], default=0))
 
 
 def _last(moments: Ints, mask: NDArray[np.bool_]) -> int:
-    of_mask = moments[mask & (moments > 0)]
-    return int(of_mask.max()) if len(of_mask) else 0
+    return int(moments[mask].max(initial=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -94,8 +94,7 @@ def _container(row: Mapping[str, Any], side: str, word: str, rules: MapReduceRul
     wanted = math.ceil(need / STEP_MB) * STEP_MB
     if wanted > 0.9 * current:
         return None
-    seconds = int(row[f"{side}_seconds"])
-    saving = float((current - wanted) * seconds)
+    saving = float((current - wanted) * int(row[f"{side}_seconds"]))
     if saving <= 0:
         return None
     pmem, memory = float(row[f"{side}_pmem"]), rules.by_heuristic[f"{word} Memory"]
@@ -257,7 +256,6 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
     q = spilled / records
     n = int(row["map_n"])
     rule = rules.by_heuristic["Mapper Spill"]
-    name = rule.heuristic.name
     now = rule.level(n=n, sum_spilled_records=spilled, sum_map_output_records=records)
     after = rule.level(n=n, sum_spilled_records=1, sum_map_output_records=1)
 
@@ -284,36 +282,20 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: MapRedu
         f"Maps spilled each record {q:.2f} times; 95 % of them write up to {amount(float(row['map_out95']), 'bytes')} "
         f"into a buffer of {current:g} MB."
     )
-    if wanted <= min(SORT_MB_MOST, 0.5 * float(row["map_memory_mb"])):
-        return Advice(
-            "sort buffer",
-            SORT_MB,
-            str(wanted),
-            f"{current:g}",
-            saving,
-            -_whole(wait_per_map),
-            name,
-            now,
-            after,
-            f"{head} {wanted:,} MB hold it, so that each record is written once.",
+    most = min(SORT_MB_MOST, 0.5 * float(row["map_memory_mb"]))
+    key, value, shown, wait = SORT_MB, str(wanted), f"{current:g}", -_whole(wait_per_map)
+    text = f"{wanted:,} MB hold it, so that each record is written once."
+    if wanted > most:
+        if float(row["map_bytes"]) <= 0:
+            return None
+        factor = math.ceil(per_map * 1.1 / percent / MB / max(1.0, most))
+        split = max(1, math.ceil(float(row["map_bytes"]) / n / factor / MB)) * MB
+        key, value, shown, wait = SPLIT_MOST, str(split), amount(float(row["map_bytes"]) / n, "bytes"), 0
+        text = (
+            f"{wanted:,} MB would be needed, more than a container of {row['map_memory_mb']:,} MB can give: "
+            f"splits of {amount(split, 'bytes')} make the output of a map {factor} times smaller."
         )
-    factor = math.ceil(per_map * 1.1 / percent / MB / max(1.0, min(SORT_MB_MOST, 0.5 * float(row["map_memory_mb"]))))
-    if float(row["map_bytes"]) <= 0:
-        return None
-    split = max(1, math.ceil(float(row["map_bytes"]) / n / factor / MB)) * MB
-    return Advice(
-        "sort buffer",
-        SPLIT_MOST,
-        str(split),
-        amount(float(row["map_bytes"]) / n, "bytes"),
-        saving,
-        0,
-        name,
-        now,
-        after,
-        f"{head} {wanted:,} MB would be needed, more than a container of {row['map_memory_mb']:,} MB can give: "
-        f"splits of {amount(split, 'bytes')} make the output of a map {factor} times smaller.",
-    )
+    return Advice("sort buffer", key, value, shown, saving, wait, rule.heuristic.name, now, after, f"{head} {text}")
 
 
 _OF_JOBS = (
@@ -349,8 +331,7 @@ class Stats:
 
 def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
     """Compute the numbers of ``jobs`` (JOB_MODEL rows); ``tasks`` refers to them by index."""
-    count = jobs.height
-    s = Segments(tasks.side[tasks.timed], count * 2)
+    s = Segments(tasks.side[tasks.timed], jobs.height * 2)
     v = tasks.numbers
     size = np.where((s.segment & 1) == 0, v["input_bytes"], v["reduce_shuffle_bytes"])
     total = v["total_ms"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,8 +22,8 @@ from engine.job_heuristics.dr_elephant.side_stats import truncated
 from engine.job_heuristics.mapreduce.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.mapreduce.insight.skew import robust_line
 from engine.job_heuristics.mapreduce.model.model import MB, NO_COUNTERS, Ints, Job, Side, number
-from engine.job_heuristics.mapreduce.rules import metrics as dr_elephant_metrics
 from engine.job_heuristics.mapreduce.rules.heuristics import MapReduceRules
+from engine.job_heuristics.mapreduce.rules.verdict_tables import metrics_of
 
 START_MS = 2000.0
 """Assumed ms to start a task where bytes do not explain the time."""
@@ -90,7 +91,7 @@ def metrics(job: Job) -> Metrics:
         "map_memory_mb": job.maps.container_mb,
         "reduce_memory_mb": job.reduces.container_mb,
     }
-    one = {name: values[0] for name, values in dr_elephant_metrics.compute(pl.DataFrame([row]), values).items()}
+    one = {name: values[0] for name, values in metrics_of(pl.DataFrame([row]), values).items()}
     return Metrics(one["used_mb_s"] or 0, one["wasted_mb_s"] or 0, one["wait_ms"], one["runtime_ms"])
 
 
@@ -196,24 +197,13 @@ def _pick(n: int, wanted: int) -> Ints:
 
 def _taken(side: Side, at: Ints, per_task: float) -> Side:
     """Return the side with the tasks ``at``; input-dependent numbers are scaled by ``per_task``, memory is unchanged."""
-
     taken = side.at(at)
+    scaled: dict[str, Any] = {name: _whole(getattr(taken, name) * per_task) for name in _BY_INPUT}
+    return replace(taken, n=len(at), planned=len(at), untimed=NO_COUNTERS, **scaled)
 
-    def scaled(values: Ints) -> Ints:
-        return _whole(values * per_task)
 
-    return replace(
-        taken,
-        n=len(at),
-        planned=len(at),
-        untimed=NO_COUNTERS,
-        size=scaled(taken.size),
-        cpu=scaled(taken.cpu),
-        gc=scaled(taken.gc),
-        spilled=scaled(taken.spilled),
-        out_records=scaled(taken.out_records),
-        out_bytes=scaled(taken.out_bytes),
-    )
+_BY_INPUT = ("size", "cpu", "gc", "spilled", "out_records", "out_bytes")
+"""Numbers of a task that grow with its input."""
 
 
 def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[str]) -> Side:
@@ -251,8 +241,7 @@ def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[s
 
 def idle_ms(side: Side, last_map: int) -> Ints:
     """Return per reducer, ms between its start and the last map's end (or its own shuffle's end)."""
-    until = np.minimum(last_map, side.start + side.shuffle)
-    return np.clip(until - side.start, 0, side.total)
+    return np.clip(np.minimum(last_map, side.start + side.shuffle) - side.start, 0, side.total)
 
 
 def copy_rate(side: Side, last_map: int) -> float:

@@ -132,8 +132,7 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         ),
         on="attempt_id", how="left", maintain_order="left",
     )  # fmt: skip
-    counted = events.task_ends.filter(pl.col("has_counters"))
-    separate = counted.filter(pl.col("state").is_null())
+    separate = events.task_ends.filter("has_counters", pl.col("state").is_null())
     end_columns = ["task_id", "state", "finish_ms", "scheduled_ms", "error"]
     if separate.height:
         ends = ends.select(*end_columns).join(
@@ -225,8 +224,7 @@ def assemble(events: Events) -> dict[str, JobPart]:
     jobs = job_conf.complete(jobs, settings, conf_files, attempts)
     attempts = completed_attempts(events, attempts, tasks)
     tables = ((JOB_MODEL, jobs), (TASK_MODEL, tasks), (ATTEMPT_MODEL, attempts), (CONF_MODEL, conf))
-    frames = ModelFrames(*(table.sorted(frame[table.schema.names()]) for table, frame in tables))
-    return parts_of(frames, settings)
+    return parts_of(ModelFrames(*(table.sorted(frame[table.schema.names()]) for table, frame in tables)), settings)
 
 
 def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
@@ -341,8 +339,7 @@ class NamedJobs:
 def current_model(inputs: Inputs, context: Context) -> Model:
     """Return the model of all jobs in ``inputs`` as of ``context.at_ms`` (later events do not exist)."""
     times = "now" if context.at_ms is None else "past"
-    memo = context.memo
-    return memo.value(
+    return context.memo.value(
         f"job model {times}", (inputs.version, context.at_ms), lambda: _updated_model(inputs, context, times)
     )
 

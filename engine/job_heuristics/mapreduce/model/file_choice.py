@@ -37,8 +37,7 @@ class Events:
         self.attempt_ends = self.attempt_ends.filter(pl.col("finish_ms").fill_null(at) <= at)
         begun = pl.coalesce("time_ms", "submit_ms", "launch_ms", pl.lit(at))
         later = pl.col("finish_ms").fill_null(at) > at
-        jobs = self.jobs.filter((begun <= at) & ~pl.col("event").is_in(["BROKEN", "CUT"]))
-        self.jobs = jobs.with_columns(
+        self.jobs = self.jobs.filter((begun <= at) & ~pl.col("event").is_in(["BROKEN", "CUT"])).with_columns(
             [
                 pl.when(later).then(pl.lit(None)).otherwise(pl.col(name)).alias(name)
                 for name in ("finish_ms", "maps_finished", "reduces_finished", "attempts_running", "diagnostics")

@@ -77,8 +77,7 @@ def settings_by_job(conf: pl.DataFrame) -> dict[str, Settings]:
     Where a container size is only a variable, ``properties`` also holds the property that the variable names.
     """
     settings: dict[str, Settings] = defaultdict(Settings)
-    wanted = pl.Series(sorted({*_WANTED, *_COST_NAMES, *ADVICE_KEYS}))
-    for job, key, value in _rows(conf, wanted):
+    for job, key, value in _rows(conf, pl.Series(sorted({*_WANTED, *_COST_NAMES, *ADVICE_KEYS}))):
         one = settings[job]
         if key in _WANTED:
             one.properties[key] = value

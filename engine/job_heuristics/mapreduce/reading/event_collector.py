@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
+import polars as pl
+
 from engine.core.reading import MAX_FIELD, Problem, Problems, Reading, clean
+from engine.core.tables import Table
 from engine.job_heuristics.mapreduce.reading.records import (
     AMStarted,
     AttemptEnd,
@@ -26,10 +29,18 @@ from engine.job_heuristics.mapreduce.reading.records import (
     TaskFailed,
     TaskFinished,
     TaskStarted,
-    Text,
     Union,
 )
-from engine.job_heuristics.mapreduce.tables import COUNTER_COLUMNS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
+from engine.job_heuristics.mapreduce.tables import (
+    ATTEMPT_ENDS,
+    ATTEMPT_STARTS,
+    COUNTER_COLUMNS,
+    FILE_COUNTER_NAMES,
+    JOB_EVENTS,
+    TASK_COUNTER_NAMES,
+    TASK_ENDS,
+    TASK_STARTS,
+)
 
 _WIDTH = len(COUNTER_COLUMNS)
 _EMPTY: tuple[None, ...] = (None,) * _WIDTH
@@ -113,8 +124,8 @@ def limit_error(counters: Counters | None) -> str:
     return ""
 
 
-def plain(text: Text) -> str | None:
-    """Return a nullable string from either of Avro's forms."""
+def plain(text: Any) -> Any:
+    """Return a value; a nullable string from either of Avro's forms."""
     return text.string if isinstance(text, Union) else text
 
 
@@ -208,22 +219,19 @@ class Collector:
             self.problem("bad-record", "a task id that holds no job", count=jobs.count(None))
         return jobs
 
-    def _table(
-        self, names: tuple[str, ...], rows: list[tuple[Any, ...]], counters: Sequence[Sequence[int | None]] = ()
-    ) -> dict[str, list[Any]]:
+    def _table(self, table: Table) -> dict[str, list[Any]]:
+        """Return the rows gathered for a table as columns; they hold its columns in its order, but for ``job_id`` and the
+        counters."""
         columns: dict[str, list[Any]] = {}
-        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+        names = [name for name in table.schema if name != "job_id" and name not in COUNTER_COLUMNS]
+        for name, values in zip(names, zip(*getattr(self, table.name), strict=True), strict=True):
             column = list(values)
-            if name in _TEXTS:
-                column = clean_column(column)
-            elif name == "error":
+            if name == "error":
                 column = [v and clean_text(v) for v in column]
+            elif table.schema[name] == pl.String:
+                column = clean_column(column)
             columns[name] = column
         columns["job_id"] = self.jobs_of(columns["task_id"])
-        # Counters without a value are left out; the store fills in nulls.
-        for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=False):
-            if values.count(None) < len(values):
-                columns[name] = list(values)
         return columns
 
     def _sparse(self, columns: dict[str, list[Any]], count: int) -> None:
@@ -241,28 +249,13 @@ class Collector:
 
     def reading(self, consumed: int, state: Any = None) -> Reading:
         """Return everything gathered, as columns by table."""
-        rows: dict[str, Any] = {}
-        if self.task_starts:
-            rows["task_starts"] = self._table(("seq", "task_id", "type", "scheduled_ms", "locations"), self.task_starts)
-        if self.task_ends:
-            rows["task_ends"] = self._table(
-                ("seq", "task_id", "type", "state", "scheduled_ms", "finish_ms", "chosen_id", "has_counters", "error"),
-                self.task_ends,
-                self.task_counters,
-            )
-        if self.attempt_starts:
-            rows["attempt_starts"] = self._table(
-                ("seq", "task_id", "attempt_id", "type", "start_ms", "host", "container", "locality", "avataar"),
-                self.attempt_starts,
-            )
-        if self.attempt_ends:
-            rows["attempt_ends"] = self._table(
-                (
-                    "seq", "task_id", "attempt_id", "type", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms",
-                    "sort_finish_ms", "host", "rack", "error", "split", "progress", "counted",
-                ),
-                self.attempt_ends,
-            )  # fmt: skip
+        tables = (TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
+        rows: dict[str, Any] = {table.name: self._table(table) for table in tables if getattr(self, table.name)}
+        # Counters without a value are left out; the store fills in nulls.
+        for name, values in zip(COUNTER_COLUMNS, zip(*self.task_counters, strict=True), strict=False):
+            if values.count(None) < len(values):
+                rows["task_ends"][name] = list(values)
+        if self.attempt_counters:
             self._sparse(rows["attempt_ends"], len(self.attempt_ends))
         if self.jobs:
             rows["job_events"] = self._job_rows()
@@ -279,7 +272,7 @@ class Collector:
     def _job_rows(self) -> dict[str, list[Any]]:
         names = set().union(*self.jobs)
         columns: dict[str, list[Any]] = {"source": [row.get("source", self.source) for row in self.jobs]}
-        for name in _JOB_COLUMNS:
+        for name in JOB_EVENTS.schema:
             if name in names and name != "source":
                 columns[name] = [row.get(name) for row in self.jobs]
         for name in _JOB_TEXTS:
@@ -311,18 +304,7 @@ MOST_DIAGNOSTICS = 2**16
 """Most characters of a job's diagnostics: Dr. Elephant shows 65,535."""
 MOST_LISTED = 2**20
 """Most characters of a list of files in the distributed cache."""
-_TEXTS = frozenset(
-    {
-        "task_id", "attempt_id", "type", "state", "host", "rack", "locations", "container", "locality", "avataar",
-        "split", "chosen_id",
-    }
-)  # fmt: skip
 _JOB_TEXTS = ("name", "user", "queue", "state", "am_host", "am_container", "workflow", "broken")
-_JOB_COLUMNS = (
-    "seq", "job_id", "event", "source", "time_ms", "submit_ms", "launch_ms", "finish_ms", "am_start_ms", "name",
-    "user", "queue", "state", "maps", "reduces", "maps_finished", "reduces_finished", "attempts_running", "uberized",
-    "am_host", "am_container", "workflow", "diagnostics", "broken",
-)  # fmt: skip
 
 
 # --- one event at a time ---------------------------------------------------------------------------------------------
@@ -333,14 +315,6 @@ def _progress(event: AttemptEnd) -> bytes | None:
     if len(clock) < 3:
         return None
     return b";".join((clock, bytes(event.cpuUsages), bytes(event.vMemKbytes), bytes(event.physMemKbytes)))
-
-
-def _am_started(to: Collector, seq: int, kind: str, e: AMStarted) -> None:
-    job = job_of(plain(e.applicationAttemptId) or "")
-    to.job_event(
-        seq, kind, job, time_ms=e.startTime, am_start_ms=e.startTime, am_host=plain(e.nodeManagerHost),
-        am_container=plain(e.containerId),
-    )  # fmt: skip
 
 
 def _job(to: Collector, seq: int, job: str, *, parsed: bool = False) -> str | None:
@@ -358,46 +332,45 @@ def _job(to: Collector, seq: int, job: str, *, parsed: bool = False) -> str | No
     return None
 
 
-def _submitted(to: Collector, seq: int, kind: str, e: JobSubmitted) -> None:
-    job = _job(to, seq, e.jobid, parsed=True)
-    workflow = "/".join(filter(None, (plain(e.workflowId), plain(e.workflowName), plain(e.workflowNodeName))))
-    to.job_event(
-        seq, kind, job, time_ms=e.submitTime, submit_ms=e.submitTime, name=plain(e.jobName),
-        user=plain(e.userName), queue=plain(e.jobQueueName), workflow=workflow or None,
-    )  # fmt: skip
+_FACTS: dict[type[Record], dict[str, str]] = {
+    AMStarted: {
+        "time_ms": "startTime", "am_start_ms": "startTime", "am_host": "nodeManagerHost", "am_container": "containerId",
+    },
+    JobSubmitted: {
+        "time_ms": "submitTime", "submit_ms": "submitTime", "name": "jobName", "user": "userName", "queue": "jobQueueName",
+    },
+    JobQueueChange: {"queue": "jobQueueName"},
+    JobInited: {
+        "time_ms": "launchTime", "launch_ms": "launchTime", "maps": "totalMaps", "reduces": "totalReduces",
+        "uberized": "uberized",
+    },
+    JobInfoChange: {"submit_ms": "submitTime", "launch_ms": "launchTime"},
+    JobFinished: {
+        "time_ms": "finishTime", "finish_ms": "finishTime", "maps_finished": "finishedMaps",
+        "reduces_finished": "finishedReduces",
+    },
+    JobUnsuccessfulCompletion: {
+        "time_ms": "finishTime", "finish_ms": "finishTime", "state": "jobStatus", "maps_finished": "finishedMaps",
+        "reduces_finished": "finishedReduces", "diagnostics": "diagnostics",
+    },
+}  # fmt: skip
+"""Kind of record about a whole job → column → field of the record."""
+_PARSED = (JobSubmitted, JobFinished)
+"""Records whose job id Hadoop's parser parses, so that it throws on a wrong one."""
 
 
-def _queue(to: Collector, seq: int, kind: str, e: JobQueueChange) -> None:
-    to.job_event(seq, kind, _job(to, seq, e.jobid), queue=plain(e.jobQueueName))
-
-
-def _inited(to: Collector, seq: int, kind: str, e: JobInited) -> None:
-    job = _job(to, seq, e.jobid)
-    to.job_event(
-        seq, kind, job, time_ms=e.launchTime, launch_ms=e.launchTime, maps=e.totalMaps, reduces=e.totalReduces,
-        uberized=e.uberized,
-    )  # fmt: skip
-
-
-def _info(to: Collector, seq: int, kind: str, e: JobInfoChange) -> None:
-    to.job_event(seq, kind, _job(to, seq, e.jobid), submit_ms=e.submitTime, launch_ms=e.launchTime)
-
-
-def _finished(to: Collector, seq: int, kind: str, e: JobFinished) -> None:
-    job = _job(to, seq, e.jobid, parsed=True)
-    to.job_event(
-        seq, kind, job, time_ms=e.finishTime, finish_ms=e.finishTime, state="SUCCEEDED",
-        maps_finished=e.finishedMaps, reduces_finished=e.finishedReduces,
-    )  # fmt: skip
-
-
-def _unsuccessful(to: Collector, seq: int, kind: str, e: JobUnsuccessfulCompletion) -> None:
-    job = _job(to, seq, e.jobid)
-    to.job_event(
-        seq, kind, job, time_ms=e.finishTime, finish_ms=e.finishTime,
-        state=plain(e.jobStatus) or kind.removeprefix("JOB_"), maps_finished=e.finishedMaps,
-        reduces_finished=e.finishedReduces, diagnostics=plain(e.diagnostics),
-    )  # fmt: skip
+def _job_event(to: Collector, seq: int, kind: str, e: Any) -> None:
+    facts = {column: plain(getattr(e, name)) for column, name in _FACTS[type(e)].items()}
+    if isinstance(e, AMStarted):
+        job = job_of(plain(e.applicationAttemptId) or "")
+    else:
+        job = _job(to, seq, e.jobid, parsed=isinstance(e, _PARSED))
+    if isinstance(e, JobSubmitted):
+        named = (plain(e.workflowId), plain(e.workflowName), plain(e.workflowNodeName))
+        facts["workflow"] = "/".join(filter(None, named)) or None
+    elif isinstance(e, JobFinished | JobUnsuccessfulCompletion):
+        facts["state"] = facts.get("state") or ("SUCCEEDED" if kind == "JOB_FINISHED" else kind.removeprefix("JOB_"))
+    to.job_event(seq, kind, job, **facts)
 
 
 def _task_started(to: Collector, seq: int, kind: str, e: TaskStarted) -> None:
@@ -461,13 +434,7 @@ def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
 
 
 HANDLERS: dict[type[Record], Callable[[Collector, int, str, Any], None]] = {
-    AMStarted: _am_started,
-    JobSubmitted: _submitted,
-    JobQueueChange: _queue,
-    JobInited: _inited,
-    JobInfoChange: _info,
-    JobFinished: _finished,
-    JobUnsuccessfulCompletion: _unsuccessful,
+    **dict.fromkeys(_FACTS, _job_event),
     TaskStarted: _task_started,
     TaskAttemptStarted: _attempt_started,
     MapAttemptFinished: _attempt_finished,

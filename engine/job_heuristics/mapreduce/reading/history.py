@@ -156,8 +156,7 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         text = decode(line).encode()
     shape = RECORDS[kind][1]
     try:
-        value = _ANY.decode(text)
-        event = value["event"]
+        event = _ANY.decode(text)["event"]
         inner = next((v for v in event.values() if isinstance(v, dict)), event)
         dropped = _drop_counters(_cut_fractions(inner))
         record = msgspec.convert(_raws(inner), shape)

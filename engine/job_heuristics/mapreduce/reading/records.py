@@ -254,8 +254,7 @@ def missing_fields(schema: Any) -> dict[str, str]:
     """
     errors: dict[str, str] = {}
     try:
-        records = next(f["type"] for f in schema["fields"] if f["name"] == "event")
-        for record in records:
+        for record in next(f["type"] for f in schema["fields"] if f["name"] == "event"):
             name = record["name"]
             has = {f["name"] for f in record["fields"]}
             for needed in _NEEDS.get(name, ()):

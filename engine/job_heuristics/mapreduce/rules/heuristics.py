@@ -18,6 +18,7 @@ from engine.job_heuristics.dr_elephant.heuristic import Rule, Rules
 from engine.job_heuristics.dr_elephant.metrics import MEASURES as OF_METRICS
 from engine.job_heuristics.dr_elephant.side_rules import (
     GC,
+    MEMORY_MEASURES,
     SKEW,
     SKEW_DATA,
     SKEW_TIME,
@@ -29,7 +30,7 @@ from engine.job_heuristics.dr_elephant.side_rules import (
     spill_ratio,
     time_details,
 )
-from engine.job_heuristics.dr_elephant.side_stats import Measure, average, divided, largest, smallest
+from engine.job_heuristics.dr_elephant.side_stats import Measure, divided, measures
 from engine.job_heuristics.dr_elephant.sides import Jobs, PerJob, SideHeuristic, SideRule, Verdict, unscored
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.model import Job
@@ -254,8 +255,7 @@ def _judge_queue(jobs: Jobs, rule: SideRule) -> Verdict:
             labels[f"Number of {word} tasks that are in critical state (over 14.5 min)"] = f"{critical}"
         return labels
 
-    named = np.array([queue is not None for queue in queues], dtype=bool)
-    return unscored(named, severity, PerJob(details))
+    return unscored(np.array([queue is not None for queue in queues], dtype=bool), severity, PerJob(details))
 
 
 def _queue_error(jobs: Jobs) -> Mapping[int, str]:
@@ -284,10 +284,7 @@ def _of_side(word: str, side: str, orders: tuple[int, int, int, int]) -> list[Ma
         "Memory": {
             "limits": {"memory_ratio_severity": (0.6, 0.5, 0.4, 0.3), "container_memory_severity": (1.1, 1.5, 2.0, 2.5)},
             "numbers": {_DEFAULT_MB: job_conf.DEFAULT_MB},
-            "measures": (
-                average("physical_bytes"), largest("physical_bytes"), smallest("physical_bytes"),
-                average("virtual_bytes"), average("total_ms"),
-            ),
+            "measures": MEMORY_MEASURES,
             "settings": {"container_mb": lambda properties: job_conf.stated_mb(properties, side)},
             "branches": (Branch((USED, CONTAINER)),),
             "averages": True,
@@ -345,7 +342,7 @@ HEURISTICS: tuple[MapReduceHeuristic, ...] = tuple(
                 order=10,
                 side="reduce",
                 limits={"runtime_severity_in_min": (1, 5, 10, 30), "runtime_ratio_severity": (1, 2, 4, 8)},
-                measures=(average("shuffle_ms"), average("sort_ms"), CODE),
+                measures=(*measures("avg_shuffle_ms", "avg_sort_ms"), CODE),
                 branches=BRANCHES,
                 published=BRANCHES,
                 difference="the published description takes the real ratio, Dr. Elephant a whole-number division",

@@ -27,8 +27,16 @@ from engine.job_heuristics.dr_elephant.judged import (
     judged_fleet,
     strips_of,
 )
-from engine.job_heuristics.dr_elephant.metrics import slow_start_error
-from engine.job_heuristics.dr_elephant.side_stats import Sides
+from engine.job_heuristics.dr_elephant.metrics import (
+    UNKNOWN,
+    Whole,
+    memory,
+    peaks,
+    seconds,
+    slow_start_error,
+    waits,
+)
+from engine.job_heuristics.dr_elephant.side_stats import Sides, SideTasks
 from engine.job_heuristics.dr_elephant.sides import (
     SIDES,
     Jobs,
@@ -39,9 +47,7 @@ from engine.job_heuristics.dr_elephant.sides import (
 from engine.job_heuristics.mapreduce.model import job_conf
 from engine.job_heuristics.mapreduce.model.arrays import TaskArrays, measure
 from engine.job_heuristics.mapreduce.model.model import Model
-from engine.job_heuristics.mapreduce.rules import metrics
 from engine.job_heuristics.mapreduce.rules.heuristics import MEASURES, MapReduceRules
-from engine.job_heuristics.mapreduce.rules.metrics import CONTAINERS
 from engine.job_heuristics.mapreduce.tables import JOB_MODEL
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
@@ -171,7 +177,7 @@ def sides_of(jobs: pl.DataFrame, tasks: TaskArrays, properties: Properties, *, p
     if not published:
         return values
     containers = (jobs["map_memory_mb"].to_numpy(), jobs["reduce_memory_mb"].to_numpy())
-    return values | metrics.published_measures(stats, containers, slow_start(properties, names))
+    return values | published_measures(stats, containers, slow_start(properties, names))
 
 
 def blocks_of(jobs: pl.DataFrame, properties: Properties, block_size: int, *, published: bool) -> Array:
@@ -191,21 +197,24 @@ _SHOWN = tuple(name for name in JOBS.schema if name in JOB_MODEL.schema)
 """Columns taken from the job model unchanged."""
 
 
+FAILED_WITH_ERROR = (pl.col("state") == "FAILED") & (pl.col("error").fill_null("") != "")
+"""Attempts (ATTEMPT_MODEL rows) that failed and say why."""
 _NOTHING_FAILED: Mapping[str, str] = {}
 
 
 def why_failed(model: Model) -> dict[str, str]:
     """Return the cause of the failure of each job that did not succeed: the one that most of its failed attempts name, else
     what the job's diagnostics say."""
-    found: dict[str, str] = {}
-    for job, state, text in model.jobs.select("job_id", "state", "diagnostics").iter_rows():
-        if state in FAILED:
-            mine = model.attempts.filter(
-                (pl.col("job_id") == job) & (pl.col("state") == "FAILED") & (pl.col("error").fill_null("") != "")
-            )
-            cause = cause_of(mine["error"]) if state == "FAILED" else ""
-            found[job] = cause or root_cause(text or "")
-    return found
+    failed = model.jobs.filter(pl.col("state").is_in(FAILED)).select("job_id", "state", "diagnostics")
+    if failed.is_empty():
+        return {}
+    told = model.attempts.filter(FAILED_WITH_ERROR).select("job_id", "error").partition_by("job_id", as_dict=True)
+    causes = {
+        job: cause_of(told[job,]["error"])
+        for job, state, _ in failed.iter_rows()
+        if state == "FAILED" and (job,) in told
+    }
+    return {job: causes.get(job) or root_cause(text or "") for job, _, text in failed.iter_rows()}
 
 
 def judge(
@@ -224,7 +233,7 @@ def judge(
         **{name: jobs[name] for name in _SHOWN},
         "severity": [None if level is None else SEVERITIES[level] for level in worst],
         "score": [None if level is None else points for level, points in zip(worst, score, strict=True)],
-        **metrics.compute(jobs, sides, published=published),
+        **metrics_of(jobs, sides, published=published),
         "error": [failures.get(name, "") for name in judged.names],
         "upstream_says": errors(judged, rules),
         "notes": assumptions(judged),
@@ -279,7 +288,7 @@ def differences(model: Model, rules: MapReduceRules) -> pl.DataFrame:
     )
     by_code = verdicts(rules, code)
     by_description = verdicts(rules, described, published=True, by_code=by_code)
-    counted = {mode: metrics.compute(jobs, sides, published=mode) for mode in (False, True)}
+    counted = {mode: metrics_of(jobs, sides, published=mode) for mode in (False, True)}
     parts: list[tuple[list[int], str, list[str], list[str], str]] = []
     for name, reason in METRIC_DIFFERENCES.items():
         one, two = counted[False][name], counted[True][name]
@@ -314,3 +323,73 @@ def differences(model: Model, rules: MapReduceRules) -> pl.DataFrame:
 
 def _severity_words(severity: Array) -> list[str]:
     return ["-" if value < 0 else SEVERITIES[value] for value in severity.tolist()]
+
+
+# --- Metrics, by Dr. Elephant's code and by its published description ------------------------------------------------
+
+
+_LARGEST = 2**63 - 1
+CONTAINERS = ("map_memory_mb", "reduce_memory_mb")
+"""Columns of the job model with the containers that the metrics count with: of a map and of a reduce."""
+
+
+def published_measures(tasks: SideTasks, containers: tuple[Array, Array], slow_start: Array) -> dict[str, Array]:
+    """Compute the measures of the published metrics, per job and side.
+
+    ``containers``: MB of a map and of a reduce, per job. ``slow_start``: per job, the share of finished maps at which
+    its reduces may begin.
+    """
+    container = np.column_stack(containers).astype(np.int64).ravel()
+    return {
+        "exact_ms": tasks.whole(tasks["total_ms"]),
+        "slow_finish_ms": tasks.ranked(tasks["finish_ms"], np.repeat(slow_start, 2)),
+        "wasted_per_task": tasks.whole((container[tasks.segment] - peaks(tasks)) * seconds(tasks)),
+    }
+
+
+def metrics_of(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> dict[str, Whole]:
+    """Return ``used_mb_s``, ``wasted_mb_s``, ``wait_ms`` and ``runtime_ms`` of each job, in the order of ``jobs``.
+
+    Only jobs that succeeded or failed have wait and run time.
+    """
+    if published:
+        used, wasted = _published_memory(jobs, sides)
+    else:
+        containers = (jobs[CONTAINERS[0]].to_numpy(), jobs[CONTAINERS[1]].to_numpy())
+        used, wasted = memory(containers, _side(sides, "seconds"), _side(sides, "peak_mb"))
+    submit: list[int | None] = jobs["submit_ms"].to_list()
+    begin: list[int | None] = jobs["launch_ms"].to_list() if published else submit
+    end: list[int | None] = jobs["finish_ms"].to_list()
+    over = [state in ("SUCCEEDED", "FAILED") and at is not None for state, at in zip(jobs["state"], end, strict=True)]
+    start = np.array([UNKNOWN if at is None else at for at in begin], dtype=np.int64)
+    maps, reduces = ({name: values[k::2] for name, values in sides.items()} for k in (0, 1))
+    waited = waits(maps, reduces, start, maps["slow_finish_ms"] if published else None).tolist()
+    return {
+        "used_mb_s": used,
+        "wasted_mb_s": wasted,
+        "wait_ms": [w if o and b is not None else None for w, o, b in zip(waited, over, begin, strict=True)],
+        "runtime_ms": [
+            None if not o or a is None or b is None else b - a for o, a, b in zip(over, submit, end, strict=True)
+        ],
+    }
+
+
+def _side(sides: Mapping[str, Array], name: str) -> tuple[Array, Array]:
+    """Return a measure of maps and of reduces, per job."""
+    return sides[name][0::2], sides[name][1::2]
+
+
+def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[Whole, Whole]:
+    """Return MB s used and wasted by the published description: exact times, and each task's own peak. None beyond 64
+    bit."""
+    used = [
+        [mb * ms // 1000 for mb, ms in zip(jobs[name].to_list(), spent.tolist(), strict=True)]
+        for name, spent in zip(CONTAINERS, _side(sides, "exact_ms"), strict=True)
+    ]
+    return _summed(*used), _summed(*(unused.tolist() for unused in _side(sides, "wasted_per_task")))
+
+
+def _summed(maps: list[int], reduces: list[int]) -> list[int | None]:
+    """Return the sum per job; None where it, or one of both, is beyond 64 bit."""
+    sums = [(abs(a), abs(a + b), a + b) for a, b in zip(maps, reduces, strict=True)]
+    return [total if first <= _LARGEST and both <= _LARGEST else None for first, both, total in sums]

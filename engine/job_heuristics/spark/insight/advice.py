@@ -8,8 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from engine.core import units
-from engine.job_heuristics.dr_elephant.advice import Advice, frame_of, granted
-from engine.job_heuristics.dr_elephant.insight import Insight
+from engine.job_heuristics.dr_elephant.advice import Advice, Insight, frame_of, granted
 from engine.job_heuristics.spark.insight.findings.application import insights
 from engine.job_heuristics.spark.insight.resources import Resources, resources, split
 from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting, split_up, stage_tasks

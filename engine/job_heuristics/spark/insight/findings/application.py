@@ -9,8 +9,7 @@ from dataclasses import replace
 import polars as pl
 
 from engine.core import units
-from engine.job_heuristics.dr_elephant.advice import MORE
-from engine.job_heuristics.dr_elephant.insight import GROWS, PROVISIONAL, Insight, level
+from engine.job_heuristics.dr_elephant.advice import GROWS, MORE, PROVISIONAL, Insight, level
 from engine.job_heuristics.spark.insight.findings.stages import locality_insights, plan_insights, stage_insights
 from engine.job_heuristics.spark.insight.resources import Resources, job_intervals
 from engine.job_heuristics.spark.insight.skew import StageTasks

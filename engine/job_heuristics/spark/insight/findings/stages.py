@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 
 from engine.core import units
-from engine.job_heuristics.dr_elephant.advice import MORE
+from engine.job_heuristics.dr_elephant.advice import MORE, Insight, level
 from engine.job_heuristics.dr_elephant.errors import grouped
-from engine.job_heuristics.dr_elephant.insight import Insight, level
 from engine.job_heuristics.spark.insight.resources import Resources
 from engine.job_heuristics.spark.insight.skew import StageTasks, skew_setting
 from engine.job_heuristics.spark.insight.sql import PlanRow, children, size_below

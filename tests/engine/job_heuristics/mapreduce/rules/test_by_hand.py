@@ -11,9 +11,16 @@ import pytest
 
 from engine.job_heuristics.dr_elephant.heuristic import BLOCK_SIZE, Rules, default_rules
 from engine.job_heuristics.mapreduce.model import model as job_arrays
-from engine.job_heuristics.mapreduce.rules import heuristics, metrics
+from engine.job_heuristics.mapreduce.rules import heuristics
 from engine.job_heuristics.mapreduce.rules.heuristics import HEURISTICS, QUEUE_LIMIT
-from engine.job_heuristics.mapreduce.rules.verdict_tables import Judged, blocks_of, differences, judge, sides_of
+from engine.job_heuristics.mapreduce.rules.verdict_tables import (
+    Judged,
+    blocks_of,
+    differences,
+    judge,
+    metrics_of,
+    sides_of,
+)
 from tests.engine.job_heuristics.jobs import BASE, MB, model, task, together
 
 NAME = "job_1_0001"
@@ -235,7 +242,7 @@ def test_memory_of_the_description_is_exact_or_unknown(
     row = {"map_memory_mb": map_mb, "reduce_memory_mb": reduce_mb}
     made = model([task("map", 1, seconds), task("reduce", 3, 1)], **row)
     sides = sides_of(made.jobs, made.arrays[0], {}, published=True)
-    assert metrics.compute(made.jobs, sides, published=True)["used_mb_s"] == [used]
+    assert metrics_of(made.jobs, sides, published=True)["used_mb_s"] == [used]
 
 
 def test_a_side_without_tasks_and_one_with_a_single_one() -> None:
