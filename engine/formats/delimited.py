@@ -19,7 +19,7 @@ _BATCH = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 def header_fields(head: bytes) -> list[str]:
     """Return the lower-cased column names of the first line, for any delimiter; empty if it is no header."""
     head = head.removeprefix(BOM).lstrip(b"\r\n")
-    if any(mark in head[:DRAWN] for mark in (b"+-", b"***", b"-[ R", b"-+")):
+    if any(mark in head[:DRAWN] for mark in _DRAWINGS):
         head = tabbed(decode(head)).lstrip("\n").encode("utf-8", "surrogatepass")
     line = decode(head.split(b"\n", 1)[0]).rstrip("\r")
     try:
@@ -35,6 +35,7 @@ def delimiter(line: str) -> str:
 
 DRAWN = 4096
 """Characters within which a table that a client has drawn begins: a prompt may stand before it, or the end of a cut record."""
+_DRAWINGS = (b"+-", b"***", b"-[ R", b"-+")
 _RECORD = re.compile(r"(?m)^(?:\*{5,} ?\d+\. row ?\*{5,}|-\[ RECORD \d+ \])")
 _FRAME = re.compile(r"(?:[^\n|+]*+\n){0,3}+(?:(\+-[-+]*+) *+\r?\n\||[^\n]*+\n(-++(?:\+-++)++)\r?\n)")
 _FOOTER = re.compile(r"\(\d+ rows?\)")
@@ -109,13 +110,15 @@ def records(
     if data.startswith(BOM):
         problems.append(Problem.at(source.path, "byte-order-mark", "the file begins with a byte order mark", line=1))
         data = data.removeprefix(BOM)
-    text = tabbed(decode(whole_lines(data, final)))
-    first = next((line for line in _Lines(text) if line.strip("\r\n")), "")
+    data = whole_lines(data, final)
+    if any(mark in data[:DRAWN] for mark in _DRAWINGS):
+        data = tabbed(decode(data)).encode()
+    first = next((line for line in _Lines(data) if line.strip("\r\n")), "")
     cut = delimiter(first)
     quoted = cut != "\t" or '"' in first
     names: list[str] | None = None
     ragged: dict[int, tuple[int, int]] = {}
-    for line, fields in rows(source, text, cut, quoted, problems):
+    for line, fields in rows(source, data, cut, quoted, problems):
         lowered = [field.strip().lower() for field in fields]
         if names is None:
             names = lowered
@@ -140,18 +143,15 @@ MOST_OPEN_QUOTES = 10
 """Unterminated quotes that are tolerated, at the cost of one line each; reading stops behind the last."""
 
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
 
 class _Lines:
-    """Iterate over the lines of a text with their ends; knows the place behind the last one.
+    """Iterate over the lines of a text with their ends, decoded one at a time; knows the byte behind the last one."""
 
-    ``io.StringIO`` does the same with a copy of four bytes a character.
-    """
-
-    def __init__(self, text: str, at: int = 0) -> None:
+    def __init__(self, data: bytes, at: int = 0) -> None:
         self.at = at
-        self._found = _LINE.finditer(text, at)
+        self._found = _LINE.finditer(data, at)
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -159,15 +159,17 @@ class _Lines:
     def __next__(self) -> str:
         found = next(self._found)
         self.at = found.end()
-        return found[0]
+        return decode(found[0])
 
 
-def rows(source: Source, text: str, cut: str, quoted: bool, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
+def rows(
+    source: Source, data: bytes, cut: str, quoted: bool, problems: list[Problem]
+) -> Iterator[tuple[int, list[str]]]:
     """Yield line and fields of each row that is not blank.
 
     A quote that is not closed to the end of the file would take all rows behind it along: only its own line is left out.
     """
-    lines = _Lines(text)
+    lines = _Lines(data)
     before = 0
     for _ in range(MOST_OPEN_QUOTES):
         reader = csv.reader(lines, delimiter=cut, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
@@ -180,16 +182,16 @@ def rows(source: Source, text: str, cut: str, quoted: bool, problems: list[Probl
             except csv.Error as error:
                 problems.append(Problem.at(source.path, "bad-record", f"no CSV record: {error}", line=line))
                 continue
-            if quoted and lines.at == len(text) and _is_open(text[at:], cut):
+            if quoted and lines.at == len(data) and _is_open(decode(data[at:]), cut):
                 break
             if fields and (len(fields) > 1 or fields[0].strip()):
                 yield line, fields
         reason = "a quote is not closed up to the end of the file; its line is left out"
         problems.append(Problem.at(source.path, "open-quote", reason, line=line))
-        lines = _Lines(text, at)
+        lines = _Lines(data, at)
         next(lines, "")
         before = line
-    if lines.at < len(text):
+    if lines.at < len(data):
         reason = f"{MOST_OPEN_QUOTES} quotes are not closed; the rest is left out"
         problems.append(Problem.at(source.path, "open-quote", reason, line=before + 1))
 
@@ -199,4 +201,4 @@ def _is_open(text: str, cut: str) -> bool:
     if '"' not in text:
         return False
     ended = text if text.endswith(("\n", "\r")) else text + "\n"
-    return sum(1 for _ in csv.reader(_Lines(ended + "-"), delimiter=cut)) == 1
+    return sum(1 for _ in csv.reader(_Lines((ended + "-").encode()), delimiter=cut)) == 1

@@ -267,7 +267,10 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         ),
         "bencher": ("results.json", b'{"cart::sum":{"latency":{"value":50.5,"lower_value":49.5}}}'),
         "criterion-text": ("bench.txt", b"Gnuplot not found\nsum/8                   time:   [5.1 us 5.5 us 5.9 us]\n"),
-        "libtest": ("bench.txt", b"\nrunning 1 test\ntest cart::sum ... bench:       1,234 ns/iter (+/- 56)\n"),
+        "libtest": (
+            "bench.txt",
+            b"\nrunning 1 test\ntest cart::sum ... bench:       1,234 ns/iter (+/- 56)\n\ntest result: ok.\n",
+        ),
         "gungraun": (
             "bench.txt",
             b"     Running benches/cart.rs\ncart::group::sum small:8\n  Instructions:                1734|N/A             (*)\n"
@@ -278,7 +281,8 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b"-------\nbenchmark name                       samples       iterations    estimated\n"
             b"                                     mean          low mean      high mean\n"
             b"sum 8                                          100             2     6.6254 ms \n"
-            b"                                        33.2 us     32.9 us    33.5 us \n",
+            b"                                        33.2 us     32.9 us    33.5 us \n"
+            b"\n===\nAll tests passed (1 assertion in 1 test case)\n",
         ),
         "vegeta": (
             "vegeta.json",
@@ -308,7 +312,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         ),
         "ycsb": (
             "ycsb.log",
-            b"[OVERALL], RunTime(ms), 9000\n[OVERALL], Throughput(ops/sec), 1250.5\n[READ], AverageLatency(us), 412.5\n"
+            b"[OVERALL], RunTime(ms), 800\n[OVERALL], Throughput(ops/sec), 1250.0\n[READ], AverageLatency(us), 412.5\n"
             b"[READ], 99thPercentileLatency(us), 2100\n[READ], Return=OK, 990\n[READ], Return=ERROR, 10\n",
         ),
         "kafka-producer-perf": (
@@ -348,12 +352,13 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         "hey": (
             "hey.txt",
             b"Summary:\n  Total:\t0.3294 secs\n  Slowest:\t0.0085 secs\n  Fastest:\t0.0023 secs\n  Average:\t0.0043 secs\n"
-            b"  Requests/sec:\t910.7358\n",
+            b"  Requests/sec:\t910.7358\n\nStatus code distribution:\n  [200]\t300 responses\n",
         ),
         "ab": (
             "ab.txt",
             b"This is ApacheBench, Version 2.3 <$Revision$>\nComplete requests:      300\n"
-            b"Requests per second:    718.42 [#/sec] (mean)\nTime per request:       5.568 [ms] (mean)\n",
+            b"Requests per second:    718.42 [#/sec] (mean)\nTime per request:       5.568 [ms] (mean)\n"
+            b" 100%     12 (longest request)\n",
         ),
         "pgbench": (
             "pgbench.txt",
@@ -361,7 +366,8 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         ),
         "mlperf": (
             "mlperf_log_summary.txt",
-            b"====\nMLPerf Results Summary\n====\nSUT name : shop\nSamples per second: 1210.5\nResult is : VALID\n",
+            b"====\nMLPerf Results Summary\n====\nSUT name : shop\nSamples per second: 1210.5\nResult is : VALID\n"
+            b"Test Parameters Used\n",
         ),
         "jmeter-jtl": ("results.jtl", b"timeStamp,elapsed,label,success\n1760000000000,50,login,true\n"),
         "jmeter-jtl-xml": (
@@ -377,7 +383,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         "locust": (
             "shop_stats.csv",
             b"Type,Name,Request Count,Failure Count,Median Response Time,Average Response Time,Requests/s\n"
-            b"GET,/login,468,0,7,7.98,93.5\n",
+            b"GET,/login,468,0,7,7.98,93.5\n,Aggregated,468,0,7,7.98,93.5\n",
         ),
         "k6-csv": (
             "results.csv",

@@ -23,6 +23,7 @@ from engine.run_comparison.reading.frames import (
     at,
     each,
     take_all,
+    take_list,
 )
 from engine.run_comparison.reading.series import (
     BadShape,
@@ -72,7 +73,7 @@ def _google_entries(out: Collected, kind: str, entries: Iterable[Mapping[str, An
                 unit = as_text(entry.get("time_unit")) or "ns"
                 out.add(base._replace(resource=quantity, unit=unit), entry[quantity])
         rates = (("items_per_second", "items/s"), ("bytes_per_second", "bytes/s"))
-        take_all(out, base, entry, [Taken(key, key, base.bucket, unit) for key, unit in rates if entry.get(key)])
+        take_all(out, base, entry, [Taken(key, key, base.bucket, unit) for key, unit in rates if entry.get(key) != 0])
         for quantity, value in entry.items():
             # A whole number is a parameter more often than a measurement.
             if quantity not in _GOOGLE and isinstance(value, float) and not value.is_integer():
@@ -165,10 +166,8 @@ def _dotnet(out: Collected, document: Any) -> None:
         labels = as_text(benchmark.get("Parameters"))
         base = Series("benchmarkdotnet", "", name, "time", metric="" if labels in name else labels, unit="ns")
         values = at(benchmark, "Statistics.OriginalValues")
-        if isinstance(values, list) and values:
-            for value in values:
-                out.add(base._replace(bucket="value"), value)
-        else:
+        take_list(out, base._replace(bucket="value"), values, "Statistics.OriginalValues")
+        if not isinstance(values, list) or not values:
             bucket = "Median" if at(benchmark, "Statistics.Median") is not None else "Mean"
             value = at(benchmark, f"Statistics.{bucket}")
             if value is None:
@@ -197,7 +196,7 @@ def _asv(out: Collected, document: Any) -> None:
         every = product(*params) if isinstance(params, list) and all(isinstance(each, list) for each in params) else ()
         for value, chosen in zip(values if isinstance(values, list) else (), every, strict=False):
             label = f"({', '.join(map(as_text, chosen))})" if chosen else ""
-            if isinstance(value, (int, float)) and value == value:  # null and NaN: it failed or was skipped
+            if value is not None and value == value:  # null and NaN: it failed or was skipped
                 out.add(Series("asv", "", f"{name}{label}", quantity, bucket="value", unit=unit), value)
 
 
@@ -286,23 +285,24 @@ TEXTS = (
         Line(re.compile(rf"{_NAME} {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
         Line(re.compile(rf" {{1,60}}time: {{3}}\[[0-9.]{{1,30}} [^ ]{{1,3}} {_T} "), "time", "estimate"),
         Line(re.compile(r"(?P<name>[^\s].{0,300})$")),
-    ), repeat=True),
+    ), repeat=True, closes=(re.compile(r"(?m)^Benchmarking .{1,300}: Warming up"),
+                     re.compile(r"(?m)^(?!change:).{0,300}time: {3}\[[0-9]"))),
     TextReport("libtest", "libtest's lines (cargo bench)", re.compile(r"test .{1,300} \.\.\. bench: "), (
         Line(re.compile(rf"{_BENCH} (?P<unit>ns|us|ms|s)/iter"), "time", "value"),
         Line(re.compile(rf"{_BENCH} cycles/iter"), "cycles", "value", "cycles"),
         Line(re.compile(rf"{_BENCH} MS/s"), "rate", "value", "MS/s"),
-    ), repeat=True),
+    ), repeat=True, closes=(re.compile(r"(?m)^running [0-9]{1,9} test"), re.compile(r"(?m)^test result:"))),
     TextReport("gungraun", "gungraun and iai-callgrind", re.compile(r" {2}Instructions: {1,40}[0-9]"), (
         Line(re.compile(r"(?P<name>[A-Za-z_]\w{0,99}::.{1,300})$")),
         Line(re.compile(rf" {{1,8}}Instructions{_COUNT}"), "instructions", "value", "count"),
         Line(re.compile(rf" {{1,8}}RAM (?:Hits|Accesses){_COUNT}"), "RAM hits", "value", "count"),
         Line(re.compile(rf" {{1,8}}Estimated Cycles{_COUNT}"), "estimated cycles", "value", "count"),
-    )),
+    ), closes=(re.compile(r"(?m)^ {1,8}Instructions:"), re.compile(r"(?m)^ {1,8}Estimated Cycles:"))),
     TextReport("catch2-text", "Catch2's console", re.compile(r"benchmark name {1,60}samples "), (
         Line(re.compile(r"(?P<name>[^\s].{0,200}?) {2,80}[0-9]{1,12} {1,40}[0-9]{1,15} {1,40}[0-9.]{1,20} [nmuµμ]?s ?$")),
         Line(re.compile(rf" {{8,80}}{_T} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} {{1,40}}[0-9.]{{1,20}} [^ ]{{1,3}} ?$"),
              "time", "mean"),
-    )),
+    ), closes=(re.compile(r"(?m)^benchmark name"), re.compile(r"(?m)^(?:test cases:|All tests passed|Passed [0-9])"))),
 )  # fmt: skip
 
 READERS: tuple[FileKind, ...] = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,14 +10,23 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 from xml.etree.ElementTree import Element, ParseError
 
-import numpy as np
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 
-from engine.core.reading import HEAD, Document, Reading, Source, decode, form_of, from_first_character, whole_lines
+from engine.core.reading import (
+    HEAD,
+    Document,
+    Reading,
+    Source,
+    clean,
+    decode,
+    form_of,
+    from_first_character,
+    whole_lines,
+)
 from engine.core.tables import Table
 from engine.formats.delimited import header_fields, records
-from engine.run_comparison.reading.series import REQUEST, BadShape, Collected, Series, float_or_none, load_document
+from engine.run_comparison.reading.series import BadShape, Collected, Series, float_or_none, load_document
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 
 T = TypeVar("T")
@@ -147,12 +155,29 @@ def at(entry: Any, path: str) -> Any:
 
 
 def take_all(out: Collected, base: Series, entry: Any, wanted: Iterable[Taken]) -> None:
-    """Add each number of ``wanted`` that ``entry`` has. A missing key belongs to another version of the tool."""
+    """Add each number of ``wanted`` that ``entry`` has; what stands there and is none is a problem that names its path.
+
+    A missing key belongs to another version of the tool.
+    """
     for path, quantity, bucket, unit in wanted:
-        value = at(entry, path)
-        if value not in (None, "-"):  # old versions of Gatling write texts
-            number = float_or_none(value) if isinstance(value, str) else None
-            out.add(base._replace(resource=quantity, bucket=bucket, unit=unit), value if number is None else number)
+        above, _, key = path.rpartition(".")
+        inside = at(entry, above) if above else entry
+        value = inside.get(key, "-") if isinstance(inside, dict) else "-" if inside is None else inside
+        number = float_or_none(value) if isinstance(value, str) else None
+        series = base._replace(resource=quantity, bucket=bucket, unit=unit)
+        number = out.number(value if number is None else number, series, path=path) if value != "-" else None
+        if number is not None and isinstance(inside, dict):  # Gatling writes texts, and - for nothing
+            out.append(series.pack(), number)
+
+
+def take_list(out: Collected, series: Series, values: Any, path: str) -> None:
+    """Add every number of a list that is there; other values are problems that name its path."""
+    if not isinstance(values, list) and values is not None:
+        out.problem("bad-value", f"{series.verb} ({path}): it is no list of numbers")
+    for value in values if isinstance(values, list) else ():
+        number = out.number(value, series, path=path)
+        if number is not None:
+            out.append(series.pack(), number)
 
 
 def take_success(out: Collected, base: Series, good: float, of: float) -> bool:
@@ -167,7 +192,8 @@ class Line(NamedTuple):
     """A kind of line of a text report. Groups of ``pattern``: ``value`` (with ``unit`` if the tool chooses it), ``p`` (the
     percentile), ``name`` (of what follows, or what is measured); ``code`` counts answers by status.
 
-    ``bucket`` "requests" and "failed" are counts behind the share of successes, "passed" is VALID or not. ``always``: no
+    ``bucket`` "requests" and "failed" are counts behind the share of successes; "seconds" (of the run) and "inner" (requests
+    inside of others) with the rate tell how many requests it must be of. "passed" is VALID or not. ``always``: no
     whole report lacks it. ``more``: other rules take the same line, too.
     """
 
@@ -184,7 +210,7 @@ class TextReport(Document):
 
     If some lines are ``always`` there, a file may hold several reports, one behind the other; each that is whole counts. The
     first value of a series counts (wrk2 prints a second, uncorrected distribution), all of them if names ``repeat``.
-    ``work``: what is measured until a line names it.
+    ``work``: what is measured until a line names it. ``closes``: how a part begins, and how a line behind all its values does.
     """
 
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
@@ -197,6 +223,7 @@ class TextReport(Document):
         lines: Sequence[Line],
         work: str = "request",
         repeat: bool = False,
+        closes: tuple[re.Pattern[str], re.Pattern[str]] | None = None,
     ) -> None:
         self.id = id
         self.title = title
@@ -205,6 +232,7 @@ class TextReport(Document):
         self._always = [line for line in lines if line.always]
         self._work = work
         self._repeat = repeat
+        self._closes = closes
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise the tool's own words at the beginning of a line."""
@@ -241,9 +269,18 @@ class TextReport(Document):
             elif final or end < len(text):
                 lacks = " or ".join(f"{rule.quantity} {rule.bucket}".strip() for rule in missing)
                 out.problem("cut-file", f"the run has no {lacks} and is left out", line=line)
+            if not missing and (final or end < len(text)):
+                self._ends(out, report, line)
             line += text.count("\n", begin, end)
         out.ends(data, final)
         return out.reading(len(data), complete=bool(out.series))
+
+    def _ends(self, out: Collected, report: str, line: int) -> None:
+        """Say that the last part of a report has no end: what would follow may be missing."""
+        begin = max(self._closes[0].finditer(report), key=re.Match.start, default=None) if self._closes else None
+        if self._closes and begin is not None and not self._closes[1].search(report, begin.end()):
+            reason = f"nothing closes {clean(begin[0], 60)!r}: if the file was cut, results behind it are missing"
+            out.problem("cut-file", reason, line=line + report.count("\n", 0, begin.start()))
 
     def _line(self, out: Collected, found: _Found, text: str, number: int) -> Iterator[Line]:
         """Take one line. Yields the rules that it matched."""
@@ -273,7 +310,9 @@ class _Found:
     repeat: bool
     name: str = ""
     values: dict[Series, list[tuple[float, int]]] = field(default_factory=dict)
-    counts: dict[str, float] = field(default_factory=lambda: {"requests": 0.0, "failed": 0.0})
+    counts: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("requests", "failed", "seconds", "inner"), 0.0)
+    )
 
     def take(self, out: Collected, rule: Line, groups: Mapping[str, str | None], line: int) -> None:
         """Take one line that matched ``rule``."""
@@ -288,10 +327,10 @@ class _Found:
                 out.problem("bad-value", f"{text[:40]} is not a number", line=line)
             return
         if groups.get("code"):
-            self.counts["failed"] += value if (groups["code"] or "")[0] not in "23" and groups["code"] != "OK" else 0.0
+            self.counts["failed"] += value if (groups["code"] or "")[0] not in "023" and groups["code"] != "OK" else 0.0
             self.counts["requests"] += value
         elif rule.bucket in self.counts:
-            self.counts[rule.bucket] += value
+            self.counts[rule.bucket] += value * _MS.get(groups.get("unit") or "s", 1e3) / 1e3
         else:
             value *= _MANY.get(text[-1], 1.0)
             unit = groups.get("unit") or rule.unit
@@ -307,8 +346,17 @@ class _Found:
 
     def finish(self, out: Collected) -> None:
         """Add the values; only the share of successes if nothing succeeded."""
-        asked = self.counts["requests"]
-        good = take_success(out, Series(self.kind, "", self.work), asked - self.counts["failed"], asked)
+        asked, seconds = self.counts["requests"], self.counts["seconds"]
+        rate = next((each[0][0] for series, each in self.values.items() if series.bucket == "rate"), 0.0)
+        least = (rate * seconds + self.counts["inner"]) * (
+            1 - 1e-4 / (seconds or 1.0)
+        ) - 0.5  # times have four decimals
+        if asked < least:
+            reason = f"it tells how {asked:.0f} of {rate * seconds:.0f} requests ended: the file was cut, or lacks the others"
+            out.problem("cut-file", reason)
+        good = asked < least or take_success(
+            out, Series(self.kind, "", self.work), asked - self.counts["failed"], asked
+        )
         for series, values in self.values.items() if good else ():
             for value, line in values:
                 out.add(series, value, line=line)
@@ -386,64 +434,20 @@ class XmlTool(Document):
 
 
 def _elements(out: Collected, data: bytes) -> Iterator[tuple[int, Element]]:
-    """Yield each element that ends, with its depth (1 below the root); outer ones are emptied to bound memory."""
+    """Yield each element that ends, with its depth (1 below the root); the root is emptied behind each to bound memory."""
     from io import BytesIO
 
     depth = 0
+    root = None
     try:
         for event, element in iterparse(BytesIO(data.lstrip()), ("start", "end"), forbid_dtd=True):
+            root = element if root is None else root
             depth += 1 if event == "start" else -1
             if event == "end":
                 yield depth, element
                 if depth == 1:
-                    element.clear()
+                    root.clear()
     except ParseError as error:
         out.problem("cut-file", f"no whole XML: {error}", line=error.position[0])
     except (DefusedXmlException, ValueError, LookupError) as error:
         out.problem("refused-file", f"entities and document types are not read ({type(error).__name__})")
-
-
-MOST_REQUESTS = 500
-"""Most requests of a label that are values of their own, too."""
-_STATISTICS = (("Perc50", 50), ("Perc90", 90), ("Perc95", 95), ("Perc99", 99), ("max", 100))
-
-
-@dataclass(slots=True)
-class Requests:
-    """Requests of one label: times of the successful ones in ms, all and failed ones, first start and last end in ms."""
-
-    times: array[float] = field(default_factory=lambda: array("d"))
-    count: int = 0
-    failed: int = 0
-    first_ms: float = float("inf")
-    last_ms: float = float("-inf")
-
-    def add(self, took_ms: float, start_ms: float | None, *, good: bool, count: int = 1, failed: int = 0) -> None:
-        """Add one row of a log; a row of several requests is one time."""
-        self.count += count
-        self.failed += failed if count > 1 else not good
-        if good:
-            self.times.append(took_ms)
-        if start_ms is not None:
-            self.first_ms = min(self.first_ms, start_ms)
-            self.last_ms = max(self.last_ms, start_ms + took_ms)
-
-
-def take_log(out: Collected, kind: str, labels: Mapping[str, Requests]) -> None:
-    """Add the statistics of a log of requests, one run: per label the share of successes, the times of the successful
-    requests, and requests per second over the span of the log (10 s and 100 requests at least: less is noise)."""
-    for label, requests in labels.items():
-        base = Series(kind, "", label, "latency", unit="ms")
-        good = take_success(out, base, requests.count - requests.failed, requests.count)
-        times = np.frombuffer(requests.times, dtype=np.float64)
-        if not good or not times.size:
-            continue
-        out.add(base._replace(bucket="mean"), float(times.mean()))
-        for bucket, share in _STATISTICS:
-            out.add(base._replace(bucket=bucket), float(np.percentile(times, share)))
-        span = (requests.last_ms - requests.first_ms) / 1000
-        if span >= 10 and requests.count >= 100:
-            rate = base._replace(resource="throughput", bucket="rate", unit="requests/s")
-            out.add(rate, requests.count / span)
-        for time in requests.times if times.size <= MOST_REQUESTS else ():
-            out.add(base._replace(bucket=REQUEST), time)

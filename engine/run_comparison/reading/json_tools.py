@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import Any
 
-from engine.run_comparison.reading.frames import JsonReport, Taken, each, take_all
+from engine.run_comparison.reading.frames import JsonReport, Taken, each, take_all, take_list
 from engine.run_comparison.reading.series import (
     Collected,
     Series,
@@ -80,9 +80,8 @@ def _pytest_benchmark_take_benchmark(out: Collected, benchmark: dict[str, Any]) 
     name = as_text(benchmark.get("fullname") or benchmark.get("name"))
     take_all(out, Series("pytest-benchmark", report, name), stats, _PYTEST_BENCHMARK)
     rounds = stats.get("data")
-    if isinstance(rounds, list) and len(rounds) <= _PYTEST_BENCHMARK_ROUNDS:
-        for value in rounds:
-            out.add(Series("pytest-benchmark", report, name, bucket="round", unit="s"), value)
+    if not isinstance(rounds, list) or len(rounds) <= _PYTEST_BENCHMARK_ROUNDS:
+        take_list(out, Series("pytest-benchmark", report, name, bucket="round", unit="s"), rounds, "stats.data")
 
 
 def _hyperfine(out: Collected, document: Any) -> None:
@@ -93,21 +92,11 @@ def _hyperfine(out: Collected, document: Any) -> None:
 
 def _hyperfine_take_result(out: Collected, result: dict[str, Any]) -> None:
     command, metric = as_text(result.get("command")), _labels(result.get("parameters"))
-    times = result.get("times")
-    if isinstance(times, list) and times:
-        for value in times:
-            out.add(Series("hyperfine", "", command, metric=metric, bucket="time", unit="s"), value)
-    elif "mean" in result:
-        out.add(Series("hyperfine", "", command, metric=metric, bucket="mean", unit="s"), result["mean"])
-    take_all(
-        out,
-        Series("hyperfine", "", command, metric=metric),
-        result,
-        [Taken(bucket, "", bucket, "s") for bucket in ("user", "system")],
-    )
-    memory = result.get("memory_usage_byte")
-    for value in memory if isinstance(memory, list) else ():
-        out.add(Series("hyperfine", "", command, metric=metric, bucket="memory", unit="bytes"), value)
+    base, times = Series("hyperfine", "", command, metric=metric, unit="s"), result.get("times")
+    take_list(out, base._replace(bucket="time"), times, "times")
+    wanted = ("user", "system") if isinstance(times, list) and times else ("mean", "user", "system")
+    take_all(out, base, result, [Taken(bucket, "", bucket, "s") for bucket in wanted])
+    take_list(out, base._replace(bucket="memory", unit="bytes"), result.get("memory_usage_byte"), "memory_usage_byte")
     codes = result.get("exit_codes")
     failed = sum(1 for code in codes if code != 0) if isinstance(codes, list) else 0
     if failed:
@@ -161,26 +150,29 @@ def _fio(out: Collected, document: Any) -> None:
 
 def _fio_take_job(out: Collected, job: dict[str, Any]) -> None:
     report = as_text(job.get("jobname"))
-    for verb in ("read", "write", "trim"):
-        part = job.get(verb)
-        if not isinstance(part, dict) or not part.get("total_ios"):
-            continue
-        take_all(out, Series("fio", report, verb), part, _FIO_RATES)
-        for key in ("lat_ns", "clat_ns"):
-            _fio_latency(out, Series("fio", report, verb, key.removesuffix("_ns"), unit="ns"), part.get(key))
+    each(
+        out,
+        "fio",
+        ("read", "write", "trim"),
+        lambda verb: _fio_direction(out, Series("fio", report, verb), job.get(verb)),
+    )
     take_all(out, Series("fio", report, "cpu"), job, _FIO_CPU)
     if job.get("error"):
         out.problem("failed-job", f"{report}: error {job['error']!r:.40}")
 
 
-def _fio_latency(out: Collected, series: Series, latency: Any) -> None:
-    if not isinstance(latency, dict) or not latency.get("N"):
+def _fio_direction(out: Collected, base: Series, part: Any) -> None:
+    if not as_object({} if part is None else part, base.verb).get("total_ios"):
         return
-    take_all(out, series, latency, [Taken(bucket, series.resource, bucket, series.unit) for bucket in ("mean", "max")])
-    percentiles = latency.get("percentile")
-    for key, value in percentiles.items() if isinstance(percentiles, dict) else ():
-        if key in _FIO_PERCENTILES:
-            out.add(series._replace(bucket=_FIO_PERCENTILES[key]), value)
+    take_all(out, base, part, _FIO_RATES)
+    for key in ("lat", "clat"):
+        latency = as_object(part.get(f"{key}_ns") or {}, f"{base.verb}.{key}_ns")
+        shares = (
+            as_object(latency.get("percentile") or {}, f"{base.verb}.{key}_ns.percentile") if latency.get("N") else {}
+        )
+        found = latency | {share: value for number, value in shares.items() if (share := _FIO_PERCENTILES.get(number))}
+        wanted = [Taken(bucket, key, bucket, "ns") for bucket in ("mean", "max", *_FIO_PERCENTILES.values())]
+        take_all(out, base, found if latency.get("N") else {}, wanted)
 
 
 _PYPERF_UNITS = {"second": "s", "byte": "bytes", "integer": "count"}
@@ -203,9 +195,7 @@ def _pyperf_take_benchmark(out: Collected, benchmark: dict[str, Any], common: di
 
 
 def _pyperf_take_run(out: Collected, series: Series, run: Any) -> None:
-    values = as_object(run, "a run").get("values")
-    for value in values if isinstance(values, list) else ():
-        out.add(series, value)
+    take_list(out, series, as_object(run, "a run").get("values"), "values")
 
 
 _KUBE_BURNER_QUANTILES = ("P50", "P90", "P95", "P99", "max", "avg", "min")

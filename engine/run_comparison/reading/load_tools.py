@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -21,17 +24,16 @@ from engine.run_comparison.reading.frames import (
     DelimitedRows,
     DelimitedTool,
     JsonReport,
-    Requests,
     Taken,
     XmlTool,
     at,
     each,
     take_all,
-    take_log,
     take_success,
 )
 from engine.run_comparison.reading.json_tools import TROUBLE
 from engine.run_comparison.reading.series import (
+    REQUEST,
     Collected,
     Series,
     as_list,
@@ -84,7 +86,7 @@ def _vegeta(out: Collected, document: Any) -> None:
     out.report_ms = time_ms(report.get("earliest"))
     share, asked = float_or_none(report.get("success")), report.get("requests", 1)
     if asked and (share is None or take_success(out, base, share, 1)):
-        take_all(out, base, report, (each for each in _VEGETA if at(report, each.path)))  # 0: it was not ended
+        take_all(out, base, report, (each for each in _VEGETA if at(report, each.path) != 0))  # 0: it was not ended
 
 
 def _oha(out: Collected, document: Any) -> None:
@@ -174,6 +176,52 @@ REPORTS = (
 # -- tables and logs of requests ---------------------------------------------------------------------------------------
 
 
+MOST_REQUESTS = 500
+"""Most requests of a label that are values of their own, too."""
+_STATISTICS = (("Perc50", 50), ("Perc90", 90), ("Perc95", 95), ("Perc99", 99), ("max", 100))
+
+
+@dataclass(slots=True)
+class Requests:
+    """Requests of one label: times of the successful ones in ms, all and failed ones, first start and last end in ms."""
+
+    times: array[float] = field(default_factory=lambda: array("d"))
+    count: int = 0
+    failed: int = 0
+    first_ms: float = float("inf")
+    last_ms: float = float("-inf")
+
+    def add(self, took_ms: float, start_ms: float | None, *, good: bool, count: int = 1, failed: int = 0) -> None:
+        """Add one row of a log; a row of several requests is one time."""
+        self.count += count
+        self.failed += failed if count > 1 else not good
+        if good:
+            self.times.append(took_ms)
+        if start_ms is not None:
+            self.first_ms = min(self.first_ms, start_ms)
+            self.last_ms = max(self.last_ms, start_ms + took_ms)
+
+
+def take_log(out: Collected, kind: str, labels: Mapping[str, Requests]) -> None:
+    """Add the statistics of a log of requests, one run: per label the share of successes, the times of the successful
+    requests, and requests per second over the span of the log (10 s and 100 requests at least: less is noise)."""
+    for label, requests in labels.items():
+        base = Series(kind, "", label, "latency", unit="ms")
+        good = take_success(out, base, requests.count - requests.failed, requests.count)
+        times = np.frombuffer(requests.times, dtype=np.float64)
+        if not good or not times.size:
+            continue
+        out.add(base._replace(bucket="mean"), float(times.mean()))
+        for bucket, share in _STATISTICS:
+            out.add(base._replace(bucket=bucket), float(np.percentile(times, share)))
+        span = (requests.last_ms - requests.first_ms) / 1000
+        if span >= 10 and requests.count >= 100:
+            rate = base._replace(resource="throughput", bucket="rate", unit="requests/s")
+            out.add(rate, requests.count / span)
+        for time in requests.times if times.size <= MOST_REQUESTS else ():
+            out.add(base._replace(bucket=REQUEST), time)
+
+
 def _number(out: Collected, row: Mapping[str, str], name: str, line: int) -> float | None:
     """Return a number of a row; a bad one is a problem."""
     value = float_or_none(row.get(name, ""))
@@ -248,6 +296,7 @@ _LOCUST = (
 
 
 def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
+    name = "Total"
     for line, row in rows:
         if row is None:
             continue
@@ -256,6 +305,8 @@ def _locust(out: Collected, kind: str, rows: DelimitedRows) -> None:
         name = " ".join(word for word in (row.get("type", row.get("method", "")), row.get("name", "")) if word)
         if asked and take_success(out, Series(kind, "", name), asked - failed, asked):
             _take_row(out, Series(kind, "", name), row, _LOCUST, line)
+    if kind == "locust" and not name.endswith(("Total", "Aggregated")):
+        out.problem("cut-file", "the last row is not that over all requests: the file was cut, and rows are missing")
 
 
 _PARTS = re.compile(r"_(?:stats_history|failures|exceptions)\.csv$")
@@ -366,7 +417,7 @@ class K6Stream(Document):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every complete line; one that is no point becomes a problem."""
         out, metrics, decoder = Collected(source), _K6(), msgspec.json.Decoder(_Point)
-        for number, line in enumerate(whole_lines(data.removeprefix(BOM), final).split(b"\n"), start=1):
+        for number, line in enumerate(BytesIO(whole_lines(data.removeprefix(BOM), final)), start=1):
             if not line.strip():
                 continue
             try:

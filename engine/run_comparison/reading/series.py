@@ -134,17 +134,18 @@ class Collected:
         """Note a ``Direction`` that the file states."""
         self.directions[Direction(kind, field, name, better)] = None
 
-    def _odd(self, kind: str, series: Series, reason: str, line: int | None) -> None:
-        what = " ".join(part for part in (series.verb, series.resource, series.metric, series.bucket) if part)
-        self.problem(kind, f"{what}: {reason}", line=line)
+    def _odd(self, kind: str, series: Series, reason: str, line: int | None, path: str) -> None:
+        what = (series.verb, series.resource, series.metric, series.bucket, path and f"({path})")
+        self.problem(kind, f"{' '.join(part for part in what if part)}: {reason}", line=line)
 
-    def number(self, value: Any, series: Series, line: int | None = None) -> float | None:
-        """Return a finite number that may stand for the series; a problem and None for anything else."""
+    def number(self, value: Any, series: Series, line: int | None = None, path: str = "") -> float | None:
+        """Return a finite number that may stand for the series; a problem (with its ``path`` in a document)
+        and None for anything else."""
         if value is None:
-            self._odd("null-value", series, "null where a number belongs", line)
+            self._odd("null-value", series, "null where a number belongs", line, path)
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self._odd("bad-value", series, f"{value!r:.40} is not a number", line)
+            self._odd("bad-value", series, f"{value!r:.40} is not a number", line, path)
             return None
         try:
             number = float(value)
@@ -152,13 +153,13 @@ class Collected:
             number = math.inf
         if not math.isfinite(number) or (number < 0 and _NEVER_BELOW_0.fullmatch(series.unit)):
             what = f"{number:g}, but no time or rate is below 0" if math.isfinite(number) else "not a finite number"
-            self._odd("bad-value", series, what, line)
+            self._odd("bad-value", series, what, line, path)
             return None
         return number
 
     def ends(self, data: bytes, final: bool, what: str = "file") -> None:
         """Note that a text's last line has no end: it may hold half a number. Nothing will follow if ``final``."""
-        if final and data.rpartition(b"\n")[2].strip():
+        if final and data[data.rfind(b"\n") + 1 :].strip():
             self.problem("cut-file", "the last line has no end and is left out", line=data.count(b"\n") + 1)
         if final and not self.series and not self.problems and not self.part:
             self.problem("no-values", f"the {what} holds no result")

@@ -8,15 +8,15 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from engine.core import units
 from engine.core.reading import (
+    HEAD,
     Document,
     Problem,
     Reading,
@@ -28,7 +28,7 @@ from engine.core.reading import (
     whole_lines,
 )
 from engine.core.tables import Table
-from engine.formats.delimited import rows
+from engine.formats.delimited import BOM, rows
 from engine.run_comparison.reading.frames import Line, TextReport
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, plain_number, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
@@ -114,8 +114,7 @@ _LIKE_FORMATS = re.compile(r"\s*\d{1,4}[./]\d{1,2}[./]\d{1,4} .{5,30}$")
 
 def parse_time(text: str) -> int | None:
     """Convert ISO 8601, epoch seconds or ms, or one of Otava's notations to epoch ms; None for anything else."""
-    iso_ms = time_ms(text)
-    if iso_ms is not None:
+    if not text[:10].isdecimal() and (iso_ms := time_ms(text)) is not None:  # ten digits are no date
         return iso_ms
     number = plain_number(text)
     if number is not None:
@@ -173,18 +172,19 @@ class CsvSeries(Document):
         Then it is read, since many programs end no last line, with a problem: it may hold half a number.
         """
         out = Collected(source)
-        if final and (last := data.rpartition(b"\n")[2].strip()):
+        if final and (last := data[data.rfind(b"\n") + 1 :].strip()):
             line = data.count(b"\n") + 1
             out.problem("cut-file", f"the last line has no end: {clean(decode(last[-20:]))} may be cut", line=line)
-        text = decode(whole_lines(data, final)).lstrip("\ufeff")
-        separator = max(",;\t", key=text.lstrip("\r\n").partition("\n")[0].count)
-        header = [cell.strip() for cell in next((row for _, row in rows(source, text, separator, True, [])), [])]
+        table = whole_lines(data, final).removeprefix(BOM)
+        first = decode(from_first_character(table[:HEAD])).partition("\n")[0]
+        separator = max(",;\t", key=first.count)
+        header = [cell.strip() for cell in next((row for _, row in rows(source, table, separator, True, [])), [])]
         if header:
-            columns = _Columns.of(source, text, separator, header)
+            columns = _Columns.of(source, table, separator, header)
             if 0 < columns.widest < max((at for at, name in enumerate(header, 1) if name), default=0):
                 out.problem("bad-header", "it names more columns than any row has: two headers in one line?", line=1)
                 return out.reading(len(data))
-            gap = columns.gap_s()
+            gap = columns.gap_s
             if columns.run is None and gap is not None and gap < FEWEST_SECONDS:
                 reason = f'rows are {gap:g} s apart: a log, not a history; a column "run" would name its runs'
                 out.problem("log-not-history", reason)
@@ -209,11 +209,12 @@ class _Columns:
     """A table: access to its rows, and the roles of its columns (places in a row).
 
     ``when``: the time; ``run``: what names the run, None without; ``numbers``: name and unit of each column that has a
-    number anywhere; ``attributes``: the others; ``widest``: fields of the longest row; ``times``: the different times in ms.
+    number anywhere; ``attributes``: the others; ``widest``: fields of the longest row; ``gap_s``: the median gap between the
+    rows' different times in seconds, None with one time.
     """
 
     source: Source
-    text: str
+    table: bytes
     separator: str
     header: list[str]
     when: int
@@ -221,20 +222,15 @@ class _Columns:
     numbers: dict[int, tuple[str, str]]
     attributes: list[int]
     widest: int
-    times: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-
-    def gap_s(self) -> float | None:
-        """Return the median gap between the rows' different times in seconds; None with one time."""
-        gaps = np.sort(np.diff(self.times))
-        return float(gaps[gaps.size // 2]) / 1000 if gaps.size else None
+    gap_s: float | None = None
 
     @classmethod
-    def of(cls, source: Source, text: str, separator: str, header: list[str]) -> _Columns:
+    def of(cls, source: Source, table: bytes, separator: str, header: list[str]) -> _Columns:
         """Find the columns that hold numbers in any row."""
         place = {name.lower(): at for at, name in reversed(list(enumerate(header)))}
         when = _time_column(header) or 0
         others = [at for at in range(len(header)) if at != when]
-        made, widest = cls(source, text, separator, header, when, None, {}, others, 0), 0
+        made, widest = cls(source, table, separator, header, when, None, {}, others, 0), 0
         names: dict[int, set[str]] = {place[name]: set() for name in _RUNS if name in place}
         times = array("q")
         for _, row in made.rows([]):
@@ -251,11 +247,15 @@ class _Columns:
         run = next((at for at, found_names in names.items() if len(found_names) > 1), None)
         made.numbers.pop(-1 if run is None else run, None)
         made.attributes[:] = [at for at in others if at not in made.numbers and at != run]
-        return replace(made, widest=widest, run=run, times=np.unique(np.frombuffer(times, dtype=np.int64)))
+        moments = np.frombuffer(times, dtype=np.int64)
+        moments.sort()
+        gaps = np.diff(moments)
+        gaps = np.sort(gaps[gaps > 0])
+        return replace(made, widest=widest, run=run, gap_s=float(gaps[gaps.size // 2]) / 1000 if gaps.size else None)
 
     def rows(self, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
         """Yield line and cells of each row below the header that is not blank."""
-        lines = rows(self.source, self.text, self.separator, True, problems)
+        lines = rows(self.source, self.table, self.separator, True, problems)
         next(lines, None)
         return ((line, row) for line, row in lines if any(cell.strip() for cell in row))
 
@@ -333,6 +333,7 @@ READERS = (
         Line(re.compile(rf"Requests/sec: {{1,12}}{_N}$"), "throughput", "rate", "requests/s", always=True),
     )),
     TextReport("hey", "hey", re.compile(r"Summary:\n {0,4}Total:[ \t]"), (
+        Line(re.compile(rf"\s{{1,8}}Total:\s{{1,8}}{_T}$"), "", "seconds"),
         Line(re.compile(rf"\s{{1,8}}Average:\s{{1,8}}{_T}$"), "latency", "mean", always=True),
         Line(re.compile(rf"\s{{1,8}}Fastest:\s{{1,8}}{_T}$"), "latency", "min", always=True),
         Line(re.compile(rf"\s{{1,8}}Slowest:\s{{1,8}}{_T}$"), "latency", "max", always=True),
@@ -348,7 +349,7 @@ READERS = (
         Line(re.compile(r" {1,4}(?P<p>50|75|90|95|99)% {1,12}(?P<value>[0-9]{1,15})$"), "latency", unit="ms"),
         Line(re.compile(rf"Complete requests: {{1,12}}{_N}$"), "", "requests", always=True),
         Line(re.compile(rf"Non-2xx responses: {{1,12}}{_N}$"), "", "failed"),
-    )),
+    ), closes=(re.compile(r"(?m)^This is ApacheBench"), re.compile(r"(?m)^ 100%"))),
     TextReport("pgbench", "pgbench", re.compile(r"transaction type: "), (
         Line(re.compile(rf"latency average(?: =|:) {_T}(?:$| \()"), "latency", "mean", always=True),
         Line(re.compile(rf"tps = {_N} \((?:without initial|excluding|including reconnection)"),
@@ -371,14 +372,16 @@ READERS = (
         Line(re.compile(rf"{_P}(?:\.?0{{1,2}})?(?:th)? percentile latency \(ns\) *: {_N}$"), "latency", unit="ns"),
         Line(re.compile(rf"Mean latency \(ns\) *: {_N}$"), "latency", "mean", "ns"),
         Line(re.compile(r"Result is : (?P<value>VALID|INVALID)$"), "result", "passed", always=True),
-    ), work="query"),
+    ), work="query", closes=(re.compile(r"(?m)^MLPerf Results Summary"), re.compile(r"(?m)^Test Parameters Used"))),
     TextReport("ycsb", "YCSB", re.compile(r"\[OVERALL\], RunTime\(ms\), "), (
+        Line(re.compile(rf"\[OVERALL\], RunTime\((?P<unit>ms)\), {_E}$"), "", "seconds"),
+        Line(re.compile(rf"\[READ-MODIFY-WRITE\], Operations, {_E}$"), "", "inner"),
         Line(re.compile(rf"\[OVERALL\], Throughput\(ops/sec\), {_E}$"), "throughput", "rate", "operations/s", always=True),
         Line(re.compile(rf"{_YCSB}AverageLatency\((?P<unit>us|ms)\), {_E}$"), "latency", "mean"),
         Line(re.compile(rf"{_YCSB}MinLatency\((?P<unit>us|ms)\), {_E}$"), "latency", "min"),
         Line(re.compile(rf"{_YCSB}MaxLatency\((?P<unit>us|ms)\), {_E}$"), "latency", "max"),
         Line(re.compile(rf"{_YCSB}{_P}(?:th)?PercentileLatency\((?P<unit>us|ms)\), {_E}$"), "latency"),
-        Line(re.compile(rf"{_YCSB}Return=(?P<code>[A-Z]\w{{0,40}}), {_E}$")),
+        Line(re.compile(rf"{_YCSB}Return=(?P<code>[A-Z0-9-]\w{{0,40}}), {_E}$")),
     ), work="all"),
     TextReport("kafka-producer-perf", "kafka-producer-perf-test", re.compile(r"[0-9]{1,15} records sent, [0-9.]{1,30} rec"), (
         Line(re.compile(rf"{_SENT}, {_N} records/sec "), "throughput", "rate", "records/s", more=True),
