@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loadlens.app")
 
+HOLD_S = 0.3
+"""Seconds after which a tab is shown as far as it is drawn: a result that takes longer comes in a second step."""
+
 textual_internals.send_changed_cells_only()
 textual_internals.forget_closed_widgets()
 
@@ -227,6 +230,9 @@ class Dashboard(Shell):
         if not (0 <= index < len(self.entries) or (index == OVERVIEW and self.tabs.several)):
             return
         self.tabs.chosen = self.tabs.chosen or chosen
+        if chosen:
+            textual_internals.wire_of(self.console).held = True
+            self.set_timer(HOLD_S, self._send_held)
         self.main.query_one("#tabs", TitleBar).choose(self.views.title_index(index))
         pane = await self.tabs.show(index)
         if self.focused is None or self.focused not in pane.walk_children():
@@ -234,6 +240,18 @@ class Dashboard(Shell):
         self.overview.shown()
         self.update_status()
         self.update_keys()
+        self._when_laid_out()
+
+    def _when_laid_out(self, turns: int = 3) -> None:
+        """Send a tab that was held once it is drawn; its parts share the room in up to ``turns`` layouts."""
+        pane = self.pane
+        if turns:
+            self.call_after_refresh(self._when_laid_out, turns - 1)
+        elif pane is None or pane.levels or pane.error or pane.empty:
+            self._send_held()
+
+    def _send_held(self) -> None:
+        textual_internals.send_held(self)
 
     async def action_tab(self, number: int) -> None:
         """Show tab ``number`` (from 1)."""
@@ -301,6 +319,7 @@ class Dashboard(Shell):
         """Show a result."""
         self.status.busy.pop(event.view, None)
         await self.tabs.receive(event)
+        self._when_laid_out()
         if self.overview.take(event):
             await self.views.to_data()
         self.update_status(recount=True)

@@ -91,6 +91,8 @@ class Wire:
         self._lines: dict[int, dict[int, Shown]] = {}
         self._now = PLAIN
         self._out: list[str] = []
+        self.held = False
+        """Whether only the first line is sent for now; what is drawn meanwhile is sent in one go, by ``send_held``."""
 
     def forget(self) -> None:
         """Forget what is shown: the terminal may have been cleared."""
@@ -98,6 +100,8 @@ class Wire:
 
     def put(self, y: int, x: int, strip: Strip, console: Console) -> None:
         """Send what differs of a strip at cell ``x`` of line ``y``; all of it if a character does not take one cell."""
+        if self.held and y:  # the first line has the titles of the tabs: it answers the key
+            return
         line = self._lines.setdefault(y, {})
         if not single_cells(strip.text):
             for place in range(x, x + strip.cell_length):
@@ -146,6 +150,14 @@ def wire_of(console: Console) -> Wire:
     """Return what the terminal of ``console`` shows."""
     wire: Wire = vars(console).setdefault("_loadlens_wire", Wire())
     return wire
+
+
+def send_held(app: App[Any]) -> None:
+    """Send what was drawn while the wire of ``app`` was held."""
+    wire = wire_of(app.console)
+    if wire.held:
+        wire.held = False
+        app.screen.refresh()
 
 
 def render_spans(update: ChopsUpdate, console: Console) -> str:
