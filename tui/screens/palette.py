@@ -32,16 +32,23 @@ if TYPE_CHECKING:
 
 ALIKE: tuple[frozenset[str], ...] = (
     frozenset({"node", "broker", "server", "instance", "host", "machine", "writer", "ingester"}),
-    frozenset({"fail", "die", "dead", "kill", "crash", "lose", "loss", "down", "outage", "take out"}),
+    frozenset({"fail", "failure", "die", "dead", "kill", "crash", "lose", "loss", "down", "outage", "take out"}),
     frozenset({"simulate", "simulation", "what if", "what-if", "scenario", "let the", "take out"}),
     frozenset({"sort", "order", "rank"}),
     frozenset({"search", "find", "filter", "grep"}),
-    frozenset({"colour", "color", "theme", "dark", "light"}),
+    frozenset({"colour", "color", "theme"}),
     frozenset({"compare", "diff", "side by side", "before"}),
     frozenset({"save", "export", "write"}),
     frozenset({"add", "more", "raise", "grow", "larger"}),
     frozenset({"remove", "fewer", "lower", "shrink", "smaller"}),
     frozenset({"setting", "option", "parameter", "configure", "threshold"}),
+    frozenset({"quit", "exit", "leave", "close", "bye"}),
+    frozenset({"default", "reset"}),
+    frozenset({"look again", "refresh", "reload", "rerun", "rescan"}),
+    frozenset({"plan", "rebalance", "balance"}),
+    frozenset({"zoom", "maximise", "maximize", "full", "enlarge"}),
+    frozenset({"earlier", "back", "past", "history"}),
+    frozenset({"hide", "show", "choose"}),
 )
 """Words of which an operator may type one and mean another."""
 
@@ -80,16 +87,20 @@ class Found:
         if typed.strip() and typed.strip() in (*self.keys, *(keys_text((key,)) for key in self.keys)):
             return -1
         title, rest = self.title.lower(), f"{self.help} {self.kind}".lower()
+        if title == typed.strip().lower():
+            return -1
         score = 0
-        for word in typed.lower().split():
+        for word in re.sub(r"what.if", "simulate", typed.lower()).split():
             if title.startswith(word):
                 score += 0
             elif word in title:
                 score += 1
             elif word in rest:
                 score += 4
-            elif any(re.search(rf"\b{re.escape(other)}", title) for other in _meant(word)):
-                score += 2
+            elif places := [
+                found.start() for other in _meant(word) if (found := re.search(rf"\b{re.escape(other)}", title))
+            ]:
+                score += 2 + (min(places) > 0)
             elif any(re.search(rf"\b{re.escape(other)}", rest) for other in _meant(word)):
                 score += 5
             else:
@@ -122,7 +133,7 @@ def found_in(pane: ViewPane | None, table: LiveTable | None, open_option: Callab
             yield Found("option", option.key, option.sentence, partial(open_option, option.key))
     if app is not None:
         for name in themes.CYCLE:
-            yield Found("theme", name, "Take this colour theme.", partial(setattr, app, "theme", name))
+            yield Found("theme", f"{name} theme", "Take this colour theme.", partial(setattr, app, "theme", name))
 
 
 def rows_in(table: LiveTable | None, typed: str) -> list[Found]:

@@ -36,11 +36,16 @@ def test_words_that_operators_use_find_what_they_mean() -> None:
         offered = [action for action in (*actions.view_actions(view), *actions.SHARED) if action.palette]
         known = actions_found(offered, lambda action: None)
         known.append(Found("column", "cpu %", "Sort by this column: share of the CPU.", lambda: None))
+        known.append(Found("theme", "light theme", "Take this colour theme.", lambda: None))
         scored = [(score, found) for found in known if (score := found.score(typed)) is not None]
         return [found.title for _, found in sorted(scored, key=lambda pair: pair[0])]
 
     for view in ("broker-load", "ring-placement"):
-        for typed in ("node fails", "simulate", "kill", "broker dies"):
+        for typed in ("node fails", "simulate", "kill", "broker dies", "kill broker", "simulate failure"):
             assert best(typed, view)[0] == "Take out", (typed, view)
     assert best("add nodes", "ring-placement")[0] == "Raise" and best("export csv", "query-profile")[0] == "Export"
-    assert best("sort by cpu", "broker-load")[0] == "cpu %"
+    assert best("sort by cpu", "broker-load")[0] == best("sort cpu", "query-profile")[0] == "cpu %"
+    means = {"what if": "Take out", "exit": "Quit", "quit": "Quit", "reset": "Defaults", "refresh": "Look again"}
+    means |= {"rebalance": "Plan", "full screen": "Zoom", "light theme": "light theme"}
+    assert {typed: best(typed, "broker-load")[0] for typed in means} == means
+    assert best("what if", "job-heuristics")[0] == best("simulate", "query-profile")[0] == "What if"
