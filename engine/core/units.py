@@ -261,7 +261,7 @@ def aligned(kind: Kind, value: Any, peak: float) -> str | None:
     if (
         isinstance(value, bool)
         or not isinstance(value, float | int)
-        or not 0 < abs(value) < math.inf
+        or not math.isfinite(value)
         or not 1e-4 < peak < 1e12
     ):
         return None

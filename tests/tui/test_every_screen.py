@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import re
 import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,12 @@ from tests.contract.test_screen_agrees import DERIVED
 from tests.tui.fakes import Stage, opened, play, screen_lines, still, unseen
 from tests.tui.process.test_type_ahead import NAMES, burst
 from tests.tui.shadow import Shadow
+from tui.glyphs import BRAILLE
 from tui.screens.words import explained, labels_on
+from tui.widgets.drawing.fragments import plain
+from tui.widgets.table.layout import layout
+from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Cell, default_cell
 
 SIZES = ((80, 24), (160, 45), (200, 50))
 SHARED = {"first screen": "", "help": "?", "zoomed": "z", "opened": "\r"}
@@ -100,6 +106,8 @@ def fits(s: Stage, what: str) -> None:
     assert s.app.pane.error == "" and "Traceback" not in "\n".join(shown), what
 
 
+OWN_UNITS = ("mean_before", "mean_after", "mean_left", "mean_right")
+"""Columns of which each row has a unit."""
 OTHERS = ("Avg ", "Max ", "Min ", "Average ", "Requested ", "Number of ", "and ")
 """How labels begin that Dr. Elephant gives its own numbers, and lines that count what is not listed."""
 
@@ -121,6 +129,25 @@ def explains(s: Stage, what: str) -> None:
     ], what
 
 
+def lines_up(s: Stage, what: str) -> None:
+    """The numbers of a column have one number of decimals; those of durations and of values with their own unit may differ."""
+    for table in s.app.screen.query(LiveTable):
+        window = table.window
+        if window is None or window.spec.name == "metrics":
+            continue
+        for slot in layout(window.columns, 400).slots:
+            column = slot.column
+            if column.kind not in ("number", "percent", "bytes", "bytes_per_s") or column.name in OWN_UNITS:
+                continue
+            renderer = window.looks.cells.get(column.name, partial(default_cell, column))
+            shown = [
+                plain(renderer(Cell(column.name, row.get(column.name), row, slot.width, BRAILLE, window.peak)))
+                for row in window.rows(0, min(window.height, 100))
+            ]
+            decimals = {len(found) for text in shown for found in re.findall(r"(?<![\d.,])[\d,]+(?:\.(\d+))?", text)}
+            assert len(decimals) < 2, f"{what}: {window.spec.name}.{column.name}: {shown}"
+
+
 def test_there_are_enough() -> None:
     assert sum(len(scenarios(name)) for name in FED) * len(SIZES) >= 100
 
@@ -139,6 +166,7 @@ def test_every_screen(name: str, tmp_path: Path) -> None:
                 with unseen():
                     fits(s, f"{what} at 80x24")
                     explains(s, what)
+                    lines_up(s, what)
                     for size in SIZES[1:]:
                         await s.resize(*size)
                         fits(s, f"{what} at {size[0]}x{size[1]}")

@@ -11,6 +11,7 @@ from engine.core import units
 from tui.views.shared.cells import named, number, trend
 from tui.widgets.drawing.bars import bar
 from tui.widgets.drawing.fragments import Fragment, cells, fit
+from tui.widgets.table.window import lined_up
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +24,7 @@ _SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over 
 
 def shown(cell: Cell, kind: Kind, value: Any, width: int) -> str:
     """Return ``value`` as text of its kind in the characters the terminal has."""
-    text = units.text(kind, value, width).strip()
+    text = lined_up(cell, kind, value, width).strip()
     return text.replace(units.NOTHING, "-") if cell.glyphs.ascii else text
 
 

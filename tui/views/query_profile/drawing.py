@@ -15,6 +15,7 @@ from tui.widgets.drawing.fragments import fit as fit_text
 from tui.widgets.drawing.plot import Mark, Series, histogram, plot
 from tui.widgets.drawing.raster import finite
 from tui.widgets.facts import Fact
+from tui.widgets.table.window import lined_up
 
 if TYPE_CHECKING:
     from engine.core.tables import Kind
@@ -57,6 +58,15 @@ def disagree_cell(cell: Cell) -> Sequence[Fragment]:
     return number(lambda value: sign + units.text("percent", value, 7), style)(cell)
 
 
+def change_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a change with its sign: red or green only where the interval is on one side of 0."""
+    if cell.value is None:
+        return [(units.NOTHING.rjust(cell.width), "dim")]
+    text = ("+" if cell.value > 0 else "") + lined_up(cell, "number", cell.value, cell.width - 1)
+    style = "" if not cell.row.get("y_change_sure") else "severe" if cell.value > 0 else "ok"
+    return [(fit_text(text, cell.width, "right"), style)]
+
+
 STATEMENT = named({})
 """A statement is cut at its end, unlike other names: its beginning says what it does."""
 CLASS_CELLS: Mapping[str, Renderer] = {
@@ -65,10 +75,7 @@ CLASS_CELLS: Mapping[str, Renderer] = {
 INTERVAL_CELLS: Mapping[str, Renderer] = {"window": named({"now": "bar", "before": "bar2"}, "dim")}
 COMPARISON_CELLS: Mapping[str, Renderer] = {
     "name": STATEMENT,
-    "y_change_ms": number(
-        "{:+,.3g}",  # red or green only where the interval is on one side of 0
-        lambda cell: "" if not cell.row.get("y_change_sure") else "severe" if cell.value > 0 else "ok",
-    ),
+    "y_change_ms": change_cell,
 }
 
 

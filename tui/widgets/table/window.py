@@ -30,7 +30,7 @@ from tui.widgets.table.layout import FLEXIBLE, GAP, FilterError, Layout
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.core.tables import Column, Table
+    from engine.core.tables import Column, Kind, Table
 
 
 Key = tuple[Any, ...]
@@ -281,6 +281,12 @@ def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice, looks: Looks) -> 
     return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error, looks)
 
 
+def lined_up(cell: Cell, kind: Kind, value: Any, width: int) -> str:
+    """Return a value of a cell's column as text, with the unit and the decimals of the column if ``width`` cells suffice."""
+    text = units.aligned(kind, value, cell.peak(cell.name)) or ""
+    return text if 0 < len(text) <= width else units.text(kind, value, width)
+
+
 def default_cell(column: Column, cell: Cell) -> list[Fragment]:
     """Draw a value without a renderer: text by kind; severities carry a mark, a word and a colour."""
     value = cell.value
@@ -293,8 +299,7 @@ def default_cell(column: Column, cell: Cell) -> list[Fragment]:
         from tui.widgets.drawing.plot import spark
 
         return [(spark(list(value), cell.width, cell.glyphs), "bar")]
-    lined_up = units.aligned(column.kind, value, cell.peak(column.name)) or ""
-    shown = lined_up if 0 < len(lined_up) <= cell.width else units.text(column.kind, value, cell.width)
+    shown = lined_up(cell, column.kind, value, cell.width)
     if column.kind == "id" or column.name in PATHS:
         shown = cut_left(harmless(shown), cell.width, cell.glyphs.ellipsis)
     elif column.name in NAMES:
