@@ -212,7 +212,9 @@ def _notes(parameters: JobParameters, chosen: Rules[Heuristic]) -> tuple[str, ..
         else "Dr. Elephant's code, number for number; table differences names what its published description gives."
     ]
     if parameters.heuristic_conf is not None:
-        notes.append(f"Thresholds from {parameters.heuristic_conf.name}: {len(chosen.rules)} heuristics in force.")
+        notes.append(
+            f"Thresholds from {parameters.heuristic_conf.name}: {units.plural(len(chosen.rules), 'heuristic')} in force."
+        )
     if parameters.block_size != _DEFAULT_BLOCK:
         notes.append(f"Block size {parameters.block_size} bytes.")
     return tuple(notes)

@@ -159,7 +159,9 @@ def to_text(frame: pl.DataFrame, table: Table, width: int = 0) -> str:
     lines = [line(header), line(["-" * wide for wide in widths]), *(line(cells) for cells in body)]
     hidden = [name for i, name in enumerate(frame.columns) if i not in shown]
     if hidden:
-        lines.append(f"({len(hidden)} more columns, in other formats and on wider terminals: {', '.join(hidden)})")
+        lines.append(
+            f"({units.plural(len(hidden), 'more column')}, in other formats and on wider terminals: {', '.join(hidden)})"
+        )
     return harmless("\n".join(lines) + "\n")
 
 

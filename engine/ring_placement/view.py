@@ -313,7 +313,7 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> Res
                "now_ms": state.now_ns // 1_000_000, **ring_names(state.cluster)}  # fmt: skip
     headline = [
         Headline("ring", kind, basis, "severe"),
-        Headline("members", str(len(state.members)), f"{sum(m.tokens for m in state.members)} tokens"),
+        Headline("members", str(len(state.members)), units.plural(sum(m.tokens for m in state.members), "token")),
     ]
     most = max(state.members, key=lambda m: m.owned or 0.0, default=None)
     if most is not None and most.owned is not None:

@@ -24,6 +24,7 @@ their order, from the level "low" on. ``says`` and ``silent`` are words that the
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,25 @@ from tui.cli.compute import Computation, compute
 HERE = Path(__file__).parent
 TABLES = sorted(HERE.glob("*.toml"))
 KEYS = {"situation", "known", "files", "options", "arguments", "headline", "findings", "says", "silent", "exit", "at"}
+CODE = "".join(path.read_text("utf-8") for part in ("engine", "tui") for path in Path(part).rglob("*.py"))
+COUNTED = {
+    found[1] + "s"
+    for found in re.finditer(r"""plural\([^"'()]*(?:\([^"'()]*\))?[^"'()]*, ["'](?:[\w-]+ )*(\w+)["']\)""", CODE)
+}
+COUNTED |= {
+    "queries",
+    "entries",
+    "vertices",
+    "classes",
+    "batches",
+    "records",
+    "executors",
+    "maps",
+    "reducers",
+    "samples",
+}
+ONE_OF_SEVERAL = re.compile(rf"(?<![\w.,:/=×(-])1 (?:[a-z-]+ )?(?:{'|'.join(sorted(COUNTED))})\b")
+"""A plural after a single one, of any noun that is counted somewhere: ``1 partitions``."""
 ROWS = [(table.stem, row) for table in TABLES for row in tomllib.loads(table.read_text("utf-8"))["scenario"]]
 
 
@@ -82,6 +102,7 @@ def test_what_is_said(
     report = capsys.readouterr().out
     head = report.splitlines()[2:]
 
+    assert [found[0] for text in (report, *findings) for found in ONE_OF_SEVERAL.finditer(text)] == []
     expected = [f"{level.upper()} {rest}" for level, _, rest in (f.partition(" ") for f in row["findings"])]
     assert findings == expected
     assert [line for line in row["headline"] if line not in head] == []

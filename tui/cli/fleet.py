@@ -77,7 +77,7 @@ def _tell(order: Order, outcome: Outcome, level: str | None) -> int:
     write("".join(f"{name:15} {rows:>12,} rows\n" for name, rows in outcome.rows.items()))
     write(f"of {units.plural(outcome.files, 'file')}, {outcome.bytes / 1e6:,.1f} MB; written to {order.folder}\n")
     if outcome.rows["problems"]:
-        message(f"loadlens: {outcome.rows['problems']:,} problems in the input: table problems lists them")
+        message(f"loadlens: {units.plural(outcome.rows['problems'], 'problem')} in the input: see table problems")
     bad = LEVELS[LEVELS.index(level) :] if level else ()
     return FINDING if any(outcome.findings.get(each) for each in bad) else FINE
 

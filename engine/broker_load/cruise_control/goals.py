@@ -22,6 +22,7 @@ from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESO
 from engine.broker_load.model.topology import Flags, Floats, Topology, across, tally
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables.verdicts import BALANCE
+from engine.core.units import plural
 
 MARGIN = 0.9
 """Share of (threshold − 1) that Cruise Control keeps as the band around the average."""
@@ -277,7 +278,7 @@ def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decis
             np.flatnonzero(alive & ~np.isin(np.arange(topology.brokers), pairs.broker[pairs.topic == topic]))[0]
         )
     detail = (
-        f"topic {topology.topics[topic]}: {count} replicas on broker {topology.ids[broker]}, "
+        f"topic {topology.topics[topic]}: {plural(count, 'replica')} on broker {topology.ids[broker]}, "
         f"allowed {low[topic]:.0f} to {high[topic]:.0f}"
     )
     return True, detail, len(bad)
@@ -320,7 +321,7 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
     satisfied = np.isin(topic * topology.brokers + np.arange(topology.brokers), enough)
     broker = int(np.flatnonzero(topology.alive & ~satisfied)[0])
     count = int(counts[names == topic * topology.brokers + broker].sum())
-    detail = f"topic {topology.topics[topic]}: {count} leaders on broker {topology.ids[broker]}"
+    detail = f"topic {topology.topics[topic]}: {plural(count, 'leader')} on broker {topology.ids[broker]}"
     return True, detail, len(bad)
 
 

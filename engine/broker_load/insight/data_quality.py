@@ -184,7 +184,7 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> 
             text = (
                 "capacity is the default entry's"
                 if model.capacities.file
-                else f"no capacity.json: {cores:g} cores assumed, disk and network capacity unknown"
+                else f"no capacity.json: {cores:g} core{'' if cores == 1 else 's'} assumed, disk and network capacity unknown"
             )
             rows.append(("estimated-capacity", f"broker {topology.ids[index]}", 1, text))
     unknown = np.isnan(model.capacities.cores) & topology.alive

@@ -164,7 +164,7 @@ def answer(brokers: pl.DataFrame, findings: Sequence[Finding]) -> str:
     if known.is_empty():
         return ""
     row = known.row(0, named=True)
-    cores = f" of {row['cores']:g} cores" if row["cores"] else ""
+    cores = f" of {row['cores']:g} core{'' if row['cores'] == 1 else 's'}" if row["cores"] else ""
     room, left = row["headroom_pct"], ""
     if room is not None:
         left = f"; {abs(room):.1f} % {'left' if room >= 0 else 'over the threshold'} ({row['tightest']})"

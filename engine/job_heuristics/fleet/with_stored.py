@@ -178,7 +178,7 @@ def _notes(
     results = stored.results
     newest = max(result.at_ms for result in results)
     many = f"{len(results):,} fleet results, the newest" if len(results) > 1 else "a fleet result,"
-    notes = [f"{stored.listing.height:,} jobs of {many} computed at {units.moment(newest)}."]
+    notes = [f"{units.plural(stored.listing.height, 'job')} of {many} computed at {units.moment(newest)}."]
     in_force = settings(parameters)
     other = sorted({key for result in results for key in DECIDING if result.parameters.get(key) != in_force[key]})
     if other:

@@ -226,7 +226,7 @@ def _containers(app: App, dag: Dag, subject: str) -> Iterator[Insight]:
     reuse = ran.height / count
     yield Insight(
         "container reuse", subject, f"{reuse:.1f} tasks a container", "2.0", 2 if off and reuse < 2 else 0,
-        f"{ran.height:,} attempts ran in {count:,} containers"
+        f"{units.plural(ran.height, 'attempt')} ran in {units.plural(count, 'container')}"
         + (f"; starting those took {units.duration(start_ms)} in all." if start_ms else ".")
         + (" Reuse is switched off: each task starts a Java machine of its own." if off else ""),
         "tez.am.container.reuse.enabled" if off else "", "true" if off else "",
@@ -259,7 +259,8 @@ def _attempts(app: App, dag: Dag, subject: str) -> Iterator[Insight]:
         host, count, ratio = hosts.sort("ratio", "node").row(-1)
         yield Insight(
             "slow host", host, f"{ratio:.2f} x", "1.50 x", level(ratio, 1.5, 2, 3, 4),
-            f"On {host} {count:,} tasks took {ratio:.2f} times the median of their vertices (the median of those ratios).",
+            f"On {host} {units.plural(count, 'task')} took {ratio:.2f} times the median of their vertices "
+            "(the median of those ratios).",
         )  # fmt: skip
 
 
@@ -400,9 +401,9 @@ def _changed(vertex: Vertex) -> str:
     if first is None or then is None:
         return ""
     return (
-        f": Tez made {then:,} of the {first:,} planned tasks"
+        f": Tez made {then:,} of the {units.plural(first, 'planned task')}"
         if first != then
-        else f": Tez left the {first:,} planned tasks"
+        else f": Tez left the {units.plural(first, 'planned task')}"
     )
 
 

@@ -174,4 +174,6 @@ def _not_counted(part: pl.DataFrame, inside: np.ndarray) -> tuple[str, ...]:
         return ()
     timeless = int(part["end_ms"].null_count())
     reasons = ((timeless, "have no time"), (int((~inside).sum()) - timeless, "lie outside the CPU samples"))
-    return tuple(f"{count} log entries {what}: not counted" for count, what in reasons if count)
+    return tuple(
+        f"{count} log {'entry' if count == 1 else 'entries'} {what}: not counted" for count, what in reasons if count
+    )

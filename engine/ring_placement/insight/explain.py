@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.core.units import plural
 from engine.core.view import Context
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.replicas import replica_sets
@@ -167,7 +168,7 @@ def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step
     shards = [((c - a + k) % ts + a) % total + 1 for k in range(min(ds, 12))]
     listed = " ".join(map(str, shards)) + (" …" if ds > 12 else "")
     steps: list[Step] = [
-        ("ring", "shards", str(total), f"one per token of {len(ring.members)} healthy members"),
+        ("ring", "shards", str(total), f"one per token of {plural(len(ring.members), 'healthy member')}"),
         ("range", "tenant", _span(a, ts, total), f"{ts} of {total} shards from jump(tenant, {total}) = {a}"),
         ("range", "dataset", listed, f"{ds} shards from place {c - a} of the tenant's, wrapping inside it"),
     ]
@@ -355,7 +356,9 @@ def _replica_steps(asked: Asked, s: ReplicatedScenario, chosen: np.ndarray) -> l
     at = first_above(subring.tokens, np.array([asked.token]))
     sets = replica_sets(subring, strategy.writing, at)
     first = int(subring.tokens[at[0]])
-    steps.append(("ring", "first token", str(first), f"the first of {len(subring.tokens)} tokens above the key"))
+    steps.append(
+        ("ring", "first token", str(first), f"the first of {plural(len(subring.tokens), 'token')} above the key")
+    )
     alive = 0
     for local in sets.members[0].tolist():
         if local < 0:

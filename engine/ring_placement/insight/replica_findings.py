@@ -155,7 +155,8 @@ def _why_unread(s: ReplicatedScenario, hit: np.ndarray) -> str:
     needed = max(len(members), replication) - replication // 2
     if strategy.settings.zone_aware and needed <= len(members):
         away = sorted({m.zone for m, ok in zip(members, reading, strict=True) if not ok})
-        return f"members of {len(away)} zones ({some(away)}) do not answer, {min(len(s.zones), replication) // 2} may be missing"
+        where = f"members of {units.plural(len(away), 'zone')} ({some(away)})"
+        return f"{where} do not answer, {min(len(s.zones), replication) // 2} may be missing"
     if planned.reads_ok[0]:
         return f"a shard has {int(reading.sum())} of the {needed} members that must answer"
     return f"{int(reading.sum())} of {len(members)} members answer, {needed} must"

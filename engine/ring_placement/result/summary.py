@@ -299,7 +299,9 @@ def replica_headline(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[He
     if summary["moved_share"]:
         lines.append(Headline("moved", units.share(summary["moved_share"]), "of all keys, per replica"))
     if after.partitions is None:
-        lines.append(_nodes(int(((after.share > 0) | (after.loads > 0)).sum()), s, f"{summary['tokens']} tokens"))
+        lines.append(
+            _nodes(int(((after.share > 0) | (after.loads > 0)).sum()), s, units.plural(summary["tokens"], "token"))
+        )
     else:
         answering = int((after.ring.reading & ~after.failed).sum())
         lines.append(_nodes(answering, s, _counted(summary["partitions"], "partition"), "answer queries"))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from engine.core.units import plural
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.change_points import Axis, MetricChanges, all_series
 from engine.run_comparison.parameters import ComparisonParameters
@@ -171,7 +172,7 @@ def _statistical(
     if row["changed"] and verdict == statistical.EQUIVALENT:
         verdict += ", changed by less than counts (worse-by)"
     if verdict == statistical.UNDECIDED and row["runs_needed"] is not None:
-        verdict += f": about {row['runs_needed']} more runs per side"
+        verdict += f": about {plural(row['runs_needed'], 'more run')} per side"
     if row["effect"]:
         verdict += f" ({row['direction']} is better: {row['effect']})"
     facts.append(Fact("verdict", verdict, verdict_level(row)))

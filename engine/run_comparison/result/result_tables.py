@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from engine.core.reading import Problem
+from engine.core.units import plural
 from engine.core.view import LEVELS, Finding, Headline, Inputs, Level, Result, Trend
 from engine.output.exposition import Gauge
 from engine.run_comparison.insight import change_points, statistical
@@ -455,7 +456,7 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters, sides: 
     if most:
         shown.insert(1, replace(missing, level="moderate", short=("missing", missing.value)))
     if summary["geometric_mean"] is not None:
-        basis = f"of {summary['geometric_mean_of']} ratios"
+        basis = f"of {plural(summary['geometric_mean_of'], 'ratio')}"
         shown.append(Headline("geometric mean", worse_by(summary["geometric_mean"]), basis))
     if parameters.mode == "statistical":
         shown += [

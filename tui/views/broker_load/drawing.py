@@ -68,7 +68,7 @@ def broker_facts(row: dict[str, Any]) -> list[Fact]:
         ("out", number(row["nw_out_kbs"], "KB/s"), ""),
         ("potential out", number(row["pnw_out_kbs"], "KB/s"), ""),
         ("out capacity", number(row["nw_out_cap_kbs"], "KB/s"), ""),
-        ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""),
+        ("leaders", f"{row['leaders']} of {units.plural(row['replicas'], 'replica')}", ""),
         ("capacity", "from the default entry or assumed" if row["capacity_estimated"] else None, "moderate"),
         ("source", str(row["source"]) if row["source"] != "model" else None, "moderate"),
     ]
@@ -81,7 +81,7 @@ def group_facts(row: dict[str, Any]) -> list[Fact]:
         (str(row.get("host") or row.get("rack") or ""), "", "title"),
         ("CPU", percent(row["cpu_pct"]), ""),
         ("disk", percent(row["disk_pct"]), ""),
-        ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""),
+        ("leaders", f"{row['leaders']} of {units.plural(row['replicas'], 'replica')}", ""),
         ("note", note, "dim"),
     ]
 
@@ -108,7 +108,7 @@ def regression_facts(result: Result, parameters: BrokerLoadParameters) -> list[F
     rows = result.tables["regression"]
     row = rows.row(0, named=True) if rows.height else {}
     summary = result.summary
-    fit = [f"{summary.get('observations', 0)} observations"]
+    fit = [units.plural(summary.get("observations", 0), "observation")]
     if row.get("held_out_error") is not None:
         fit.append(f"held-out error {number(row['held_out_error'], '% CPU')}")
     done = percent(100.0 * summary.get("regression_completeness", 0.0))

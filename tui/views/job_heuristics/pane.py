@@ -342,7 +342,13 @@ def _summary_lines(
             ("id", short(row["job_id"]), ""),
             ("user, queue", short(f"{row['user'] or '?'}, {row['queue'] or '?'}"), ""),
             ("state", str(row["state"]), ""),
-            ("tasks", "" if row["maps"] is None else f"{row['maps']:,} maps, {row['reduces'] or 0:,} reducers", ""),
+            (
+                "tasks",
+                ""
+                if row["maps"] is None
+                else f"{units.plural(row['maps'], 'map')}, {units.plural(row['reduces'] or 0, 'reducer')}",
+                "",
+            ),
             ("held", units.text("mb_s", row["cost_mb_s"]), ""),
             ("avoidable", units.text("mb_s", row["avoidable_mb_s"]), ""),
             ("used, wasted", " and ".join(units.text("mb_s", row[name]) for name in ("used_mb_s", "wasted_mb_s")), ""),

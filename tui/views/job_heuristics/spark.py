@@ -244,7 +244,7 @@ def stage_tasks(shown: AppDetail, row: dict[str, Any], width: int, height: int, 
     tasks = shown.app.tasks.filter(
         (pl.col("stage_id") == row["stage_id"]) & (pl.col("stage_attempt") == row["attempt"])
     ).with_columns(took=(pl.col("finish_ms") - pl.col("launch_ms")).clip(lower_bound=0))
-    out = [heading(f"stage {row['stage_id']}.{row['attempt']}: {tasks.height:,} ended tasks")]
+    out = [heading(f"stage {row['stage_id']}.{row['attempt']}: {units.plural(tasks.height, 'ended task')}")]
     if row["failure"]:
         out += drawing.paragraphs(lines_of(row["failure"]), width, "severe")
     if not tasks.height:

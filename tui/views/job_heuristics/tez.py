@@ -175,7 +175,7 @@ def vertex_tasks(vertex: Vertex, width: int, height: int, glyphs: Glyphs) -> lis
         or "nothing: it reads files"
     )
     out = [
-        heading(f"{harmless(vertex.name)}: {vertex.tasks.height:,} ended tasks"),
+        heading(f"{harmless(vertex.name)}: {units.plural(vertex.tasks.height, 'ended task')}"),
         [(cut(f"waits for {waits}", width, glyphs.ellipsis), "dim")],
     ]
     if not vertex.tasks.height:

@@ -250,7 +250,7 @@ def zone_lines(map_view: ShardMapView, width: int, height: int, ellipsis: str) -
         line.append((tail, "severe" if bad else "dim"))
         lines.append(line)
     if len(zones) > len(names):
-        lines.append([(f"and {len(zones) - len(names)} more zones", "dim")])
+        lines.append([(f"and {units.plural(len(zones) - len(names), 'more zone')}", "dim")])
     return lines
 
 

@@ -184,7 +184,7 @@ def replica_totals(s: Mapping[str, Any]) -> list[Fact]:
         ("tenants", f"{s['tenants_touched']} of {tenants} touched" if tenants else None, ""),
         (
             "ring",
-            f"RF {s['replication_factor']}, zones {'on' if s['zone_aware'] else 'off'}, {s['tokens']} tokens",
+            f"RF {s['replication_factor']}, zones {'on' if s['zone_aware'] else 'off'}, {units.plural(s['tokens'], 'token')}",
             "dim",
         ),
         ("unit", s["load_unit"] or "no load", "dim"),

@@ -76,7 +76,7 @@ KEY_HINTS = {
 
 def steps(p: RingParameters) -> tuple[str, ...]:
     """Describe the scenario in words, one text per change."""
-    cores = f"{p.cores:g} cores" if p.cores is not None else ""
+    cores = f"{p.cores:g} core{'' if p.cores == 1 else 's'}" if p.cores is not None else ""
     words = (
         "fail " + ", ".join(p.fail) if p.fail else "",
         "leaving " + ", ".join(p.leaving) if p.leaving else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.core.units import plural
 from tui.widgets.drawing.fragments import Fragment, cut_left
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
@@ -52,8 +53,10 @@ class RunChoice:
         """Draw the run list again, and say what is marked."""
         self._level.draw()
         if self.runs or self.jobs:
-            whole = f", {len(self.jobs)} whole jobs" if self.jobs else ""
-            self._level.notify(f"{len(self.runs)} runs marked{whole}: b left, w right, Space takes out", timeout=3)
+            whole = f", {plural(len(self.jobs), 'whole job')}" if self.jobs else ""
+            self._level.notify(
+                f"{plural(len(self.runs), 'run')} marked{whole}: b left, w right, Space takes out", timeout=3
+            )
 
     def mark(self, what: str) -> None:
         """Mark a ``range`` (begin or end it here), all rows ``shown`` (again: none) or the whole ``job``."""

@@ -161,7 +161,8 @@ def cache_insights(app: App) -> Iterator[Insight]:
         blocks = sum(stored.blocks for stored in app.stored.values())
         yield Insight(
             "evicted blocks", APP, f"{count:,}", "0", level(count / max(1, blocks), 0.0001, 0.1, 0.5, 1.0),
-            f"{count:,} cached blocks were dropped to make room ({blocks:,} were stored, of {_named(list(dropped))}); whoever "
+            f"{units.plural(count, 'cached block')} {'was' if count == 1 else 'were'} dropped to make room "
+            f"({blocks:,} were stored, of {_named(list(dropped))}); whoever "
             "needs them computes them again.", f"spark.{'driver' if is_local(app) else 'executor'}.memory", MORE,
         )  # fmt: skip
 
@@ -343,7 +344,8 @@ def _batches(app: App) -> Iterator[Insight]:
         yield Insight(
             "streaming", f"query {str(query)[:20]}", f"{ratio:.2f}", "1",
             max(level(ratio, 0.9, 1.0, 1.2, 1.5), level(busy or 0, 0.8, 0.95), 2 * bool(growing)),
-            f"{part.height:,} batches, the longest {units.duration(longest or 0)}; in the last {rates.height} rows came at "  # type: ignore[arg-type]
+            f"{units.plural(part.height, 'batch', 'es')}, the longest {units.duration(longest or 0)}; "  # type: ignore[arg-type]
+            f"in the last {rates.height} rows came at "
             f"{ratio:.2f} times the rate at which they were processed.{words}",
             "spark.sql.streaming.stateStore.providerClass" if growing else "",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider" if growing else "",

@@ -130,7 +130,8 @@ def _hosts(app: App) -> Iterator[Insight]:
         if others and lost >= LEAST_LOST_MS and (slower := ratio / others) >= SLOW_HOST:
             yield Insight(
                 "slow host", f"host {host}", f"{slower:.1f} x", f"{SLOW_HOST:g} x", level(slower, SLOW_HOST, 2, 3, 5),
-                f"Its {tasks:,} tasks take {slower:.1f} times as long as those of the same stages on other hosts, "
+                f"Its {units.plural(tasks, 'task')} {'takes' if tasks == 1 else 'take'} {slower:.1f} times as long "
+                f"as those of the same stages on other hosts, "
                 f"{units.duration(lost)} longer in all.", "spark.speculation", "true",
             )  # fmt: skip
 
@@ -183,7 +184,7 @@ def _retries(app: App, held: Resources) -> Iterator[Insight]:
     key, setting = ("spark.executor.memoryOverhead", MORE) if memory else (SHUFFLE_SERVICE, "true")
     yield Insight(
         "stage retries", "application", f"{len(again):,}", "0", level(len(again), 1, 2, 4, 8),
-        f"{len(again):,} stage attempts were repeated: {reason[:200]}.{words}",
+        f"{units.plural(len(again), 'stage attempt')} {'was' if len(again) == 1 else 'were'} repeated: {reason[:200]}.{words}",
         key, setting,
     )  # fmt: skip
 
@@ -251,7 +252,8 @@ def _waited(subject: str, tasks: pl.DataFrame, wait: int) -> Iterator[Insight]:
     yield Insight(
         "locality wait", subject, units.duration(waited), f"{WAIT_SHARE:.0%} of task time",
         level(waited / max(1, took), WAIT_SHARE, 0.1, 0.3, 0.5),
-        f"Task slots were free for {units.duration(waited)} in all before {late.height:,} tasks that had waited for a nearer "
+        f"Task slots were free for {units.duration(waited)} in all before "
+            f"{units.plural(late.height, 'task')} that had waited for a nearer "
         f"place started elsewhere ({WAIT} {units.duration(wait)}); its tasks ran {units.duration(took)}.",
         WAIT, "0s",
     )  # fmt: skip
